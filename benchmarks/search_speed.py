@@ -26,9 +26,8 @@ import numpy.typing as npt
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
-from graphdoc.retrieval.connection import place_of
 from graphdoc.retrieval.fields import Fields
-from graphdoc.retrieval.lance import LanceStore, WordSettings
+from graphdoc.retrieval.lance import LanceStore, word_settings
 from graphdoc.retrieval.table import Sizes, rows_of, schema_of, table_of
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
@@ -47,7 +46,7 @@ SOURCES = (
 )  # fmt: skip
 RECORD = {
     "format": "graphdoc index", "format_version": 1, "source": None, "similarity": "cosine",
-    "words": WordSettings().to_dict(), "model": {"name": "drawn", "dtype": "float32"}, "weights": "", "versions": {},
+    "words": word_settings("en"), "model": {"name": "drawn", "dtype": "float32"}, "weights": "", "versions": {},
 }  # fmt: skip
 
 
@@ -163,7 +162,7 @@ def build(place: Path, count: int) -> dict[str, float]:
 def search(place: Path, count: int) -> dict[str, Any]:
     """Search in all ways: milliseconds of CPU and of the clock, and memory."""
     encoder, before_opening = Drawn(), memory()
-    index = DocumentIndex(LanceStore.open(str(place)), place_of(place), encoder)  # type: ignore[arg-type]
+    index = DocumentIndex(LanceStore.open(place), encoder)  # type: ignore[arg-type]
     draw = np.random.default_rng(1)
     chosen = list(islice(texts(), 0, 60_000, 1_200))
     queries = [" ".join(draw.permutation(text.split())[:6]) for text in chosen]

@@ -185,9 +185,9 @@ def searched_index(
         unread: why it is no file; this is raised where no document has its id.
         needs_sentences: whether the sentences of all documents are needed.
     """
-    from ..retrieval.connection import has_table, place_of
+    from ..retrieval.connection import folder_of, has_table
 
-    folder = place_of(place).folder
+    folder = folder_of(place)
     if folder is not None and is_missing(place):
         # Before large libraries are imported, which takes longer than finding a mistake.
         list(reading.many([place]))

@@ -16,11 +16,10 @@ from ..documents.document import Document
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 from ..subtopics.terms import TermMaker
-from .connection import place_of
 from .fields import Fields
 from .fusion import Scores, group_passages, scores_of
 from .index import DocumentIndex
-from .lance import Candidates, LanceStore, WordSettings
+from .lance import Candidates, LanceStore, word_settings
 from .mining import MinedDocuments, WordScores
 from .table import DOCUMENT, FORMAT, FORMAT_VERSION, Sizes, document_of, headings_above, rows_of, schema_of, table_of
 
@@ -158,23 +157,22 @@ def index_words(documents: Iterable[Sequence[Row]], language: str, place: str = 
         MissingExtraError: the store is not installed.
         RetrievalError: the place holds something, or cannot be written.
     """
-    where = place_of(place)
     record = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "similarity": "cosine",
-        "words": WordSettings.of(language).to_dict(),
+        "words": word_settings(language),
         "source": None,
         "model": {"name": "none: words alone"},
         "weights": None,
     }
-    store = LanceStore.create(where.address, _SCHEMA, record)
+    store = LanceStore.create(place, _SCHEMA, record)
     waiting = iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
         rows = [row for own in window for row in own]
         store.write(table_of(rows, _SCHEMA), [own[0]["id"] for own in window if own])
     store.maintain()
-    return DocumentIndex(store, where)
+    return DocumentIndex(store)
 
 
 def word_rows(segmented: SegmentedDocument) -> list[Row]:

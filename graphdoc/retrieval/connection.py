@@ -10,7 +10,6 @@ import re
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,33 +42,13 @@ def ids_of(value: object) -> list[str]:
     return ids
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an index lies.
+def folder_of(place: str | Path) -> Path | None:
+    """The folder that an index lies in; None for the address of an object store.
 
-    Args:
-        address: the place as LanceDB takes it.
-        folder: its folder; None in an object store.
+    >>> folder_of("s3://bucket/index") is None, folder_of("papers.index").name
+    (True, 'papers.index')
     """
-
-    address: str
-    folder: Path | None = None
-
-    def __str__(self) -> str:
-        return self.address
-
-
-def place_of(place: str | Path) -> Place:
-    """Read a place: a folder, or an address such as that of an object store.
-
-    >>> place_of("s3://bucket/index")
-    Place(address='s3://bucket/index', folder=None)
-    """
-    address = str(place)
-    if "://" in address:
-        return Place(address)
-    folder = Path(address).absolute()
-    return Place(str(folder), folder)
+    return None if "://" in str(place) else Path(place).absolute()
 
 
 def has_table(folder: Path) -> bool:
@@ -80,7 +59,7 @@ def has_table(folder: Path) -> bool:
         return False
 
 
-def require_folder(place: Place, *, must_be_empty: bool = False) -> None:
+def require_folder(place: str | Path, *, must_be_empty: bool = False) -> None:
     """Refuse a folder that cannot hold an index; object stores are checked by LanceDB.
 
     Args:
@@ -90,9 +69,10 @@ def require_folder(place: Place, *, must_be_empty: bool = False) -> None:
     Raises:
         RetrievalError: it is a file, or a folder with something else in it where it must be empty.
     """
-    if place.folder is None:
+    path = folder_of(place)
+    if path is None:
         return
-    path, text = place.folder, str(place)
+    text = str(path)
     try:
         is_there = path.exists()
         os.fsencode(path)

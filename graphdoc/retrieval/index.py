@@ -16,10 +16,10 @@ from ..runtime.files import FolderLock
 from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
-from .connection import Place, ids_of, place_of, require_folder
+from .connection import folder_of, ids_of, require_folder
 from .fields import field_columns, filter_columns, kind_name
 from .fusion import Scores, scores_of
-from .lance import LanceStore, State, WordSettings
+from .lance import LanceStore, State, word_settings
 from .results import Hit, SearchResults
 from .search import BY_PASSAGES, Search, SearchOptions, SearchSettings
 from .sentence_search import SentenceSearch
@@ -62,13 +62,12 @@ class DocumentIndex:
 
     Args:
         store: where its rows are.
-        place: where it lies.
         encoder: the encoder; None loads the one that the index was made with, when it is needed.
     """
 
-    def __init__(self, store: LanceStore, place: Place, encoder: DocumentEncoder | None = None) -> None:
-        self._store, self.place, self._encoder = store, str(place), encoder
-        self._folder = place.folder
+    def __init__(self, store: LanceStore, encoder: DocumentEncoder | None = None) -> None:
+        self._store, self.place, self._encoder = store, store.place, encoder
+        self._folder = folder_of(store.place)
         self._queries = Queries(store, lambda: self.encoder)
 
     @classmethod
@@ -77,7 +76,6 @@ class DocumentIndex:
         place: str | Path,
         encoder: DocumentEncoder,
         *,
-        words: WordSettings | None = None,
         sentences: bool | Paragraph = False,
         repeats: bool = False,
     ) -> DocumentIndex:
@@ -86,7 +84,6 @@ class DocumentIndex:
         Args:
             place: a folder, or an address such as ``s3://bucket/folder``.
             encoder: encodes documents and queries.
-            words: how texts become terms; None for what suits the language of the encoder.
             sentences: whether every document is kept with the vectors of its sentences as well, so that documents can
                 be ranked by them; ``section``, ``blank_line`` or ``passage`` says which sentences belong together,
                 where it is not to be as the encoder's settings say.
@@ -100,7 +97,6 @@ class DocumentIndex:
             MissingExtraError: LanceDB is not installed.
         """
         require_path("place", place)
-        where = place_of(place)
         if not isinstance(sentences, bool):
             require_one_of("sentences", sentences, get_args(Paragraph))
         if not isinstance(repeats, bool):
@@ -109,11 +105,10 @@ class DocumentIndex:
         # What repeats is found in the index itself.
         encoder = encoder.leaving_out(None)
         paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
-        words = words or WordSettings.of(encoder.model.config.language)
-        record = record_of(encoder, words.to_dict(), paragraph, repeats=not repeats)
-        require_folder(where, must_be_empty=True)
+        record = record_of(encoder, word_settings(encoder.model.config.language), paragraph, repeats=not repeats)
+        require_folder(place, must_be_empty=True)
         schema = schema_of(sizes_of(encoder), sentences=paragraph is not None, repeats=not repeats)
-        return cls(LanceStore.create(where.address, schema, record), where, encoder)
+        return cls(LanceStore.create(place, schema, record), encoder)
 
     @classmethod
     def open(cls, place: str | Path, encoder: DocumentEncoder | None = None, **loading: Any) -> DocumentIndex:
@@ -132,16 +127,15 @@ class DocumentIndex:
         require_path("place", place)
         if encoder is not None and loading:
             raise SettingsError(f"{next(iter(loading))} has no effect beside an encoder; leave one of them out")
-        where = place_of(place)
-        require_folder(where)
-        opened = LanceStore.open(where.address)
-        require_version(opened.record, str(where))
-        index = cls(opened, where)
+        require_folder(place)
+        opened = LanceStore.open(place)
+        require_version(opened.record, opened.place)
+        index = cls(opened)
         if encoder is not None:
-            require_same_model(opened.record, encoder, str(where))
+            require_same_model(opened.record, encoder, opened.place)
             index._encoder = encoder.leaving_out(None)
         elif loading:
-            index._encoder = load_encoder(opened.record, str(where), **loading)
+            index._encoder = load_encoder(opened.record, opened.place, **loading)
         return index
 
     @classmethod
@@ -152,12 +146,12 @@ class DocumentIndex:
             RetrievalError: the place cannot be reached.
         """
         require_path("place", place)
-        where = place_of(place)
+        folder = folder_of(place)
         try:
-            is_possible = where.folder is None or where.folder.is_dir()
+            is_possible = folder is None or folder.is_dir()
         except OSError:  # No folder can have the name.
             return False
-        return is_possible and LanceStore.exists(where.address)
+        return is_possible and LanceStore.exists(place)
 
     @property
     def _latest(self) -> LanceStore:

@@ -9,9 +9,10 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, RetrievalError
 from ..runtime.memory import quick_imports
-from .connection import fall_back_from_damage, is_unfinished, next_of, place_of, translate_errors, wait_for
+from .connection import fall_back_from_damage, folder_of, is_unfinished, next_of, translate_errors, wait_for
 from .table import DOCUMENT, PASSAGE, quoted
 
 # Languages that LanceDB can reduce to stems, by the two-letter codes that documents are cut with.
@@ -35,49 +36,21 @@ _WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
 warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
 
 
-@dataclass(frozen=True, slots=True)
-class WordSettings:
-    """How texts become terms.
+def word_settings(language: str) -> dict[str, Any]:
+    """How texts in a language, given as a two-letter code, become terms of word search; BM25 as in Lucene.
 
-    Args:
-        language: language of stems and stop words, in English, or an empty string for none.
-        stem: whether words are reduced to their stems.
-        stop_words: whether stop words are searched for like all others.
-        tokenizer: how words are found, as LanceDB calls it.
-        formula: the formula: BM25 with k1 = 1.2 and b = 0.75, as in Lucene.
+    >>> word_settings("de")["language"], word_settings("ja")["tokenizer"]
+    ('German', 'icu')
     """
-
-    language: str = "English"
-    stem: bool = True
-    stop_words: bool = False
-    tokenizer: str = "simple"
-    formula: str = "bm25 k1=1.2 b=0.75"
-
-    @classmethod
-    def of(cls, language: str) -> WordSettings:
-        """The settings that suit a language, given as a two-letter code.
-
-        >>> WordSettings.of("de").language, WordSettings.of("ja").tokenizer
-        ('German', 'icu')
-        """
-        name = _STEMMED.get(language.partition("-")[0].lower(), "")
-        tokenizer = "icu" if language.partition("-")[0].lower() in _WITHOUT_SPACES else "simple"
-        return cls(name, stem=bool(name), stop_words=not name, tokenizer=tokenizer)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return asdict(self)
-
-    def lance(self) -> Any:
-        """The same for LanceDB."""
-        from lancedb.index import FTS
-
-        return FTS(
-            language=self.language or "English",
-            stem=self.stem,
-            remove_stop_words=not self.stop_words,
-            base_tokenizer=self.tokenizer,
-        )
+    code = language.partition("-")[0].lower()
+    name = _STEMMED.get(code, "")
+    return {
+        "language": name,
+        "stem": bool(name),
+        "stop_words": not name,
+        "tokenizer": "icu" if code in _WITHOUT_SPACES else "simple",
+        "formula": "bm25 k1=1.2 b=0.75",
+    }
 
 
 Found = TypeVar("Found")
@@ -172,7 +145,7 @@ class LanceStore:
         self._state: State | None = None
 
     @classmethod
-    def create(cls, place: str, schema: Any, record: Mapping[str, Any]) -> LanceStore:
+    def create(cls, place: str | Path, schema: Any, record: Mapping[str, Any]) -> LanceStore:
         """Make an empty table.
 
         Args:
@@ -183,6 +156,7 @@ class LanceStore:
         Raises:
             RetrievalError: there is one already, or the place cannot be written.
         """
+        place = _address(place)
         content = json.dumps(record, ensure_ascii=False).encode()
         with_record = schema.with_metadata({RECORD: content})
         connection = _connected(place)
@@ -196,22 +170,24 @@ class LanceStore:
         return store
 
     @classmethod
-    def exists(cls, place: str) -> bool:
+    def exists(cls, place: str | Path) -> bool:
         """Whether there is a table."""
+        place = _address(place)
         connection = _connected(place)
         return TABLE in _names(connection, place) and not _is_unfinished(connection, place)
 
     @classmethod
-    def open(cls, place: str) -> LanceStore:
+    def open(cls, place: str | Path) -> LanceStore:
         """Open a table.
 
         Raises:
             RetrievalError: there is none, or it was not made by graphdoc.
         """
+        place = _address(place)
         connection = _connected(place)
         if TABLE not in _names(connection, place) or _is_unfinished(connection, place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
-        if (folder := place_of(place).folder) is not None:
+        if (folder := folder_of(place)) is not None:
             fall_back_from_damage(folder)
         table = _waited(place, lambda: connection.open_table(TABLE))
         schema = _waited(place, lambda: table.schema())
@@ -382,7 +358,17 @@ class LanceStore:
                 self._index(column, getattr(_library("lancedb.index"), kind)())
         for column in (PASSAGE_TEXT, DOCUMENT_TEXT):
             if column not in present:
-                self._index(column, WordSettings(**self.record["words"]).lance())
+                words = self.record["words"]
+                kind = _library("lancedb.index").FTS
+                self._index(
+                    column,
+                    kind(
+                        language=words["language"] or "English",
+                        stem=words["stem"],
+                        remove_stop_words=not words["stop_words"],
+                        base_tokenizer=words["tokenizer"],
+                    ),
+                )
         self._is_prepared = True
 
     def _index(self, column: str, config: Any) -> None:
@@ -422,6 +408,10 @@ def _waited(place: str, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found
     return translate_errors(place, lambda: wait_for(work()))
 
 
+def _address(place: str | Path) -> str:
+    return str(folder_of(place) or place)
+
+
 def _connected(place: str) -> Any:
     options = STORE_OPTIONS if "://" in place and not place.startswith("memory:") else None
     return _waited(place, lambda: _library("lancedb").connect_async(place, storage_options=options))
@@ -433,7 +423,7 @@ def _names(connection: Any, place: str) -> list[str]:
 
 def _is_unfinished(connection: Any, place: str) -> bool:
     """Whether the making of the table was cut short before anything could be kept in it."""
-    folder = place_of(place).folder
+    folder = folder_of(place)
     # What an object store holds cannot be listed with LanceDB: a part of an index may be there.
     if folder is None or not is_unfinished(folder):
         return False

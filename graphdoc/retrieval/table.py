@@ -377,9 +377,6 @@ def require_same_model(
     record: Mapping[str, Any],
     encoder: DocumentEncoder,
     place: str,
-    fix: str = "open it with that model, or index the documents into another place",
-    *,
-    has_sentences: bool | None = None,
 ) -> None:
     """Refuse an encoder that gives other vectors than those in an index; of ``auto`` the index decides the precision.
 
@@ -387,17 +384,13 @@ def require_same_model(
         record: the model, and the hash of its weights.
         encoder: the encoder.
         place: what was made with the model, for messages.
-        fix: what to do instead.
-        has_sentences: whether vectors of sentences are among them; None for what the record of an index says.
 
     Raises:
         ModelError: model, settings, weights or precision are others.
     """
     if encoder.is_precision_open:
         encoder.settle_precision(record["model"]["dtype"])
-    if has_sentences is None:
-        has_sentences = paragraph_of(record) is not None
-    own = origin_of(encoder, {}, has_sentences=has_sentences)
+    own = origin_of(encoder, {}, has_sentences=paragraph_of(record) is not None)
     before, now = dict(record["model"], name=""), dict(own["model"], name="")
     differences = [
         f"{name} was {before.get(name)!r}, now {now.get(name)!r}"
@@ -411,5 +404,5 @@ def require_same_model(
         unlike = "but with other settings" if is_same else f"which differs from {encoder.name!r}"
         raise ModelError(
             f"{place} was made with the model {record['model']['name']!r}, {unlike}: "
-            f"{'; '.join(differences[:3])}; {fix}"
+            f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
         )
