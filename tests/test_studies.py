@@ -318,13 +318,16 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
         "truncated": ["views.sampling=truncated"],
         "adaptive": ["views.subtopics=adaptive", "views.subtopic_model={adaptive}"],
     }
+    own = [
+        *pairs, *abstract, "views.view_tokens=24", "views.aggregation=max", "model.settings.passage_tokens=40",
+    ]  # fmt: skip
     command = [
         "sst_views", "--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl",
         "folder=scisumm_acl", "test=pairs_test.tsv", "validation=pairs_dev.tsv",
         "base=configs/finetune/sst_small.yaml",
         "seeds=1", "precision=float32", f"rows={json.dumps(rows)}", f"models={json.dumps({'adaptive': model})}",
         "lengths=[200]",
-        f"settings={json.dumps([*pairs, 'views.view_tokens=24', 'model.settings.passage_tokens=40', *abstract])}",
+        f"settings={json.dumps(own)}",
     ]  # fmt: skip
     module.main(command)
     written = (tmp_path / "work" / "sst_views.md").read_text()

@@ -68,7 +68,7 @@ class DrawnMutualComparison(MutualComparison):
         Raises:
             OutputError: the file cannot be written.
         """
-        from .figures.mutual import plot_mutual_comparison
+        from .figures.comparison import plot_mutual_comparison
 
         return plot_mutual_comparison(self, path)
 
@@ -82,7 +82,7 @@ class DrawnMutualComparison(MutualComparison):
             OutputError: the file cannot be written.
         """
         from .figures.canvas import document_name
-        from .figures.matrix import plot_matrix
+        from .figures.comparison import plot_matrix
 
         names = [document_name(encoded.segmented.document) for encoded in self.documents]
         return plot_matrix(self.document_scores, names, self.similarity, str(self.model.get("name")), path)
@@ -106,7 +106,7 @@ class DrawnMutualComparison(MutualComparison):
         Raises:
             OutputError: the file cannot be written.
         """
-        from .matrix_page.page import render_matrix
+        from .pages.matrix import render_matrix
 
         page = render_matrix(self.to_dict(), links or {})
         return page if path is None else write_text(path, page)

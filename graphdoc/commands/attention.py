@@ -153,7 +153,7 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
         return {**about, "nodes": nodes, "edges": edges, "coverage": segmented.coverage.to_dict()}
 
     def draw(path: str) -> None:
-        from ..analysis.figures.graph import plot_graph
+        from ..analysis.figures.attention import plot_graph
 
         plot_graph(graph, f"{title} ({kind} graph)", path)
 

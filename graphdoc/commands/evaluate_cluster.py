@@ -93,7 +93,7 @@ def evaluate_cluster(
             return
 
     def draw(path: str) -> None:
-        from ..analysis.figures.projection import plot_projection
+        from ..analysis.figures.measured import plot_projection
         from ..analysis.projection import project, sample_rows
 
         chosen = sample_rows(len(evaluator.test_labels))

@@ -133,7 +133,7 @@ def evaluate_compare(
             return
 
     def draw(path: str) -> None:
-        from ..analysis.figures.pairs import plot_pairs
+        from ..analysis.figures.measured import plot_pairs
 
         similarities = {row.name: row.similarities.test for row in rows}
         plot_pairs(similarities, evaluator.labels, {row.name: row.scores.test.threshold for row in rows}, path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from rich.cells import cell_len
 from rich.console import Console
 
-from ..analysis.search_page.marks import excerpt
+from ..analysis.search_page.content import excerpt
 from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_pattern
 from ..errors import DocumentError, SettingsError

@@ -16,7 +16,7 @@ import torch
 import yaml
 from tqdm.auto import tqdm
 
-from ..analysis.figures.run import plot_run
+from ..analysis.figures.measured import plot_run
 from ..checkpoints.backbones import backbone_config, load_tokenizer, segmenter_of
 from ..checkpoints.contents import CONFIG_FILE, read_json
 from ..checkpoints.folders import SHIPPED, backbone_folder

@@ -11,8 +11,8 @@ import pytest
 from comparison_payload import ATTACK
 from open_report import Report
 
-from graphdoc.analysis.figures.matrix import order_of, plot_matrix
-from graphdoc.analysis.matrix_page.page import render_matrix
+from graphdoc.analysis.figures.comparison import order_of, plot_matrix
+from graphdoc.analysis.pages.matrix import render_matrix
 
 
 def payload(titles: list[str], scores: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from graphdoc.analysis.figures.canvas import COLORS
-from graphdoc.analysis.figures.projection import MARKERS, plot_projection
+from graphdoc.analysis.figures.measured import MARKERS, plot_projection
 from graphdoc.analysis.projection import project, sample_rows
 from graphdoc.errors import EvaluationError, OutputError
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...runtime.text import one_line
-from ..search_page.links import relative_link
+from ..pages.page import relative_link
 
 # Nothing on a page is longer; the files beside it have all of it.
 NAME_CHARACTERS = 160

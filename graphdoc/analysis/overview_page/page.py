@@ -13,18 +13,14 @@ from markupsafe import Markup
 
 from ...errors import OutputError
 from ...runtime.text import counted
-from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
-from ..pages.numbers import number
+from ..pages.page import BASE, BOOT, content_policy, environment, in_one_function, number, source_of, writable
 from .content import Command, Report, lists_of, page_data
 
 FORMAT = "graphdoc.overview/1"
 
 _FOLDER = Path(__file__).parent
-_STYLES = (BASE, _FOLDER / "overview.css", _FOLDER / "panels.css")
-_SCRIPTS = (
-    *("state.js", "colour.js", "camera.js", "labels.js", "map.js", "legend.js"),
-    *("card.js", "lists.js", "search.js", "table.js", "main.js"),
-)
+_STYLES = (BASE, _FOLDER / "overview.css")
+_SCRIPTS = ("state.js", "map.js", "panels.js", "main.js")
 
 
 def render_overview(

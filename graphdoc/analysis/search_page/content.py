@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
-from ...runtime.text import counted
+from ...runtime.text import counted, one_line
 from ...similarity.hierarchical import By
-from ..pages.numbers import decimals, finite, number, percent
-from .alignment import alignment_of
-from .bars import width
-from .explanation import explanation_of
-from .links import relative_link
-from .marks import marked_text
+from ..pages.page import decimals, finite, number, percent, relative_link, width
 
 _BY_SENTENCES = get_args(By)
 # A query may be a whole document, and metadata may hold its abstract: what is longer is a click away.
@@ -195,3 +193,246 @@ def _count(value: Any) -> str | None:
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most].rstrip() + " …"
+
+
+Range = tuple[int, int]
+
+# A passage that is a little longer is shown whole: a button for one more line is in the way.
+SHOWN_CHARACTERS = 480
+_NEARLY = 160
+_BEFORE = 80
+_WORD = 24
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """A text in three stretches, each a list of (text, whether it is marked)."""
+
+    before: list[tuple[str, bool]]
+    shown: list[tuple[str, bool]]
+    after: list[tuple[str, bool]]
+
+
+def marked_text(text: str, ranges: Iterable[Sequence[int]], most: int = SHOWN_CHARACTERS) -> MarkedText:
+    """Cut a text at its marked ranges, around the stretch that holds most of the matching words.
+
+    Args:
+        text: a passage.
+        ranges: first character of every match and the one after its last; what lies outside of the text is ignored.
+        most: about how many characters are shown first.
+
+    >>> marked_text("a tidal barrage", [(2, 7)]).shown
+    [('a ', False), ('tidal', True), (' barrage', False)]
+    """
+    found = _in_order(ranges, len(text))
+    start, end = _stretch(text, found, most)
+    return MarkedText(*(list(_pieces(text, found, *span)) for span in ((0, start), (start, end), (end, len(text)))))
+
+
+def excerpt(text: str, ranges: Iterable[Sequence[int]], most: int) -> str:
+    """The stretch of a text that holds most of the matching words, on one line, with dots where the text goes on.
+
+    Args:
+        text: a passage.
+        ranges: as for :func:`marked_text`.
+        most: about how many characters it has.
+
+    >>> excerpt("The sea is held back by a barrage, which is a dam with gates.", [(26, 33), (46, 49)], 30)
+    '… back by a barrage, which is a dam with …'
+    """
+    most = max(1, most)
+    found = _in_order(ranges, len(text))
+    # In scripts without spaces, whose letters are wide, the way back to a word's beginning would fill the line.
+    start, end = _stretch(text, found, most, before=most // 5, nearly=0, word=min(_WORD, most // 5))
+    if start and sum(last <= most for _, last in found) == sum(
+        first >= start and last <= end for first, last in found
+    ):
+        # The beginning has as many of them.
+        start, end = 0, _stretch(text, (), most, before=0, nearly=0)[1]
+    dots = ("… " if start else "", " …" if end < len(text) else "")
+    return one_line(f"{dots[0]}{text[start:end].strip()}{dots[1]}")
+
+
+def _in_order(ranges: Iterable[Sequence[int]], characters: int) -> list[Range]:
+    """Ranges inside of a text, from first to last, those that overlap as one."""
+    merged: list[Range] = []
+    for start, end in sorted((max(0, start), min(characters, end)) for start, end in ranges):
+        if start >= end:
+            continue
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _pieces(text: str, ranges: Sequence[Range], first: int, last: int) -> Iterator[tuple[str, bool]]:
+    place = first
+    for start, end in ranges:
+        start, end = max(start, first), min(end, last)
+        if start >= end:
+            continue
+        if start > place:
+            yield text[place:start], False
+        yield text[start:end], True
+        place = end
+    if place < last:
+        yield text[place:last], False
+
+
+def _stretch(
+    text: str, ranges: Sequence[Range], most: int, *, before: int = _BEFORE, nearly: int = _NEARLY, word: int = _WORD
+) -> Range:
+    """The stretch with most different matching words, of those the one with most matches, the first of equals."""
+    if len(text) <= most + nearly:
+        return 0, len(text)
+    room = most - before
+    words = [text[start:end].casefold() for start, end in ranges]
+    inside: Counter[str] = Counter()
+    best, chosen, last = (0, 0), 0, 0
+    for first, (start, _) in enumerate(ranges):
+        while last < len(ranges) and ranges[last][1] <= start + room:
+            inside[words[last]] += 1
+            last += 1
+        value = (len(inside), last - first)
+        if value > best:
+            best, chosen = value, start
+        inside[words[first]] -= 1
+        if inside[words[first]] <= 0:
+            del inside[words[first]]
+        last = max(last, first + 1)
+    start = min(max(0, chosen - before), len(text) - most)
+    end = start + most
+    for _ in range(word):
+        start -= start > 0 and not text[start - 1].isspace()
+        end += end < len(text) and not text[end].isspace()
+    return start, end
+
+
+# Where results hold all pairs.
+_SHOWN_PAIRS, _SHOWN_SENTENCES = 5, 12
+_SIDES = ("source", "candidate")
+
+
+def alignment_of(hit: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The strongest pairs of paragraphs of a score by sentences; None where the search was by something else.
+
+    Args:
+        hit: one hit of ``SearchResults.to_dict()``.
+    """
+    alignment = hit.get("alignment")
+    if alignment is None:
+        return None
+    best = sorted(alignment["pairs"], key=_by_strength)[:_SHOWN_PAIRS]
+    score = finite(alignment["score"])
+    added = [finite(pair["contribution"]) for pair in best]
+    places = decimals([*filter(None, added), *([score] if score else [])])
+    largest = max(map(abs, filter(None, added)), default=0.0)
+    whole = bool(alignment.get("whole", alignment.get("by") == "document"))
+    total = alignment.get("total", len(alignment["pairs"]))
+    return {
+        "total": total,
+        "score": number(score, places),
+        "left": total - len(best),
+        "whole": whole,
+        "both": any(pair["direction"] == "candidate" for pair in best),
+        "pairs": [
+            {**_pair(pair, places), "width": width(part, largest), "percent": percent(_share(part, score))}
+            for pair, part in zip(best, added, strict=True)
+        ],
+    }
+
+
+def _pair(pair: Mapping[str, Any], places: int) -> dict[str, Any]:
+    sentences = sorted(pair["sentences"], key=_order)[:_SHOWN_SENTENCES]
+    parts = decimals([finite(one["contribution"]) or 0.0 for one in sentences])
+    return {
+        "source": pair["source"],
+        "candidate": pair["candidate"],
+        "reverse": pair["direction"] == "candidate",
+        "added": number(finite(pair["contribution"]), places),
+        "score": number(finite(pair["score"])),
+        "sides": [
+            {
+                "name": side,
+                "heading": str(pair.get(f"{side}_heading") or ""),
+                "number": pair[side] + 1,
+                "stretch": _numbered_stretch(pair.get(f"{side}_stretch"), [one[side] for one in sentences]),
+            }
+            for side in _SIDES
+        ],
+        "sentences": [
+            {
+                "added": number(finite(one["contribution"]), parts),
+                "cosine": number(finite(one["cosine"])),
+                "sides": [{"number": one[side] + 1, "text": one.get(f"{side}_text")} for side in _SIDES],
+            }
+            for one in sentences
+        ],
+        "left": pair.get("total", len(pair["sentences"])) - len(sentences),
+    }
+
+
+def _numbered_stretch(
+    stretch: Sequence[Mapping[str, Any] | None] | None, paired: Sequence[int]
+) -> list[dict[str, Any]]:
+    """The sentences of a text, each with the numbers of the listed pairs that it is in, and gaps."""
+    shown: list[dict[str, Any]] = []
+    for one in stretch or ():
+        if one is None:
+            shown.append({"gap": True})
+            continue
+        ranks = [rank for rank, sentence in enumerate(paired, start=1) if sentence == one["sentence"]]
+        shown.append({"gap": False, "space": one["space"], "text": one["text"], "ranks": ranks})
+    return shown
+
+
+def _share(part: float | None, score: float | None) -> float | None:
+    return part / score if part is not None and score and score > 0 else None
+
+
+def _by_strength(pair: Mapping[str, Any]) -> tuple[float, int, int]:
+    return -(finite(pair["strength"]) or 0.0), pair["source"], pair["candidate"]
+
+
+def _order(pair: Mapping[str, Any]) -> tuple[float, int, int]:
+    return -(finite(pair["contribution"]) or 0.0), pair["source"], pair["candidate"]
+
+
+# Parts are kept in 32 bits and less; what differs by more is not rounding.
+_ROUNDING = 1e-3
+# A long document has any number of paragraphs; terms and passages are few.
+LISTED_ROWS = 100
+
+
+def explanation_of(hit: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The tables of a hit: what terms, passages and pairs of paragraphs add to the scores by these.
+
+    Args:
+        hit: one hit of ``SearchResults.to_dict()``.
+    """
+    explanation = hit.get("explanation")
+    if explanation is None:
+        return None
+    by = (hit.get("alignment") or {}).get("by", "sentences")
+    kinds = {"words": "words", "vectors": "vectors", "sentences": by}
+    return {name: _table(explanation.get(name) or (), hit, kind) for name, kind in kinds.items()}
+
+
+def _table(rows: Sequence[Mapping[str, Any]], hit: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    parts = [finite(row.get("part")) for row in rows]
+    known = [part for part in parts if part is not None]
+    largest = max(map(abs, known), default=0.0)
+    places = decimals(known)
+    total = math.fsum(known)
+    score = finite((hit["parts"].get(kind) or {}).get("score"))
+    agree = score is None or math.isclose(total, score, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    return {
+        "rows": [
+            {**row, "part": number(part, places), "width": width(part, largest), "against": (part or 0) < 0}
+            for row, part in list(zip(rows, parts, strict=True))[:LISTED_ROWS]
+        ],
+        "left": max(0, len(rows) - LISTED_ROWS),
+        "total": number(total, places),
+        "score": None if agree else number(score, places),
+    }

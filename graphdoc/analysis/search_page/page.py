@@ -13,11 +13,20 @@ from markupsafe import Markup
 from ...errors import OutputError
 from ...runtime.files import write_text
 from ...runtime.text import counted
-from ..pages.html import BASE, BOOT, TOOLS, content_policy, environment, in_one_function, source_of, writable
+from ..pages.page import (
+    BASE,
+    BOOT,
+    TOOLS,
+    content_policy,
+    environment,
+    in_one_function,
+    source_of,
+    writable,
+)
 from .content import form_of, hits_of, kinds_of, query_of, search_of
 
 _FOLDER = Path(__file__).parent
-_STYLES = (BASE, _FOLDER / "search.css", _FOLDER / "passages.css", _FOLDER / "pairs.css")
+_STYLES = (BASE, _FOLDER / "search.css")
 
 
 def write_search_page(results: Mapping[str, Any], path: str | Path) -> Path:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
-from ...analysis.pages.html import BASE, content_policy, environment, source_of, writable
+from ...analysis.pages.page import BASE, content_policy, environment, source_of, writable
 from ...runtime.files import write_text
 from ...runtime.text import counted
 from ..classification import ExplainedMistake

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from graphdoc.analysis.comparisons import DrawnMutualComparison
-from graphdoc.analysis.figures.mutual import MOST_NAMED_SECTIONS
+from graphdoc.analysis.figures.comparison import MOST_NAMED_SECTIONS
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from sklearn.metrics import auc
 
-from graphdoc.analysis.figures.pairs import plot_pairs
+from graphdoc.analysis.figures.measured import plot_pairs
 from graphdoc.errors import OutputError
 
 LABELS = [0, 1] * 30

@@ -12,8 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from graphdoc.analysis.figures.graph import LARGEST_IMAGE, plot_graph
-from graphdoc.analysis.figures.run import plot_run
+from graphdoc.analysis.figures.attention import LARGEST_IMAGE, plot_graph
+from graphdoc.analysis.figures.measured import plot_run
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from graphdoc import Document, DocumentEncoder
-from graphdoc.analysis.figures.subtopics import plot_adaptive_subtopics
+from graphdoc.analysis.figures.comparison import plot_adaptive_subtopics
 from graphdoc.errors import DocumentError, OutputError
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics
 from graphdoc.settings.clustering import ClusteringSettings

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from graphdoc.analysis.pages.numbers import decimals, number
+from graphdoc.analysis.pages.page import decimals, number
 
 
 def test_what_rounds_to_zero_has_no_sign() -> None:

@@ -14,8 +14,8 @@ from open_report import Report
 
 from graphdoc import Document, DocumentEncoder, Section
 from graphdoc.analysis.comparisons import DrawnComparison
-from graphdoc.analysis.report import alignment as report_alignment
 from graphdoc.analysis.report import content as report_content
+from graphdoc.analysis.report import page as report_page
 from graphdoc.analysis.report.page import render_report
 from graphdoc.similarity.alignment import ParagraphPair
 
@@ -96,8 +96,8 @@ def test_a_report_stays_small_and_says_what_it_leaves_out(
 ) -> None:
     payload = comparison.to_dict()
     monkeypatch.setattr(report_content, "MAP_CELLS", 10)
-    monkeypatch.setattr(report_alignment, "LISTED_SENTENCES", 1)
-    for module in (report_content, report_alignment):
+    monkeypatch.setattr(report_page, "LISTED_SENTENCES", 1)
+    for module in (report_content, report_page):
         monkeypatch.setattr(module, "LISTED_MATCHES", 2)
     page = render_report(payload)
     data = json.loads(lxml.html.document_fromstring(page).get_element_by_id("data").text)

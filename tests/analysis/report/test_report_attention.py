@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from comparison_payload import make_attack, make_payload
 
-from graphdoc.analysis.report import matrices as report_matrices
+from graphdoc.analysis.report import content as report_content
 from graphdoc.analysis.report.page import render_report
 from graphdoc.errors import OutputError
 
@@ -66,14 +66,14 @@ def test_one_head_leaves_nothing_to_choose() -> None:
 def test_more_cells_than_a_file_should_hold_leave_the_mean_and_say_so(
     payload: dict[str, Any], page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_matrices, "ATTENTION_CELLS", 2 * 3 * 14 * 11 - 1)
+    monkeypatch.setattr(report_content, "ATTENTION_CELLS", 2 * 3 * 14 * 11 - 1)
     smaller = render_report(payload)
     found = data_of(smaller)["levels"]["passages"]["attention"]
     assert found["heads"] == 3 and len(found["to_b"]) == len(found["to_a"]) == 1
     np.testing.assert_allclose(unpack(found["to_b"][0]), np.mean(payload["attention"]["a_to_b"], axis=0), atol=4e-5)
     assert "holds the mean of the 3 heads only" in smaller and "holds the mean" not in page
     assert 'id="head"' not in smaller
-    monkeypatch.setattr(report_matrices, "ATTENTION_CELLS", 2 * 3 * 14 * 11)
+    monkeypatch.setattr(report_content, "ATTENTION_CELLS", 2 * 3 * 14 * 11)
     assert render_report(payload) == page
 
 

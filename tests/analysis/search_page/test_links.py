@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graphdoc.analysis.search_page.links import relative_link
+from graphdoc.analysis.pages.page import relative_link
 
 
 @pytest.mark.parametrize(

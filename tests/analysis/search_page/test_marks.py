@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphdoc.analysis.search_page.marks import MarkedText, excerpt, marked_text
+from graphdoc.analysis.search_page.content import MarkedText, excerpt, marked_text
 
 
 def whole(found: MarkedText) -> str:

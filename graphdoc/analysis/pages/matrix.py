@@ -12,10 +12,19 @@ import numpy as np
 from markupsafe import Markup
 
 from ...runtime.text import counted, one_line
-from ..figures.matrix import order_of
-from ..pages.html import BASE, BOOT, TOOLS, content_policy, environment, in_one_function, source_of, writable
-from ..pages.numbers import number
-from ..search_page.links import relative_link
+from ..figures.comparison import order_of
+from .page import (
+    BASE,
+    BOOT,
+    TOOLS,
+    content_policy,
+    environment,
+    in_one_function,
+    number,
+    relative_link,
+    source_of,
+    writable,
+)
 
 # A larger table is no longer read; the pairs and the files have the rest.
 MOST_IN_TABLE = 60

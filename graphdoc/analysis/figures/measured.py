@@ -1,0 +1,160 @@
+"""Plots of pairs: how well similarities separate similar pairs from others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from .canvas import (
+    COLORS,
+    LONGEST_LABELLED,
+    MUTED,
+    count_in_whole_numbers,
+    finish,
+    new_figure,
+    shorten,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+MOST_BINS = 40
+LONGEST_NAME = 44
+
+
+def plot_pairs(
+    similarities: Mapping[str, Any], labels: Sequence[int], thresholds: Mapping[str, float], path: str | Path | None
+) -> Figure:
+    """Draw the ROC curves of several ways to compare in one panel, and the similarities of each in one of its own.
+
+    Args:
+        similarities: ``(pairs,)`` by name; the pairs are the same for all.
+        labels: ``(pairs,)``, 1 for pairs that belong together, else 0; both occur.
+        thresholds: the threshold of each, by name.
+        path: image file to write; None only returns the figure.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    panels = 1 + len(similarities)
+    columns = 2 if panels <= 4 else 3
+    rows = -(-panels // columns)
+    figure = new_figure(4.6 * columns, 4.1 * rows)
+    curves, *histograms = figure.subplots(rows, columns, squeeze=False).flat
+    truth = np.asarray(labels) == 1
+    _draw_curves(curves, similarities, truth)
+    for number, (axes, (name, values)) in enumerate(zip(histograms, similarities.items(), strict=False)):
+        _draw_histogram(axes, np.asarray(values), truth, thresholds[name], COLORS[number % len(COLORS)])
+        axes.set_title(shorten(name, LONGEST_NAME), loc="left", fontsize=11)
+    for axes in figure.axes[panels:]:
+        axes.set_axis_off()
+    return finish(figure, path)
+
+
+def _draw_curves(axes: Axes, similarities: Mapping[str, Any], truth: Any) -> None:
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=":")
+    for number, (name, values) in enumerate(similarities.items()):
+        false, found, _ = roc_curve(truth, values)
+        label = f"{shorten(name, LONGEST_NAME)}: {roc_auc_score(truth, values):.3f}"
+        axes.plot(false, found, color=COLORS[number % len(COLORS)], linewidth=1.6, label=label)
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+    axes.set(xlabel="share of dissimilar pairs above the threshold", ylabel="share of similar pairs above it")
+    axes.legend(loc="lower right", frameon=False, fontsize=8, title="area under the curve", title_fontsize=8)
+    axes.set_title("ROC", loc="left", fontsize=11)
+
+
+def _draw_histogram(axes: Axes, values: Any, truth: Any, threshold: float, color: str) -> None:
+    low, high = float(values.min()), float(values.max())
+    bins = np.linspace(low, high, min(MOST_BINS, 6 + len(values) // 20)).tolist() if low < high else 1
+    for chosen, look, name in ((~truth, MUTED, "dissimilar"), (truth, color, "similar")):
+        axes.hist(values[chosen], bins=bins, color=look, alpha=0.6, label=f"{int(chosen.sum()):,} {name}")
+    axes.axvline(threshold, color="black", linewidth=1, linestyle="--", label=f"threshold {threshold:.3f}")
+    axes.set(xlabel="similarity", ylabel="pairs")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(frameon=False, fontsize=8)
+
+
+# With the colours they separate 24 labels.
+MARKERS = "o^s"
+PANELS_IN_A_ROW = 2
+
+
+def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str | Path | None) -> Figure:
+    """Draw document vectors in two dimensions, one panel per model, one colour and shape per label.
+
+    Args:
+        panels: points ``(documents, 2)`` by name of the model; the documents are the same in all.
+        labels: ``(documents,)``; beyond 24 the rarest ones share one colour.
+        path: image file to write; None only returns the figure.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    columns = min(PANELS_IN_A_ROW, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = new_figure(5.2 * columns + 2.6, 4.9 * rows)
+    ranked = [label for label, _ in Counter(labels).most_common()]
+    most = len(COLORS) * len(MARKERS)
+    shown = sorted(ranked if len(ranked) <= most else ranked[: most - 1])
+    looks = {label: (COLORS[n % len(COLORS)], MARKERS[n // len(COLORS)]) for n, label in enumerate(shown)}
+    groups = {label: np.array([own == label for own in labels]) for label in shown}
+    if len(shown) < len(ranked):
+        others = f"{len(ranked) - len(shown)} others"
+        looks[others], groups[others] = (MUTED, "x"), np.array([label not in looks for label in labels])
+    axes: Axes
+    for axes, (name, points) in zip(figure.subplots(rows, columns, squeeze=False).flat, panels.items(), strict=False):
+        for label, (color, marker) in looks.items():
+            x, y = points[groups[label]].T
+            axes.scatter(x, y, s=13, c=color, marker=marker, alpha=0.8, linewidths=0.6, label=shorten(label, 26))
+        axes.set(xticks=[], yticks=[])
+        axes.set_title(shorten(name, 56), loc="left", fontsize=11)
+    for axes in figure.axes[len(panels) :]:
+        axes.set_axis_off()
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=8, markerscale=1.4)
+    return finish(figure, path)
+
+
+def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> Figure:
+    """Draw the course of a training run: its loss, and what was measured meanwhile (Graph-RoBERTa, figure 5).
+
+    Args:
+        entries: entries of the run's log; those with ``loss`` make the first panel, what begins with ``eval_`` the
+            second.
+        path: image file to write; None only returns the figure.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    measured: dict[str, dict[int, float]] = {}
+    for entry in entries:
+        for name, value in entry.items():
+            if name.startswith("eval_"):
+                measured.setdefault(name.removeprefix("eval_"), {})[entry["step"]] = value
+    # What is no share has a scale of its own; the log has it.
+    shares = {name: points for name, points in measured.items() if all(0 <= value <= 1 for value in points.values())}
+    losses = [("trained on", {entry["step"]: entry["loss"] for entry in entries if "loss" in entry})]
+    if "loss" in measured:
+        losses.append(("held out", measured["loss"]))
+    curves = {"loss": losses, **({"measured": list(shares.items())} if shares else {})}
+    figure = new_figure(5.5 * len(curves), 4.2)
+    axes: Axes
+    for axes, (title, lines) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
+        for number, (name, points) in enumerate(lines):
+            marker = "o" if len(points) <= LONGEST_LABELLED else None
+            color = COLORS[number % len(COLORS)]
+            axes.plot(list(points), list(points.values()), color=color, marker=marker, ms=3, label=name)
+        axes.set_title(title, loc="left", fontsize=11)
+        axes.set_xlabel("step")
+        count_in_whole_numbers(axes.xaxis)
+        axes.legend(frameon=False, fontsize=8)
+    return finish(figure, path)

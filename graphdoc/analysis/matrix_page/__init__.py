@@ -1,1 +1,0 @@
-"""The page of many documents compared with each other."""

@@ -1,0 +1,330 @@
+// What colours mean, where the map is not coloured by groups; a click on a value looks at its documents alone.
+
+const showLegend = () => {
+  const field = fields.get(state.field);
+  const place = find('#legend');
+  place.hidden = field.kind === 'group';
+  place.replaceChildren();
+  if (place.hidden) return;
+  place.append(make('p', 'legend-title', field.name));
+  if (field.kind === 'date') {
+    const bar = make('div', 'dates');
+    bar.style.background = `linear-gradient(to right, ${Array.from({ length: 9 }, (_, i) => dateColour(i / 8)).join(', ')})`;
+    const ends = make('p', 'date-ends');
+    ends.append(make('span', '', String(Math.floor(field.low / 1000))), make('span', '', String(Math.floor(field.high / 1000))));
+    place.append(bar, ends);
+    return;
+  }
+  const list = make('ul');
+  field.list.slice(0, OTHERS).forEach((name, kind) => {
+    const item = make('li');
+    const chip = make('span', 'chip');
+    chip.style.background = colourOfKind(field, kind);
+    const value = make('bdi', '', name);
+    item.append(chip, value, make('span', 'size', formatCount(field.counts[kind])));
+    list.append(item);
+  });
+  const rest = field.counts.slice(OTHERS).reduce((sum, own) => sum + own, 0);
+  if (rest) {
+    const item = make('li');
+    const chip = make('span', 'chip');
+    chip.style.background = muted();
+    item.append(chip, make('span', '', `${formatCount(field.list.length - OTHERS)} others`), make('span', 'size', formatCount(rest)));
+    list.append(item);
+  }
+  place.append(list);
+};
+
+const showChips = () => {
+  for (const chip of document.querySelectorAll('[data-chip]')) chip.style.background = shade(hueOfGroup[Number(chip.dataset.chip)]);
+};
+
+// The card of the selected document, and of the pair that it makes with the one selected before.
+
+const reports = new Map(data.reports.map(([a, b, link]) => [`${Math.min(a, b)} ${Math.max(a, b)}`, link]));
+const reportOf = (a, b) => reports.get(`${Math.min(a, b)} ${Math.max(a, b)}`);
+const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) && !text.startsWith('-') ? text : `'${(text.startsWith('-') ? `./${text}` : text).replaceAll("'", "'\\''")}'`);
+const placeOf = (row) => {
+  const rest = data.command?.places.rest[row];
+  return rest === null || rest === undefined ? null : data.command.places.start + rest;
+};
+const commandFor = (a, b) => {
+  if (placeOf(a) === null || placeOf(b) === null) return null;
+  return `graphdoc compare ${quoted(placeOf(a))} ${quoted(placeOf(b))} ${data.command.options}`.trim();
+};
+
+const documentButton = (row, className = 'doc') => {
+  const button = make('button', className);
+  button.type = 'button';
+  button.dataset.doc = row;
+  button.append(make('bdi', '', data.titles[row]));
+  return button;
+};
+
+const pairPart = (a, b) => {
+  const part = make('div', 'pair-of-two');
+  const score = scoreOf(a, b);
+  const head = make('p', 'pair-head');
+  head.append('With ', documentButton(a));
+  part.append(head, make('p', 'note', score === null ? 'Neither is among the nearest documents of the other; the report has their score.' : `Cosine ${formatScore(score)}`));
+  const link = reportOf(a, b);
+  const command = commandFor(a, b);
+  if (link) {
+    const open = make('a', 'plain strong', 'Open the report');
+    open.href = link;
+    part.append(open);
+  } else if (command) {
+    const code = make('code', 'command', command);
+    code.tabIndex = 0;
+    const copy = make('button', 'plain strong', 'Copy the command for the report');
+    copy.type = 'button';
+    copy.addEventListener('click', async () => {
+      try {
+        await navigator.clipboard.writeText(command);
+        copy.textContent = 'Copied';
+      } catch {
+        // Pages from a file may not write to the clipboard everywhere: the text is selected instead.
+        getSelection().selectAllChildren(code);
+        copy.textContent = 'Selected: copy it with the keyboard';
+      }
+    });
+    part.append(copy, code);
+  }
+  return part;
+};
+
+const showCard = () => {
+  const card = find('#card');
+  const row = state.selected;
+  card.hidden = row === null;
+  card.replaceChildren();
+  if (row === null) return;
+  const head = make('div', 'card-head');
+  const title = make('h2', '', data.titles[row]);
+  title.dir = 'auto';
+  const close = make('button', 'icon', '×');
+  close.type = 'button';
+  close.setAttribute('aria-label', 'Close');
+  close.addEventListener('click', () => { act.clear(); find('#map').focus({ preventScroll: true }); });
+  head.append(title, close);
+  card.append(head);
+  if (data.ids[row] !== data.titles[row]) {
+    const id = make('p', 'note id', data.ids[row]);
+    id.dir = 'auto';
+    card.append(id);
+  }
+  if (state.before !== null) card.append(pairPart(state.before, row));
+  const facts = make('ul', 'facts');
+  const fact = (name, value, group) => {
+    if (!value) return;
+    const item = make('li');
+    const inner = group === undefined ? item : make('button', 'fact-group');
+    if (group !== undefined) { inner.type = 'button'; inner.dataset.pick = group; const chip = make('span', 'chip'); chip.dataset.chip = group; inner.append(chip); item.append(inner); }
+    else item.append(make('span', '', `${name} `));
+    inner.append(make('bdi', '', value));
+    facts.append(item);
+  };
+  const group = documents.group[row];
+  if (group >= 0) fact('group', groupNames[group], group);
+  else if (groupNames.length) fact('group', 'none');
+  for (const [name, field] of fields) if (field.kind !== 'group') fact(name, valueIn(field, row));
+  if (documents.length[row]) fact('words', formatCount(documents.length[row]));
+  card.append(facts);
+  if (data.openings[row]) {
+    const opening = make('p', 'opening', data.openings[row]);
+    opening.dir = 'auto';
+    card.append(opening);
+  }
+  const words = wordsOf(row).slice(0, 10);
+  if (words.length) {
+    const telling = make('p', 'telling', words.join(' · '));
+    telling.dir = 'auto';
+    card.append(telling);
+  }
+  const list = make('ol', 'near');
+  for (let i = row * near.width; i < (row + 1) * near.width; i += 1) {
+    const item = make('li');
+    const bar = make('span', 'score-bar');
+    bar.style.setProperty('--part', String(Math.max(0, near.scores[i]) / 10000));
+    item.append(make('span', 'score', formatScore(near.scores[i])), bar, documentButton(near.rows[i]));
+    const link = reportOf(row, near.rows[i]);
+    if (link) { const open = make('a', 'report', 'Report'); open.href = link; item.append(open); }
+    list.append(item);
+  }
+  card.append(make('h3', '', 'Nearest documents'), list);
+  showChips();
+};
+
+// Tabs, and the lists below them.
+
+const tabs = [...document.querySelectorAll('[role="tab"]')];
+const openTab = (name, focusIt = false) => {
+  for (const tab of tabs) {
+    const chosen = tab.id === `tab-${name}`;
+    tab.setAttribute('aria-selected', String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+    find(`#panel-${tab.id.slice(4)}`).hidden = !chosen;
+    if (chosen && focusIt) tab.focus();
+  }
+};
+for (const tab of tabs) {
+  tab.addEventListener('click', () => openTab(tab.id.slice(4)));
+  tab.addEventListener('keydown', (event) => {
+    const shown = tabs.filter((other) => !other.hidden);
+    const at = shown.indexOf(tab);
+    const to = { ArrowRight: (at + 1) % shown.length, ArrowLeft: (at + shown.length - 1) % shown.length, Home: 0, End: shown.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    openTab(shown[to].id.slice(4), true);
+  });
+}
+
+const showGroups = () => {
+  for (const button of document.querySelectorAll('.group-name')) {
+    const chosen = state.group !== null && Number(button.dataset.pick) === state.group;
+    button.setAttribute('aria-pressed', String(chosen));
+    button.closest('.group').classList.toggle('is-open', chosen);
+  }
+};
+
+// Search over titles, ids, labels and the telling words of documents, all in the page.
+
+const LISTED = 100;
+const folded = (text) => text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
+let haystack = null;
+
+// Words begin after a space, so that a part of a word is found where the word begins.
+const haystacks = () => {
+  if (haystack) return haystack;
+  const words = data.words.list.map(folded);
+  const named = [...fields.values()].filter((field) => field.kind !== 'group');
+  haystack = data.titles.map((title, row) => {
+    const telling = Array.from(wordPlaces.subarray(wordEnds[row], wordEnds[row + 1]), (place) => words[place]);
+    const values = named.map((field) => valueIn(field, row));
+    return ` ${folded([title, data.ids[row], ...values].join(' ')).replace(/[^\p{L}\p{N}]+/gu, ' ')} ${telling.join(' ')}`;
+  });
+  return haystack;
+};
+
+const search = (text) => {
+  const asked = folded(text).replace(/[^\p{L}\p{N}]+/gu, ' ').trim().split(' ').filter(Boolean);
+  if (!asked.length) return null;
+  // Scripts without spaces between words are found anywhere.
+  const parts = asked.map((word) => (/[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]/.test(word) ? word : ` ${word}`));
+  const found = [];
+  haystacks().forEach((hay, row) => { if (parts.every((part) => hay.includes(part))) found.push(row); });
+  // Titles that have all the words come first.
+  const inTitle = (row) => { const title = ` ${folded(data.titles[row]).replace(/[^\p{L}\p{N}]+/gu, ' ')}`; return parts.every((part) => title.includes(part)); };
+  const titled = new Set(found.filter(inTitle));
+  return [...titled, ...found.filter((row) => !titled.has(row))];
+};
+
+const showFound = (rows) => {
+  state.found = rows && new Set(rows);
+  const tab = find('#tab-found');
+  tab.hidden = rows === null;
+  find('#found').textContent = rows === null ? '' : formatCount(rows.length);
+  find('#found').setAttribute('aria-label', rows === null ? '' : `${formatCount(rows.length)} documents found`);
+  find('#found-count').textContent = rows === null ? '' : formatCount(rows.length);
+  const list = find('#results');
+  list.replaceChildren();
+  if (rows === null) {
+    if (tab.getAttribute('aria-selected') === 'true') openTab('groups');
+    return;
+  }
+  for (const row of rows.slice(0, LISTED)) {
+    const item = make('li');
+    item.append(documentButton(row));
+    list.append(item);
+  }
+  if (!rows.length) list.append(make('li', 'note', 'No title and no telling word begins so.'));
+  if (rows.length > LISTED) list.append(make('li', 'note', `and ${formatCount(rows.length - LISTED)} more; the table lists all`));
+  openTab('found');
+};
+
+// The table: all documents that are looked at, sorted by any column, a page at a time.
+
+const PAGE = 100;
+const numberColumn = (value, shown = (row) => formatCount(value(row))) => ({ value, shown, right: true });
+const columns = [
+  { name: 'Title', value: (row) => data.titles[row], wide: true },
+  { name: 'Group', value: (row) => (documents.group[row] < 0 ? '' : groupNames[documents.group[row]]), group: true },
+  ...[...fields].filter(([, field]) => field.kind !== 'group').map(([name, field]) => ({ name: name[0].toUpperCase() + name.slice(1), value: (row) => valueIn(field, row) })),
+  { name: 'Words', ...numberColumn((row) => documents.length[row]) },
+  ...(near.width ? [{ name: 'Nearest', ...numberColumn((row) => near.scores[row * near.width], (row) => formatScore(near.scores[row * near.width])) }] : []),
+  { name: 'Closeness', ...numberColumn((row) => documents.closeness[row], (row) => formatScore(documents.closeness[row])) },
+];
+const order = { column: 0, falling: false, page: 0 };
+const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
+
+const sortedRows = () => {
+  const rows = [];
+  for (let row = 0; row < count; row += 1) if (isShown(row)) rows.push(row);
+  const { value } = columns[order.column];
+  const values = rows.map(value);
+  const places = rows.map((_, at) => at);
+  const sign = order.falling ? -1 : 1;
+  // Empty cells come last in both directions.
+  const compare = (a, b) => (typeof a === 'number' ? sign * (a - b) : a === '' || b === '' ? (a === '') - (b === '') : sign * collator.compare(a, b));
+  places.sort((a, b) => compare(values[a], values[b]) || rows[a] - rows[b]);
+  return places.map((at) => rows[at]);
+};
+
+const showColumns = () => {
+  const head = find('#columns');
+  head.replaceChildren();
+  columns.forEach((column, at) => {
+    const cell = make('th', column.right ? 'right' : '');
+    cell.scope = 'col';
+    if (at === order.column) cell.setAttribute('aria-sort', order.falling ? 'descending' : 'ascending');
+    const button = make('button', 'sort', column.name);
+    button.type = 'button';
+    button.addEventListener('click', () => {
+      if (order.column === at) order.falling = !order.falling;
+      else Object.assign(order, { column: at, falling: Boolean(column.right) });
+      order.page = 0;
+      showTable();
+      find('#columns').children[at].firstChild.focus();
+    });
+    cell.append(button);
+    head.append(cell);
+  });
+};
+
+const showTable = () => {
+  if (find('#table-view').hidden) return;
+  showColumns();
+  const rows = sortedRows();
+  const pages = Math.max(1, Math.ceil(rows.length / PAGE));
+  order.page = Math.max(0, Math.min(order.page, pages - 1));
+  const start = order.page * PAGE;
+  const body = find('#rows');
+  body.replaceChildren();
+  for (const row of rows.slice(start, start + PAGE)) {
+    const line = make('tr', row === state.selected ? 'is-selected' : '');
+    for (const column of columns) {
+      const cell = make(column.wide ? 'th' : 'td', column.right ? 'right' : column.wide ? 'wide' : '');
+      if (column.wide) { cell.scope = 'row'; cell.append(documentButton(row)); }
+      else if (column.shown) cell.textContent = column.shown(row);
+      else {
+        if (column.group && documents.group[row] >= 0) { const chip = make('span', 'chip'); chip.dataset.chip = documents.group[row]; cell.append(chip); }
+        cell.append(make('bdi', '', column.value(row)));
+      }
+      line.append(cell);
+    }
+    body.append(line);
+  }
+  const group = state.group === null ? '' : ` in the group ${groupNames[state.group]}`;
+  find('#table-count').textContent = rows.length === count ? `${formatCount(count)} documents` : `${formatCount(rows.length)} of ${formatCount(count)} documents${state.found ? ' found' : ''}${group}`;
+  find('#page-number').textContent = rows.length ? `${formatCount(start + 1)} to ${formatCount(Math.min(rows.length, start + PAGE))}` : '';
+  find('#page-before').disabled = order.page === 0;
+  find('#page-after').disabled = order.page >= pages - 1;
+  showChips();
+};
+const turnPage = (by) => {
+  order.page += by;
+  showTable();
+  find('#table-view .scroll').scrollTop = 0;
+};
+find('#page-before').addEventListener('click', () => turnPage(-1));
+find('#page-after').addEventListener('click', () => turnPage(1));
