@@ -1,4 +1,4 @@
-"""Document vectors in two dimensions (Graph-RoBERTa, figures 3 and 4)."""
+"""Document vectors in two dimensions (Graph-RoBERTa, figures 3 and 4), and an order that puts like beside like."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
+from scipy.spatial.distance import squareform
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
@@ -15,6 +17,8 @@ MOST_DOCUMENTS = 1000
 PERPLEXITY = 30.0
 # Principal components that t-SNE looks for neighbours in, as its authors advise for many dimensions.
 COMPONENTS = 50
+# To find the best of all orders takes the third power of the number of documents.
+_BEST_ORDER = 300
 
 
 def sample_rows(documents: int, most: int = MOST_DOCUMENTS, seed: int = 0) -> npt.NDArray[np.int64]:
@@ -74,3 +78,20 @@ def principal_components(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         return np.asarray(vectors, np.float32)
     found = PCA(COMPONENTS, svd_solver="covariance_eigh").fit_transform(vectors)
     return np.asarray(found, np.float32)
+
+
+def order_of(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """An order in which documents that are alike stand next to each other, by average linkage.
+
+    Args:
+        scores: ``(documents, documents)``, symmetric.
+    """
+    if len(scores) < 3:
+        return np.arange(len(scores))
+    distances = float(scores.max()) - (scores + scores.T) / 2
+    np.fill_diagonal(distances, 0)
+    condensed = squareform(distances, checks=False)
+    tree = linkage(condensed, "average")
+    if len(scores) <= _BEST_ORDER:
+        tree = optimal_leaf_ordering(tree, condensed)
+    return np.asarray(leaves_list(tree), np.int64)

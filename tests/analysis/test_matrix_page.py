@@ -11,8 +11,9 @@ import pytest
 from comparison_payload import ATTACK
 from open_report import Report
 
-from graphdoc.analysis.figures.comparison import order_of, plot_matrix
+from graphdoc.analysis.figures.comparison import plot_matrix
 from graphdoc.analysis.pages.matrix import render_matrix
+from graphdoc.analysis.projection import order_of
 
 
 def payload(titles: list[str], scores: Any) -> dict[str, Any]:

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure, SubFigure
-from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
-from scipy.spatial.distance import squareform
 
 from ...documents.document import Document
 from ...errors import DocumentError
@@ -22,6 +20,7 @@ from ...inference.learned_subtopics import AdaptiveSubtopics
 from ...runtime.text import counted
 from ...similarity.cosine import similarity_matrix
 from ..pages.page import number as as_text
+from ..projection import order_of
 from .canvas import (
     COLORS,
     INK,
@@ -98,8 +97,6 @@ def _draw_borders(axes: Axes, comparison: Comparison) -> None:
 
 
 MOST_WRITTEN = 14
-# To find the best of all orders takes the third power of the number of documents.
-_BEST_ORDER = 300
 
 
 def plot_matrix(
@@ -143,23 +140,6 @@ def plot_matrix(
         )
     axes.set_title(f"{count:,} documents, alike ones together, model {shorten(model, 40)}", loc="left", fontsize=11)
     return finish(figure, path)
-
-
-def order_of(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """An order in which documents that are alike stand next to each other, by average linkage.
-
-    Args:
-        scores: ``(documents, documents)``, symmetric.
-    """
-    if len(scores) < 3:
-        return np.arange(len(scores))
-    distances = float(scores.max()) - (scores + scores.T) / 2
-    np.fill_diagonal(distances, 0)
-    condensed = squareform(distances, checks=False)
-    tree = linkage(condensed, "average")
-    if len(scores) <= _BEST_ORDER:
-        tree = optimal_leaf_ordering(tree, condensed)
-    return np.asarray(leaves_list(tree), np.int64)
 
 
 # Beyond it the names of sections would run into each other; the documents stay named.

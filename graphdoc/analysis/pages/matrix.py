@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ...runtime.text import counted, one_line
-from ..figures.comparison import order_of
+from ..projection import order_of
 from .page import (
     BASE,
     BOOT,
