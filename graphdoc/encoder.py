@@ -18,7 +18,7 @@ from .checkpoints.load import load_checkpoint
 from .checkpoints.save import save_checkpoint, upload
 from .errors import ModelError, SettingsError
 from .inference.all_levels import encode_all_levels, with_sentences
-from .inference.fitting import Fit, FitOptions, fit_as
+from .inference.fitting import Fit, FitOptions, fit
 from .inference.precision import LoadPrecision, Precision
 from .inference.segmenting import AnyDocument, documents_of
 from .inference.vectors import VectorPipeline
@@ -152,7 +152,7 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.fit(texts, lexical=True).numbers, encoder.encode("Rice rises.").shape
         (3, (387,))
         """
-        return fit_as(self, documents, **options)
+        return fit(self, documents, **options)
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic).

@@ -65,29 +65,42 @@ class Fit:
     explained: float | None = None
 
 
+class FitOptions(StreamOptions, total=False):
+    """What is learned of documents, and how these are encoded.
+
+    Args:
+        centre: learn the mean passage vector, which is then taken off all passages, queries and sentences; so it is
+            unless said otherwise.
+        lexical: also learn a lexical part, which puts the words of a text beside its vector (see
+            :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
+            :class:`~graphdoc.settings.lexical.LexicalFit`.
+        lexical_weight: length of that part beside vectors of length 1; None takes 0.85 for one
+            that is learned of the documents, and leaves the model's setting for random numbers.
+        corpus: what the documents are, for the model card.
+        processes: the processes that share the work, all of which have to call; None for this one alone.
+    """
+
+    centre: bool
+    lexical: bool | LexicalFit | Mapping[str, Any]
+    lexical_weight: float | None
+    corpus: str
+    processes: Processes | None
+
+
 def fit(
     pipeline: EncodingPipeline,
     documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
     *,
     centre: bool = True,
-    lexical: LexicalFit | None = None,
+    lexical: bool | LexicalFit | Mapping[str, Any] = False,
+    lexical_weight: float | None = None,
     corpus: str = "",
     processes: Processes | None = None,
     **options: Unpack[StreamOptions],
 ) -> Fit:
-    """Fit a model to documents, in one pass and bounded memory.
+    """Fit a model to documents, in one pass and bounded memory; it is changed once all is learned.
 
-    What it was fitted to before is forgotten, but for its lexical part where none is learned.
-
-    Args:
-        pipeline: the model, changed in place once all is learned.
-        documents: the documents.
-        centre: learn the mean of their passages, which is then taken off all passages.
-        lexical: how the lexical part is learned; None for none.
-        corpus: what the documents are, as free text for the model card.
-        processes: the processes that share the work, each of which reads all documents and encodes its share; None
-            for this one alone.
-        **options: how they are encoded (see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`).
+    What it was fitted to before is forgotten, but for its lexical part where none is learned. See :class:`FitOptions`.
 
     Returns:
         What was learned.
@@ -95,9 +108,20 @@ def fit(
     Raises:
         ModelError: there are fewer than two documents, all are alike, or no word occurs in enough of them.
         DocumentError: a document has no text.
+        SettingsError: a setting is out of range, or nothing is learned.
     """
+    how = LexicalFit() if lexical is True else lexical or None
+    changes: dict[str, Any] = {} if lexical_weight is None else {"lexical_weight": lexical_weight}
+    DocumentSettings(**changes)
+    if how is not None and not isinstance(how, LexicalFit):
+        how = LexicalFit(**how)
+    if how is not None and how.projection == "decomposition":
+        changes.setdefault("lexical_weight", LEARNED_WEIGHT)
+    if not centre and how is None:
+        raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
+    head, centred = pipeline.model.head, pipeline.model.centre is not None
     learned = _Passages(pipeline)
-    words = None if lexical is None else _Words(lexical, str(pipeline.model.config.language))
+    words = None if how is None else _Words(how, str(pipeline.model.config.language))
     rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
     own = documents_of(documents)
     own = own if count == 1 else _share(own, rank, count)
@@ -131,6 +155,11 @@ def fit(
     pipeline.model.set_centre(None if mean is None else torch.from_numpy(mean.astype(np.float32)), [name])
     if words is not None:
         pipeline.model.set_lexical(part)
+    if head is not None and (centre or centred or head.words is not None):
+        logger.warning("%s: its head read vectors as they were before this fit, and is taken away", pipeline.name)
+        pipeline.model.remove_head(subtopics=False)
+    for setting, value in changes.items():
+        setattr(pipeline.model.config, setting, value)
     return found
 
 
@@ -340,68 +369,3 @@ class _Words:
         lengths = np.sqrt(np.asarray(found.multiply(found).sum(axis=1)).ravel())
         scaled: Any = sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ found
         return scaled.tocsr()
-
-
-logger = logging.getLogger("graphdoc")
-
-
-class FitOptions(StreamOptions, total=False):
-    """What is learned of documents, and how these are encoded.
-
-    Args:
-        centre: learn the mean passage vector, which is then taken off all passages, queries and sentences; so it is
-            unless said otherwise.
-        lexical: also learn a lexical part, which puts the words of a text beside its vector (see
-            :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
-            :class:`~graphdoc.settings.lexical.LexicalFit`.
-        lexical_weight: length of that part beside vectors of length 1; None takes 0.85 for one
-            that is learned of the documents, and leaves the model's setting for random numbers.
-        corpus: what the documents are, for the model card.
-        processes: the processes that share the work, all of which have to call; None for this one alone.
-    """
-
-    centre: bool
-    lexical: bool | LexicalFit | Mapping[str, Any]
-    lexical_weight: float | None
-    corpus: str
-    processes: Processes | None
-
-
-def fit_as(
-    pipeline: EncodingPipeline,
-    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
-    *,
-    centre: bool = True,
-    lexical: bool | LexicalFit | Mapping[str, Any] = False,
-    lexical_weight: float | None = None,
-    corpus: str = "",
-    processes: Processes | None = None,
-    **options: Unpack[StreamOptions],
-) -> Fit:
-    """Fit a model to documents, and change its settings with it (see :class:`FitOptions`).
-
-    Raises:
-        ModelError: there are fewer than two documents, all are alike, or no word occurs in enough of them.
-        SettingsError: a setting is out of range, or nothing is learned.
-    """
-    how = LexicalFit() if lexical is True else lexical or None
-    changes: dict[str, Any] = {} if lexical_weight is None else {"lexical_weight": lexical_weight}
-    DocumentSettings(**changes)
-    if how is not None and not isinstance(how, LexicalFit):
-        how = LexicalFit(**how)
-    if how is not None and how.projection == "decomposition":
-        changes.setdefault("lexical_weight", LEARNED_WEIGHT)
-    if not centre and how is None:
-        raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
-    head, centred = pipeline.model.head, pipeline.model.centre is not None
-    found = fit(pipeline, documents, centre=centre, lexical=how, corpus=corpus, processes=processes, **options)
-    if head is not None and (centre or centred or head.words is not None):
-        logger.warning(
-            "%s: the head read vectors as they were before this fit, and is taken away; fit or train a new one "
-            "(graphdoc fit --classes, graphdoc finetune classify)",
-            pipeline.name,
-        )
-        pipeline.model.remove_head(subtopics=False)
-    for name, value in changes.items():
-        setattr(pipeline.model.config, name, value)
-    return found

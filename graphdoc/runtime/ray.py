@@ -9,7 +9,6 @@ import os
 import re
 import socket
 from collections.abc import Generator, Iterable
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -43,14 +42,19 @@ class RayCluster:
         self._ray = ray = require_cluster(address)
         self._is_own = not ray.is_initialized()
         self._actors: list[Any] = []
-        if self._is_own:
-            _connect(ray, address)
         try:
+            if self._is_own:
+                # It would report its use to its makers.
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+                local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR", **local)
             threads = torch.get_num_threads()
             count, needs = _processes(ray, threads, address)
             kind = ray.remote(_Actor).options(max_restarts=MOST_RESTARTS, max_task_retries=MOST_RETRIES, **needs)
             shared = ray.put(worker)
             self._actors = [kind.remote(shared, threads) for _ in range(count)]
+        except (ConnectionError, RuntimeError, SystemExit) as error:
+            raise OutputError(f"the Ray cluster {address!r} cannot be used: {error!r}") from error
         except BaseException:
             self.close()
             raise
@@ -58,18 +62,15 @@ class RayCluster:
     def __enter__(self) -> RayCluster:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End the processes, and the connection if it was made here."""
-        if self._is_own:
-            self._ray.shutdown()
-            return
         for actor in self._actors:
             self._ray.kill(actor)
+        if self._is_own:
+            self._ray.shutdown()
 
     def map(self, method: str, contents: Iterable[Any]) -> Generator[Any]:
         """Do tasks, each in any process, and give their results in the order in which they are done.
@@ -78,8 +79,8 @@ class RayCluster:
         way are finished first.
 
         Args:
-            method: name of the worker's method, which is given a task's content.
-            contents: what it is given.
+            method: name of the worker's method, which is given one of ``contents``.
+            contents: the tasks.
 
         Raises:
             GraphdocError: a task failed, or ended its process several times.
@@ -120,13 +121,7 @@ class _Actor:
 
 
 def require_cluster(address: str) -> Any:
-    """Give the library Ray, where something answers at an address; Ray itself would wait for minutes.
-
-    Raises:
-        SettingsError: the address is of no kind that Ray knows.
-        OutputError: nothing answers there.
-        MissingExtraError: Ray is not installed.
-    """
+    """Give the library Ray, where something answers at an address (errors as for :class:`RayCluster`)."""
     require_path("ray", address)
     place = _HOST_AND_PORT.fullmatch(address)
     if place is None and address not in ("local", "auto"):
@@ -143,16 +138,6 @@ def require_cluster(address: str) -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str) -> None:
-    # It would report its use to its makers.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    options: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **options)
-    except (Exception, SystemExit) as error:
-        raise OutputError(f"the Ray cluster {address!r} cannot be used: {one_line(str(error), 200)}") from error
-
-
 def _processes(ray: Any, threads: int, address: str) -> tuple[int, dict[str, Any]]:
     """How many processes the cluster has room for, and what each needs."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
@@ -166,6 +151,4 @@ def _processes(ray: Any, threads: int, address: str) -> tuple[int, dict[str, Any
 
 def _failure(error: Any) -> GraphdocError:
     cause = getattr(error, "cause", None) or error
-    if isinstance(cause, GraphdocError):
-        return cause
-    return OutputError(f"a task on the Ray cluster failed: {type(cause).__name__}: {one_line(str(cause), 300)}")
+    return cause if isinstance(cause, GraphdocError) else OutputError(f"a task on the Ray cluster failed: {cause!r}")

@@ -7,14 +7,14 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import transformers
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..documents.readers import Skipped
 from ..errors import OtherDocumentsError, OutputError
@@ -41,20 +41,15 @@ REPEATS_FILE = "repeats.safetensors"
 ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
 _PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json|repeats\.safetensors)")
+_AS_WRITTEN = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 # What an encoder's configuration says about where it came from, not about what it computes.
 _NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
 
-@dataclass(frozen=True, slots=True)
-class ShardEntry:
-    """A shard as the manifest lists it.
+class ShardEntry(BaseModel):
+    """A shard as the manifest lists it: its file, documents and vectors in it, and the BLAKE2b hash of the file."""
 
-    Args:
-        file: its name in the folder.
-        documents: documents encoded in it.
-        rows: vectors in it.
-        checksum: BLAKE2b hash of the file, 32 bytes in hexadecimal digits.
-    """
+    model_config = _AS_WRITTEN
 
     file: str
     documents: int
@@ -62,8 +57,7 @@ class ShardEntry:
     checksum: str
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(BaseModel):
     """What a folder of vectors holds and how it was made; nothing in it depends on when or in how many runs.
 
     Args:
@@ -81,11 +75,15 @@ class Manifest:
         ignored: files passed over in folders, with reasons.
     """
 
-    folder: Path
-    model: Mapping[str, Any]
+    model_config = _AS_WRITTEN
+
+    folder: Path = Field(exclude=True)
+    format: Literal["graphdoc vectors"] = FORMAT
+    format_version: Literal[1] = FORMAT_VERSION
+    model: dict[str, Any]
     weights: str
-    settings: Mapping[str, Any]
-    versions: Mapping[str, str]
+    settings: dict[str, Any]
+    versions: dict[str, str]
     hidden_size: int
     documents: int
     rows: int
@@ -93,6 +91,17 @@ class Manifest:
     coverage: Coverage
     skipped: tuple[Skipped, ...] = ()
     ignored: tuple[Skipped, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Manifest:
+        """Refuse parts that do not agree with each other."""
+        names = [shard_name(number) for number in range(len(self.shards))]
+        totals = [sum(getattr(entry, name) for entry in self.shards) for name in ("documents", "rows")]
+        if [entry.file for entry in self.shards] != names or totals != [self.documents, self.rows]:
+            raise ValueError("its shards are others")
+        if self.coverage.documents != self.documents or not isinstance(self.settings.get("level"), str):
+            raise ValueError("its parts contradict each other")
+        return self
 
     @classmethod
     def of(
@@ -116,13 +125,17 @@ class Manifest:
         """
         entries, coverage, all_skipped = [], Coverage(), list(skipped)
         for shard in shards:
-            entries.append(ShardEntry(shard.file, shard.coverage.documents, shard.rows, shard.checksum))
+            entries.append(
+                ShardEntry(
+                    file=shard.file, documents=shard.coverage.documents, rows=shard.rows, checksum=shard.checksum
+                )
+            )
             coverage += shard.coverage
             all_skipped.extend(shard.skipped)
         rows = sum(entry.rows for entry in entries)
         return cls(
-            folder, **origin, hidden_size=hidden_size, documents=coverage.documents, rows=rows, shards=tuple(entries),
-            coverage=coverage, skipped=tuple(all_skipped), ignored=tuple(ignored),
+            folder=folder, **origin, hidden_size=hidden_size, documents=coverage.documents, rows=rows,
+            shards=tuple(entries), coverage=coverage, skipped=tuple(all_skipped), ignored=tuple(ignored),
         )  # fmt: skip
 
     @classmethod
@@ -139,61 +152,16 @@ class Manifest:
         try:
             if not path.is_file():
                 raise OSError("not a regular file")
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise OutputError(f"{path} cannot be read as JSON; move it, or give another folder") from error
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise OutputError(f"{path} was not written by graphdoc; move it, or give another folder")
-        if values.get("format_version") != FORMAT_VERSION:
+            return cls(folder=Path(folder), **json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise OutputError(
-                f"{path} is of format version {values.get('format_version')}; encode into another folder"
-            )
-        try:
-            manifest = cls(
-                Path(folder),
-                **{name: values[name] for name in ("model", "weights", "settings", "versions", "hidden_size")},
-                documents=values["documents"],
-                rows=values["rows"],
-                shards=tuple(ShardEntry(**entry) for entry in values["shards"]),
-                coverage=Coverage.from_dict(values["coverage"]),
-                skipped=tuple(Skipped(**entry) for entry in values["skipped"]["documents"]),
-                ignored=tuple(Skipped(**entry) for entry in values["ignored"]["files"]),
-            )
-            is_consistent = manifest._is_consistent()
-        except (KeyError, TypeError, ValueError):
-            is_consistent = False
-        if not is_consistent:
-            raise OutputError(f"{path} was changed since graphdoc wrote it; remove it and run the encoding again")
-        return manifest
-
-    def _is_consistent(self) -> bool:
-        """Whether the parts are of their types and agree with each other."""
-        return (
-            all(isinstance(part, dict) for part in (self.model, self.settings, self.versions))
-            and all(isinstance(name, str) for name in (self.weights, self.model["name"], self.settings["level"]))
-            and all(isinstance(number, int) for number in (self.settings["shard_size"], self.hidden_size))
-            and self.rows == sum(entry.rows for entry in self.shards)
-            and self.documents == sum(entry.documents for entry in self.shards) == self.coverage.documents
-            and [entry.file for entry in self.shards] == [shard_name(number) for number in range(len(self.shards))]
-        )
+                f"{path} is no manifest that this version of graphdoc wrote, or was changed; move it, or give another "
+                "folder"
+            ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as it stands in the file."""
-        return {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "model": dict(self.model),
-            "weights": self.weights,
-            "settings": dict(self.settings),
-            "versions": dict(self.versions),
-            "hidden_size": self.hidden_size,
-            "documents": self.documents,
-            "rows": self.rows,
-            "shards": [asdict(entry) for entry in self.shards],
-            "coverage": self.coverage.to_dict(),
-            "skipped": {"count": len(self.skipped), "documents": [asdict(entry) for entry in self.skipped]},
-            "ignored": {"count": len(self.ignored), "files": [asdict(entry) for entry in self.ignored]},
-        }
+        return self.model_dump(mode="json")
 
     def write(self) -> Path:
         """Write the manifest into its folder, atomically.

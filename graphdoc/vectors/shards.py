@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,8 @@ from ..segmentation.spans import Coverage, SegmentedDocument
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = "graphdoc vectors"
-FORMAT_VERSION = 1
+FORMAT: Final = "graphdoc vectors"
+FORMAT_VERSION: Final = 1
 METADATA_KEY = b"graphdoc"
 ROWS_PER_GROUP = 4096
 # Levels whose parts are numbered in their document.
