@@ -361,25 +361,15 @@ def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]
     manifest = Manifest.read(folder)
     ids: list[str] = []
     vectors = np.empty((manifest.rows, manifest.hidden_size), np.float32)
-    for entry, path in zip(manifest.shards, checked_shards(manifest), strict=True):
+    for entry in manifest.shards:
+        path = manifest.folder / entry.file
+        _require_unchanged(path, entry.checksum)
         some_ids, some_vectors = read_rows(path)
         if some_vectors.shape != (entry.rows, manifest.hidden_size):
             raise OutputError(f"{path} holds something else than {MANIFEST_FILE} says; run the encoding again")
         vectors[len(ids) : len(ids) + len(some_ids)] = some_vectors
         ids.extend(some_ids)
     return ids, vectors
-
-
-def checked_shards(manifest: Manifest) -> list[Path]:
-    """The files of a finished folder, as its manifest lists them.
-
-    Raises:
-        OutputError: one is missing or was changed.
-    """
-    paths = [manifest.folder / entry.file for entry in manifest.shards]
-    for path, entry in zip(paths, manifest.shards, strict=True):
-        _require_unchanged(path, entry.checksum)
-    return paths
 
 
 def read_repeats(folder: str | Path) -> Repeats | None:
@@ -401,13 +391,6 @@ def read_repeats(folder: str | Path) -> Repeats | None:
     if repeats.describe() != recorded:
         raise OutputError(f"{path} was changed since it was written; remove it, or run the encoding again")
     return repeats
-
-
-def settings_of(folder: str | Path) -> Mapping[str, Any] | None:
-    """The settings that a folder of vectors was begun with; None where there is none, or nothing says so."""
-    record = _begun_with(Path(folder))
-    settings = None if record is None else record.get("settings")
-    return settings if isinstance(settings, dict) else None
 
 
 def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Processes, overwrite: bool) -> None:

@@ -342,9 +342,3 @@ def read_rows(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
     table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     vectors = table.column("vector").combine_chunks()
     return table.column("id").to_pylist(), vectors.flatten().to_numpy().reshape(len(vectors), -1)
-
-
-def read_numbers(path: Path, column: str) -> npt.NDArray[np.int64]:
-    """A column of whole numbers of a shard, such as ``section`` or ``passage``, ``(rows,)``."""
-    table = pq.read_table(path, columns=[column]).combine_chunks()
-    return np.asarray(table.column(column).to_numpy(), np.int64)

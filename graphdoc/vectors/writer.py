@@ -498,10 +498,6 @@ class ShardEncoder(EncoderOnRay):
             return MadeShard(task.number, len(task.documents), path.read_bytes(), record, checksum)
 
 
-def _write_bytes(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
-
-
 def _write(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
