@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .predicting import explain, predict, stream_predictions
-from .records import Decision, Prediction, Predictions
-from .tables import write_predictions
+from .records import Decision, Prediction, Predictions, write_predictions
 
 __all__ = ["Decision", "Prediction", "Predictions", "explain", "predict", "stream_predictions", "write_predictions"]

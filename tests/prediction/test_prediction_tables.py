@@ -116,7 +116,7 @@ def test_ids_and_labels_are_no_formulas_in_csv(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphdoc.prediction.tables._ROWS_OF_A_GROUP", 2)
+    monkeypatch.setattr("graphdoc.prediction.records._ROWS_OF_A_GROUP", 2)
     items = [replace(SINGLE[0], segmented=prediction(number, [1, 0, 0]).segmented) for number in range(5)]
     write_predictions(tmp_path / "p.parquet", items, CLASSES)
     assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == [f"d{number}" for number in range(5)]
