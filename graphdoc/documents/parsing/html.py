@@ -7,14 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lxml import etree
 
 from ...errors import DocumentError
 from ..section import FURNITURE_CHARACTERS
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
-from .outline import Outline, ParsedDocument, one_line
+from .outline import Outline, ParsedDocument, one_line, parsed_document
 from .page_furniture import FURNITURE, HEADINGS, Page, mark_furniture, shown
 
 if TYPE_CHECKING:
@@ -240,14 +241,9 @@ def parse_html_tree(root: _Element | None, warnings: Sequence[str] = ()) -> Pars
     dropped, furniture = _read(outline, root, whole=False)
     page_title = _page_title(root)
     parsed = outline.finish(page_title=page_title)
-    metadata: dict[str, Any] = dropped_metadata(dropped)
-    if furniture:
-        metadata[FURNITURE_CHARACTERS] = furniture
-    if warnings:
-        metadata["warnings"] = list(warnings)
-    if parsed.title and page_title and page_title != parsed.title:
-        metadata["page_title"] = page_title
-    return ParsedDocument(parsed.sections, parsed.title or page_title, metadata)
+    parsed = parsed_document(parsed.sections, parsed.title, dropped, warnings, page_title=page_title)
+    left_out = {FURNITURE_CHARACTERS: furniture} if furniture else {}
+    return replace(parsed, metadata={**parsed.metadata, **left_out})
 
 
 def write_html_fragment(outline: Outline, text: str, *, headings: bool, picture: bool = False) -> Counter[str]:
@@ -264,12 +260,6 @@ def write_html_fragment(outline: Outline, text: str, *, headings: bool, picture:
     """
     with outline.pictures() if picture else nullcontext():
         return _read(outline, _parse_lenient(text), headings=headings)[0]
-
-
-def dropped_metadata(dropped: Counter[str]) -> dict[str, Any]:
-    """Report dropped elements in the metadata; the head of a page holds no text and is not worth a word."""
-    counts = {name: count for name, count in sorted(dropped.items()) if name != "head"}
-    return {"dropped_elements": counts} if counts else {}
 
 
 def _refuse_many_attributes(text: str) -> None:

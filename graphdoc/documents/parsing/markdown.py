@@ -16,8 +16,8 @@ from markdown_it.token import Token
 
 from ...errors import DocumentError
 from .elements import names
-from .html import dropped_metadata, write_html_fragment
-from .outline import Break, Outline, ParsedDocument
+from .html import write_html_fragment
+from .outline import Break, Outline, ParsedDocument, dropped_metadata
 
 # markdown-it drops what is nested deeper than its limit, so reaching the limit has to be an error here.
 _DEEPEST = 100

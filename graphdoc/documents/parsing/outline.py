@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -42,6 +42,39 @@ class ParsedDocument:
     sections: tuple[Section, ...]
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def dropped_metadata(dropped: Mapping[str, int]) -> dict[str, Any]:
+    """Report dropped elements in the metadata; the head of a page holds no text and is not worth a word."""
+    counts = {name: count for name, count in sorted(dropped.items()) if name != "head"}
+    return {"dropped_elements": counts} if counts else {}
+
+
+def parsed_document(
+    sections: tuple[Section, ...],
+    title: str,
+    dropped: Mapping[str, int],
+    warnings: Sequence[str] = (),
+    **other_titles: str,
+) -> ParsedDocument:
+    """Put together what a parser found.
+
+    Args:
+        sections: the sections.
+        title: the title.
+        dropped: how many elements were left out, by name.
+        warnings: what is not as it should be.
+        **other_titles: another title by the key of the metadata that keeps it where it differs from the title; without
+            a title it is the title itself.
+    """
+    metadata = dropped_metadata(dropped)
+    if warnings:
+        metadata["warnings"] = list(warnings)
+    for key, other in other_titles.items():
+        if title and other and other != title:
+            metadata[key] = other
+        title = title or other
+    return ParsedDocument(sections, title, metadata)
 
 
 @dataclass(slots=True)

@@ -22,8 +22,7 @@ from typing import Any
 from ...errors import DocumentError, MissingExtraError
 from ...runtime.text import one_line as printable_line
 from .elements import names
-from .html import dropped_metadata
-from .outline import Break, Outline, ParsedDocument, one_line
+from .outline import Break, Outline, ParsedDocument, dropped_metadata, one_line
 
 # For any file, and for each byte of it; of a megabyte of text pandoc takes about 3 s, 150 MB, and answers 12 MB.
 _SECONDS, _HEAP, _ANSWER = 30, 512 * 2**20, 32 * 2**20

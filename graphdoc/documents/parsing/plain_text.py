@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .outline import Break, Outline, ParsedDocument, one_line
+from .outline import Break, Outline, ParsedDocument, one_line, parsed_document
 
 _UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+.:_])\1{2,}\s*")
 _NUMBERED = re.compile(
@@ -75,9 +75,8 @@ def parse_plain_text(text: str, *, headings: bool = True) -> ParsedDocument:
         outline.start_section(heading.text, levels[heading.line])
         start = heading.line + heading.lines
     _write(outline, lines[start:], joined)
-    metadata = {"dropped_elements": {"page-header": dropped}} if dropped else {}
-    parsed = outline.finish(opening_title=False)
-    return ParsedDocument(parsed.sections, title, metadata)
+    sections = outline.finish(opening_title=False).sections
+    return parsed_document(sections, title, {"page-header": dropped} if dropped else {})
 
 
 def _after_title(lines: list[str], title: str) -> int:

@@ -18,8 +18,7 @@ from docutils.transforms.references import Substitutions
 
 from ...errors import DocumentError
 from .elements import names
-from .html import dropped_metadata
-from .outline import Break, Outline, ParsedDocument, one_line
+from .outline import Break, Outline, ParsedDocument, one_line, parsed_document
 
 _SETTINGS = {
     "_disable_config": True,
@@ -85,10 +84,8 @@ def parse_rst(text: str) -> ParsedDocument:
     except RecursionError:
         raise DocumentError("its reStructuredText is nested too deeply; flatten it") from None
     parsed = outline.finish(pictures_before_title=True)
-    metadata = dropped_metadata(writer.dropped)
-    if writer.warnings:
-        metadata["warnings"] = [f"{reason}: {count:,}" for reason, count in writer.warnings.items()]
-    return ParsedDocument(parsed.sections, parsed.title, metadata)
+    warnings = [f"{reason}: {count:,}" for reason, count in writer.warnings.items()]
+    return parsed_document(parsed.sections, parsed.title, writer.dropped, warnings)
 
 
 def _without_costly_markup(lines: list[str], warnings: Counter[str]) -> Iterator[str]:

@@ -10,8 +10,8 @@ from lxml import etree
 
 from ...errors import DocumentError
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
-from .html import dropped_metadata, parse_html_tree
-from .outline import Outline, ParsedDocument, one_line
+from .html import parse_html_tree
+from .outline import Outline, ParsedDocument, one_line, parsed_document
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -143,7 +143,7 @@ def _parse_tei(root: _Element) -> ParsedDocument:
 def _finished(outline: Outline, title: str, dropped: Counter[str]) -> ParsedDocument:
     for name in _WITHOUT_TEXT:
         dropped.pop(name, None)
-    return ParsedDocument(outline.finish(opening_title=False).sections, title, dropped_metadata(dropped))
+    return parsed_document(outline.finish(opening_title=False).sections, title, dropped)
 
 
 def _mark_second_forms(root: _Element) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....errors import DocumentError
 from ..elements import local_name, names
-from ..html import dropped_metadata
-from ..outline import ParsedDocument, one_line
+from ..outline import ParsedDocument, one_line, parsed_document
 from .archive import Archive, core_title
 from .paragraphs import Paragraph, parsed_paragraphs
 
@@ -79,11 +78,7 @@ def parse_docx(content: bytes) -> ParsedDocument:
         raise DocumentError("its document has no body; it is damaged, or no DOCX file at all")
     reader.read(body)
     parsed = parsed_paragraphs(reader.paragraphs)
-    metadata: dict[str, Any] = dropped_metadata(reader.dropped)
-    title = core_title(archive)
-    if parsed.title and title and title != parsed.title:
-        metadata["file_title"] = title
-    return ParsedDocument(parsed.sections, parsed.title or title, metadata)
+    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=core_title(archive))
 
 
 class _Reader:

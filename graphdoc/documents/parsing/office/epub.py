@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from dataclasses import replace
 
 from ....errors import DocumentError
 from ...section import clean_text
 from ..elements import local_name
 from ..formats import decode
-from ..html import dropped_metadata, parse_html
-from ..outline import Break, Outline, ParsedDocument, one_line
+from ..html import parse_html
+from ..outline import Break, Outline, ParsedDocument, one_line, parsed_document
 from .archive import Archive, resolved
 
 _CONTAINER = "META-INF/container.xml"
@@ -70,14 +70,11 @@ def parse_epub(content: bytes) -> ParsedDocument:
             read.add(name)
             _write_chapter(outline, archive.read(name), title, dropped)
     parsed = outline.finish(opening_title=not title)
-    metadata: dict[str, Any] = dropped_metadata(dropped)
-    if parsed.title and title and parsed.title != title:
-        metadata["heading"] = parsed.title
-    if texts.get("creator"):
-        metadata["creator"] = texts["creator"] if len(texts["creator"]) > 1 else texts["creator"][0]
-    if missing:
-        metadata["warnings"] = [f"{missing} of its chapters are missing from the archive"]
-    return ParsedDocument(parsed.sections, title or parsed.title, metadata)
+    warnings = [f"{missing} of its chapters are missing from the archive"] if missing else []
+    book = parsed_document(parsed.sections, title, dropped, warnings, heading=parsed.title)
+    creators: list[str] = texts.get("creator", [])
+    names = {"creator": creators if len(creators) > 1 else creators[0]} if creators else {}
+    return replace(book, metadata={**book.metadata, **names})
 
 
 def _write_chapter(outline: Outline, content: bytes, title: str, dropped: Counter[str]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....errors import DocumentError
 from ..elements import local_name, names
-from ..html import dropped_metadata
-from ..outline import ParsedDocument, one_line
+from ..outline import ParsedDocument, one_line, parsed_document
 from .archive import Archive, xml_part
 from .paragraphs import Paragraph, parsed_paragraphs
 
@@ -63,11 +62,7 @@ def parse_odt(content: bytes) -> ParsedDocument:
     reader = _Reader(styles)
     reader.read(body)
     parsed = parsed_paragraphs(reader.paragraphs)
-    metadata: dict[str, Any] = dropped_metadata(reader.dropped)
-    title = _title(archive)
-    if parsed.title and title and title != parsed.title:
-        metadata["file_title"] = title
-    return ParsedDocument(parsed.sections, parsed.title or title, metadata)
+    return parsed_document(parsed.sections, parsed.title, reader.dropped, file_title=_title(archive))
 
 
 class _Reader:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....errors import DocumentError
 from ..elements import local_name
-from ..html import dropped_metadata
-from ..outline import Break, Outline, ParsedDocument, one_line
+from ..outline import Break, Outline, ParsedDocument, one_line, parsed_document
 from .archive import Archive, core_title
 
 if TYPE_CHECKING:
@@ -77,12 +76,8 @@ def parse_pptx(content: bytes) -> ParsedDocument:
             outline.write(block)
     if not slides:
         raise DocumentError("it has no slides; leave it out")
-    parsed = outline.finish(opening_title=False)
-    metadata: dict[str, Any] = dropped_metadata(dropped)
-    named = core_title(archive)
-    if title and named and named != title:
-        metadata["file_title"] = named
-    return ParsedDocument(parsed.sections, title or named, metadata)
+    sections = outline.finish(opening_title=False).sections
+    return parsed_document(sections, title, dropped, file_title=core_title(archive))
 
 
 def _slide(

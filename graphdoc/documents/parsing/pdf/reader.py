@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ....errors import DocumentError
-from ..html import dropped_metadata
-from ..outline import Break, Outline, ParsedDocument, one_line
+from ..outline import Break, Outline, ParsedDocument, one_line, parsed_document
 from .blocks import Block, BlockBuilder, TextJoiner, note_mark
 from .file_process import damage, named_pages, read_pages
 from .furniture import take_contents, take_furniture
@@ -65,13 +64,8 @@ def parse_pdf(content: bytes) -> ParsedDocument:
             outline.write(one_line(row.text))
     parsed = outline.finish(opening_title=title_place is None)
     title = heading_text(joiner.text(blocks[title_place].lines)) if title_place is not None else parsed.title
-    metadata: dict[str, Any] = dropped_metadata(dropped)
     file_title = one_line(str(described["title"]))
-    if title and file_title and file_title != title:
-        metadata["file_title"] = file_title
-    if warnings:
-        metadata["warnings"] = warnings
-    return ParsedDocument(parsed.sections, title or file_title, metadata)
+    return parsed_document(parsed.sections, title, dropped, warnings, file_title=file_title)
 
 
 def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: TextJoiner) -> int | None:
