@@ -95,33 +95,47 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def fall_back_from_damage(folder: Path) -> None:
-    """Set the newest version files of a table aside where they are cut short, and warn where newest ones are missing.
+    """Set the newest version file of a table aside where it is cut short, as by a power cut or half a copy.
 
-    A power cut or half a copy leaves such files; the version before them is whole.
+    A warning says that the version before it is read, as also where the newest file is missing.
 
     Raises:
+        RetrievalError: more than the newest version is missing or damaged.
         OutputError: another process is writing there.
     """
-    versions = folder / TABLE_FOLDER / "_versions"
-    files = sorted(path for path in versions.glob("*.manifest") if path.stem.isdecimal() and len(path.stem) == 20)
-    newest = 0
-    while len(files) > 1 and not files[0].read_bytes().endswith(_VERSION_END):
-        newest = newest or _version(files[0])
-        with FolderLock(folder, "another change"):
-            files[0].replace(files[0].with_suffix(".damaged"))
-        files = files[1:]
+    versions, newest = folder / TABLE_FOLDER / "_versions", 0
+    # Before the files are listed, so that a version that is written meanwhile is not missed.
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = int(json.loads((versions / "latest_version_hint.json").read_text())["version"])
+    files = sorted(path for path in versions.glob("*.manifest") if path.stem.isdecimal() and len(path.stem) == 20)[:2]
     if not files:
         return
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        newest = max(newest, int(json.loads((versions / "latest_version_hint.json").read_text())["version"]))
-    if newest > _version(files[0]):
-        logger.warning(
-            "%s: version %d is damaged or missing; version %d is read, without the changes after it: copy the index "
-            "again, or index the documents again",
-            folder,
-            newest,
-            _version(files[0]),
+    newest = max(newest, _version(files[0]))
+    whole = [file for file in files if _is_whole(file)]
+    if not whole or newest == _version(whole[0]):
+        return
+    if newest - _version(whole[0]) > 1:
+        raise RetrievalError(
+            f"{folder} is damaged: versions {_version(whole[0]) + 1} to {newest} are missing; copy the index again, "
+            "or remove it and index the documents again"
         )
+    if files[0] != whole[0]:
+        with FolderLock(folder, "another change"):
+            files[0].replace(files[0].with_suffix(".damaged"))
+    logger.warning(
+        "%s: version %d is damaged or missing; version %d is read, without the change after it: copy the index again, "
+        "or index the documents again",
+        folder,
+        newest,
+        _version(whole[0]),
+    )
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return file.read_bytes().endswith(_VERSION_END)
+    except FileNotFoundError:  # Maintenance has removed it meanwhile.
+        return True
 
 
 def _version(file: Path) -> int:

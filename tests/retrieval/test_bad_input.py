@@ -166,6 +166,19 @@ def test_a_version_that_is_cut_short_or_missing_is_named_and_the_one_before_it_r
     assert not caplog.text
 
 
+@pytest.mark.parametrize("size", [50, None])
+def test_an_index_of_which_several_versions_are_missing_is_refused(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], size: int | None
+) -> None:
+    newest = sorted((Path(index.place) / "documents.lance" / "_versions").glob("*.manifest"))[:2]
+    for path in newest:
+        path.unlink() if size is None else path.write_bytes(path.read_bytes()[:size])
+    before = sorted(Path(index.place).rglob("*"))
+    with pytest.raises(RetrievalError) as error:
+        DocumentIndex.open(index.place, encoder).update(documents)
+    assert index.place in one_line_of(error) and sorted(Path(index.place).rglob("*")) == before
+
+
 def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: DocumentEncoder) -> None:
     place = tmp_path / "index"
     (place / "documents.lance" / "_versions").mkdir(parents=True)
