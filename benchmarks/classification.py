@@ -32,9 +32,9 @@ from graphdoc.evaluation.classification_scores import classification_scores
 from graphdoc.recipes.classify import train_classifier
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.runtime.files import write_text
-from graphdoc.settings.classify import ClassificationSettings
+from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings
 
 PASSAGES = 24
 GRAPH, PRETRAINED = "graph", "graph, pretrained by contrast"

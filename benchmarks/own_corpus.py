@@ -26,7 +26,7 @@ from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings
 
 GRAPH = "trained, graph"
 ROWS = {

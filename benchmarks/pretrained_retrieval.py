@@ -19,9 +19,9 @@ from graphdoc.evaluation import best_weight, read_run
 from graphdoc.evaluation.trec import Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
 from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.retrieve import RetrievalSettings
-from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings
 
 
 @dataclass(frozen=True)

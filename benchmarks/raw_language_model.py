@@ -32,10 +32,8 @@ from transformers import (
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
 from graphdoc.recipes.sub_documents import pretrain
-from graphdoc.settings.corpus import CorpusSettings
-from graphdoc.settings.model import ModelSettings
-from graphdoc.settings.sub_documents import ContrastSettings, PretrainingSettings
-from graphdoc.settings.training import TrainingSettings
+from graphdoc.settings.pretraining import ContrastSettings, PretrainingSettings
+from graphdoc.settings.run import CorpusSettings, ModelSettings, TrainingSettings
 
 NEWSGROUPS = DATA / "newsgroups20"
 SOURCES = (

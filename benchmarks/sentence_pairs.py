@@ -29,7 +29,7 @@ from graphdoc.recipes.sentence_pairs import pretrain
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.sentence_pairs import SentencePairSettings
+from graphdoc.settings.pretraining import SentencePairSettings
 
 WAYS = ("document", "paragraphs", "sentences", "flat")
 ZSCORE = "sentences, z-score"

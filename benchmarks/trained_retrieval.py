@@ -20,8 +20,8 @@ from graphdoc.recipes.retrieve import train_retrieval
 from graphdoc.retrieval.candidates import index_words, word_rows
 from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex
+from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.retrieve import RetrievalSettings
 
 DEPTH, FOLDS = 1000, 5
 

@@ -14,7 +14,7 @@ from typing import Any
 from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.sampling import Classes
-from graphdoc.settings.classify import ClassificationSettings
+from graphdoc.settings.finetuning import ClassificationSettings
 
 
 def train_classifier(settings: ClassificationSettings, *, resume: bool = False, **options: Any) -> Path:

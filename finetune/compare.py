@@ -15,7 +15,7 @@ from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.losses import PairCosine, SupervisedContrastive
 from graphdoc.sampling import Groups
-from graphdoc.settings.compare import ComparisonSettings
+from graphdoc.settings.finetuning import ComparisonSettings
 
 
 def train_comparison(settings: ComparisonSettings, *, resume: bool = False, **options: Any) -> Path:

@@ -15,7 +15,7 @@ from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.losses import InfoNCE
 from graphdoc.sampling import Queries
-from graphdoc.settings.retrieve import RetrievalSettings
+from graphdoc.settings.finetuning import RetrievalSettings
 
 
 def train_retrieval(settings: RetrievalSettings, *, resume: bool = False, **options: Any) -> Path:

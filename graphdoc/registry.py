@@ -73,25 +73,23 @@ class RecipeTargets(NamedTuple):
 # command, words that begin with it are further recipes of that command, of which the key ``recipe`` says which.
 RECIPES: dict[str, RecipeTargets] = {
     "pretrain": RecipeTargets(
-        "graphdoc.settings.sub_documents:PretrainingSettings", "graphdoc.recipes.sub_documents:pretrain"
+        "graphdoc.settings.pretraining:PretrainingSettings", "graphdoc.recipes.sub_documents:pretrain"
     ),
     "pretrain sentence_pairs": RecipeTargets(
-        "graphdoc.settings.sentence_pairs:SentencePairSettings", "graphdoc.recipes.sentence_pairs:pretrain"
+        "graphdoc.settings.pretraining:SentencePairSettings", "graphdoc.recipes.sentence_pairs:pretrain"
     ),
     "finetune classify": RecipeTargets(
-        "graphdoc.settings.classify:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
+        "graphdoc.settings.finetuning:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
     ),
     "finetune compare": RecipeTargets(
-        "graphdoc.settings.compare:ComparisonSettings", "graphdoc.recipes.compare:train_comparison"
+        "graphdoc.settings.finetuning:ComparisonSettings", "graphdoc.recipes.compare:train_comparison"
     ),
     "finetune retrieve": RecipeTargets(
-        "graphdoc.settings.retrieve:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
+        "graphdoc.settings.finetuning:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
     ),
-    "finetune views": RecipeTargets(
-        "graphdoc.settings.view_training:ViewRunSettings", "graphdoc.recipes.views:train_views"
-    ),
+    "finetune views": RecipeTargets("graphdoc.settings.views:ViewRunSettings", "graphdoc.recipes.views:train_views"),
     "finetune subtopics": RecipeTargets(
-        "graphdoc.settings.subtopics:SubtopicRunSettings", "graphdoc.recipes.subtopics:train_subtopics"
+        "graphdoc.settings.views:SubtopicRunSettings", "graphdoc.recipes.subtopics:train_subtopics"
     ),
 }
 

@@ -15,7 +15,7 @@ from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.losses import MaskedTokens, PairContrast, PairCosine
 from graphdoc.sampling import SentencePairs
-from graphdoc.settings.sentence_pairs import SentencePairSettings
+from graphdoc.settings.pretraining import SentencePairSettings
 
 
 def pretrain(settings: SentencePairSettings, *, resume: bool = False, **options: Any) -> Path:

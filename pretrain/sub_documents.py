@@ -15,7 +15,7 @@ from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.sampling import SubDocuments
-from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings
 
 
 def pretrain(settings: PretrainingSettings, *, resume: bool = False, **options: Any) -> Path:

@@ -28,7 +28,7 @@ import yaml
 
 from graphdoc.cli import main, parse
 from graphdoc.registry import GRAPH_KINDS, READOUTS, RECIPES, load
-from graphdoc.settings.mistakes import keys_of
+from graphdoc.settings.base import keys_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

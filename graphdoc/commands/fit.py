@@ -63,7 +63,7 @@ def fit(
         projection: learn the vectors of terms from the documents, or draw random ones, which fit any corpus
         classes: also fit a head to the labels of the documents, one each; all vectors are held in memory
     """
-    from ..settings.lexical import LexicalFit
+    from ..settings.document import LexicalFit
 
     require_name(output)
     Outputs(sources, folders=[output])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 from collections.abc import Callable, Mapping
@@ -205,9 +206,16 @@ def _list_recipes(command: str) -> int:
     rows = Table([names("recipe"), names("task"), names("what it is")])
     for name, path in shipped_recipes(command).items():
         lines = [line.removeprefix("#").strip() for line in path.read_text(encoding="utf-8").splitlines()]
-        example = next((line for line in lines if line.startswith(f"graphdoc {command}")), "")
-        task = example.split()[2] if command == "finetune" and example else ""
-        rows.add(name, task, " ".join(lines[: lines.index("")] if "" in lines else lines[:1]).partition(". ")[0])
+        task = (
+            re.search(r"(?:graphdoc finetune |finetune/)(\w+)(?: |\.py)", " ".join(lines))
+            if command == "finetune"
+            else None
+        )
+        rows.add(
+            name,
+            task[1] if task else "",
+            " ".join(lines[: lines.index("")] if "" in lines else lines[:1]).partition(". ")[0],
+        )
     rows.print(console())
     return 0
 

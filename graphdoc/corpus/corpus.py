@@ -24,9 +24,8 @@ from ..runtime.files import is_unchanged, write_text
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.segmenter import Segmenter
-from ..settings.corpus import CorpusSettings
 from ..settings.document import Paragraph
-from ..settings.run import RunSettings
+from ..settings.run import CorpusSettings, RunSettings
 from ..version import __version__
 from .document import CorpusReport, TrainingDocument
 from .shards import CorpusReader, CorpusWriter, tokenise_in_order

@@ -21,7 +21,7 @@ from ..runtime.files import file_checksum, file_stamp, write_text
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted, one_line
 from ..segmentation.sentences import without_first_sentence
-from ..settings.corpus import CorpusSettings
+from ..settings.run import CorpusSettings
 from .document import TEST_SPLITS, VALIDATION_SPLITS, CorpusReport, plain_split, split_of, text_hash, values_hash
 
 _BLOCKS, _BLOCK_BYTES = 16, 2**14

@@ -14,7 +14,7 @@ from ..errors import DocumentError
 from ..runtime.processes import Processes
 from ..runtime.text import one_line
 from ..segmentation.segmenter import Segmenter
-from ..settings.corpus import CorpusSettings
+from ..settings.run import CorpusSettings
 from .corpus import training_segmenter
 from .document import CorpusReport, TrainingDocument
 from .shards import tokenise_in_order

@@ -19,7 +19,7 @@ from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
 from ..sampling.views import SentenceLikelihoods, View
-from ..settings.view_training import PoolOrder
+from ..settings.views import PoolOrder
 from ..subtopics.subtopics import Subtopics
 from ..subtopics.terms import TermMaker
 from ..version import __version__

@@ -21,8 +21,7 @@ from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_i
 from ..runtime.processes import Processes
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
-from ..settings.document import DocumentSettings
-from ..settings.lexical import LEARNED_WEIGHT, LexicalFit, LexicalSettings
+from ..settings.document import LEARNED_WEIGHT, DocumentSettings, LexicalFit, LexicalSettings
 from ..subtopics.terms import TermMaker
 from .pipeline import EncodingPipeline, StreamOptions
 from .precision import inference
@@ -73,7 +72,7 @@ class FitOptions(StreamOptions, total=False):
             unless said otherwise.
         lexical: also learn a lexical part, which puts the words of a text beside its vector (see
             :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
-            :class:`~graphdoc.settings.lexical.LexicalFit`.
+            :class:`~graphdoc.settings.document.LexicalFit`.
         lexical_weight: length of that part beside vectors of length 1; None takes 0.85 for one
             that is learned of the documents, and leaves the model's setting for random numbers.
         corpus: what the documents are, for the model card.

@@ -20,7 +20,7 @@ from ..modeling.document_model import weights_hash
 from ..registry import SUBTOPICS, load
 from ..segmentation.context import short_token_ids
 from ..segmentation.segmenter import Segmenter
-from ..settings.mistakes import either
+from ..settings.base import either
 from ..subtopics.subtopics import (
     Floats,
     SubtopicFinder,

@@ -29,7 +29,7 @@ from ..sampling.batches import random_generator
 from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..settings.views import Aggregation, ViewSettings
+from ..settings.document import Aggregation, ViewSettings
 from ..subtopics.subtopics import SubtopicFinder, Subtopics
 from .reader import FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from .result import MatchedView, PairMatch

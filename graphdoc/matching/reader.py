@@ -27,7 +27,7 @@ from ..inference.vectors import encode_queries
 from ..modeling import DocumentOutput
 from ..modeling.document_model import weights_hash
 from ..sampling.views import View
-from ..settings.views import DEFAULT_SUBTOPIC_MODEL
+from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..subtopics.subtopics import SubtopicFinder
 
 Ids = npt.NDArray[np.int64]

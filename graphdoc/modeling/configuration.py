@@ -10,10 +10,14 @@ from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds import GraphKind, graph_kind
 from ..registry import GRAPH_KINDS, READOUTS, load
-from ..settings.clustering import ClusteringSettings
-from ..settings.document import DocumentFields, DocumentSettings, setting_names
-from ..settings.lexical import LexicalSettings
-from ..settings.views import ViewSettings
+from ..settings.document import (
+    ClusteringSettings,
+    DocumentFields,
+    DocumentSettings,
+    LexicalSettings,
+    ViewSettings,
+    setting_names,
+)
 
 if TYPE_CHECKING:
     from .readouts import Readout

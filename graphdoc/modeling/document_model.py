@@ -15,8 +15,7 @@ from transformers import initialization as init
 from ..errors import SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import MiniBatch, Packing
-from ..settings.clustering import ClusteringSettings
-from ..settings.document import checked_labels
+from ..settings.document import ClusteringSettings, checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import GraphAttention, GraphAttentionStack, GraphLinear, GraphWeights, init_graph_weights
 from .heads import ClassificationHead, SubtopicHead

@@ -21,7 +21,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from ..settings.lexical import LexicalSettings
+from ..settings.document import LexicalSettings
 
 Vectors = npt.NDArray[np.float32]
 # ``(texts, terms)`` in the form of scipy.

@@ -28,8 +28,7 @@ from ..inference.precision import Precision, computed_in
 from ..losses import ONE_PROCESS, Loss
 from ..runtime.processes import place
 from ..sampling.batches import DocumentBatches, Rows
-from ..settings.run import RunSettings
-from ..settings.training import TrainingSettings
+from ..settings.run import RunSettings, TrainingSettings
 from ..training.data import Collate, Corpus, EpochLoader, TaskData, TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import Objective

@@ -25,7 +25,7 @@ from ..losses import ClassificationLoss, balanced_weights
 from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches
 from ..sampling.batches import Rows
-from ..settings.classify import ClassificationSettings
+from ..settings.finetuning import ClassificationSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import Classification

@@ -31,8 +31,8 @@ from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted, printable
 from ..segmentation.spans import SegmentedDocument
-from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
-from ..settings.training import TrainingSettings
+from ..settings.finetuning import LIST_MAKERS, RetrievalSettings
+from ..settings.run import TrainingSettings
 from ..similarity.kinds import similarity_of
 from ..training.run import RunContext
 from ..training.run_folder import NEGATIVES_FOLDER

@@ -22,9 +22,9 @@ from ..runtime.text import counted
 from ..sampling.batches import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..settings.compare import ComparisonSettings, ValidationPairSettings
-from ..settings.corpus import CorpusSettings
-from ..settings.view_training import ViewRunSettings
+from ..settings.finetuning import ComparisonSettings, ValidationPairSettings
+from ..settings.run import CorpusSettings
+from ..settings.views import ViewRunSettings
 from ..training.loop import RunEvaluation
 from ..training.run import RunContext
 from .base import transformer_precision

@@ -28,7 +28,7 @@ from ..runtime.text import counted, left_out_line
 from ..sampling.batches import random_generator
 from ..segmentation.sentences import first_sentence
 from ..segmentation.spans import Coverage, SegmentedDocument, Span
-from ..settings.retrieve import TEXT_COLUMN, MadeFrom, RetrievalSettings
+from ..settings.finetuning import TEXT_COLUMN, MadeFrom, RetrievalSettings
 from ..training.loop import RunEvaluation
 from ..training.run import RunContext
 from ..training.run_folder import MODEL_FOLDER

@@ -27,8 +27,8 @@ from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss
 from ..runtime.text import counted
 from ..sampling import EpochBatches, NegativeDraws, RowLists
-from ..settings.retrieve import RetrievalSettings
-from ..settings.training import TrainingSettings
+from ..settings.finetuning import RetrievalSettings
+from ..settings.run import TrainingSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training

@@ -31,7 +31,7 @@ from ..sampling.sentence_pairs import (
     SentencePairDraws,
     TokenMasks,
 )
-from ..settings.sentence_pairs import SentencePairLossSettings, SentencePairSettings
+from ..settings.pretraining import SentencePairLossSettings, SentencePairSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import SentencePairContrast

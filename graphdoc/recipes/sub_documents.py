@@ -25,7 +25,7 @@ from ..losses import SubDocumentContrast
 from ..runtime.text import counted
 from ..sampling import DocumentSplit, EpochBatches, SubDocumentSplit
 from ..sampling.batches import Rows, random_generator
-from ..settings.sub_documents import EvaluationSettings, PretrainingSettings
+from ..settings.pretraining import EvaluationSettings, PretrainingSettings
 from ..training.data import StreamLoader, TaskData, TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast

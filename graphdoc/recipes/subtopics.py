@@ -25,8 +25,8 @@ from ..modeling.graph_attention import GraphAttention
 from ..runtime.text import counted
 from ..sampling.batches import BalancedPairBatches, Rows
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..settings.clustering import ClusteringSettings
-from ..settings.subtopics import SubtopicRunSettings
+from ..settings.document import ClusteringSettings
+from ..settings.views import SubtopicRunSettings
 from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation

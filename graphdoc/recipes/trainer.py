@@ -29,9 +29,7 @@ from ..registry import RECIPES, load
 from ..runtime.files import write_text
 from ..sampling.tasks import Task
 from ..settings.base import Settings
-from ..settings.corpus import CorpusSettings
-from ..settings.model import Tune
-from ..settings.run import RunSettings
+from ..settings.run import CorpusSettings, RunSettings, Tune
 
 # What names documents in hand in messages and model cards.
 IN_HAND = "documents in hand"
@@ -74,11 +72,11 @@ class Trainer:
         evaluation: measures the model meanwhile and decides which checkpoint is the best: an evaluator of
             :mod:`graphdoc.evaluation`, or settings by name, such as ``{"held_out": 0.1}``.
         tune: ``full`` trains the passage encoder, ``lora`` low-rank updates of it, ``frozen`` what lies above it.
-        model: further settings of :class:`~graphdoc.settings.model.ModelSettings`, by name.
-        corpus: further settings of :class:`~graphdoc.settings.corpus.CorpusSettings`, by name.
+        model: further settings of :class:`~graphdoc.settings.run.ModelSettings`, by name.
+        corpus: further settings of :class:`~graphdoc.settings.run.CorpusSettings`, by name.
         device: where to train; None takes that of an encoder in hand, or an accelerator if there is one.
         show_progress: show bars; None shows them on a terminal.
-        **training: settings of :class:`~graphdoc.settings.training.TrainingSettings`, such as ``batch_size``.
+        **training: settings of :class:`~graphdoc.settings.run.TrainingSettings`, such as ``batch_size``.
 
     Raises:
         SettingsError: a setting is unknown or out of its bounds, or the loss is none for the data.

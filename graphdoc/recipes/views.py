@@ -26,8 +26,8 @@ from ..registry import SUBTOPICS, VIEW_READERS, load
 from ..sampling import EpochBatches, RowLists
 from ..sampling.batches import Rows, random_generator
 from ..segmentation.segmenter import Segmenter
-from ..settings.view_training import LOSS_KINDS, PairSourceSettings, ViewRunSettings
-from ..settings.views import DEFAULT_SUBTOPIC_MODEL
+from ..settings.document import DEFAULT_SUBTOPIC_MODEL
+from ..settings.views import VIEW_LOSSES, PairSourceSettings, ViewRunSettings
 from ..training.data import Role, TrainingBatch, TrainingExample
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training
@@ -102,7 +102,7 @@ def objective_of(settings: ViewRunSettings, given: Loss | None = None) -> Object
 def _views_and_loss(settings: ViewRunSettings) -> str:
     """How pairs are read and learned, in a few words."""
     views, loss = settings.views, settings.loss
-    own = "".join(f", {name} {getattr(loss, name):g}" for name in LOSS_KINDS[loss.kind].own)
+    own = "".join(f", {name} {getattr(loss, name):g}" for name in VIEW_LOSSES[loss.kind].own)
     drawn = f"{views.sampling} views of {views.view_tokens} tokens by {views.subtopics}"
     if views.together:
         drawn += f", {views.views} at once"

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..errors import DocumentError, SettingsError
 from ..runtime.text import counted
-from ..settings.compare import Joining
+from ..settings.finetuning import Joining
 from .batches import Rows
 
 WITHOUT_GROUP = -1

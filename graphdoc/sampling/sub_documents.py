@@ -8,8 +8,8 @@ from typing import Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ..settings.compare import SectionPositions, SplitRule
-from ..settings.sub_documents import Split
+from ..settings.finetuning import SectionPositions, SplitRule
+from ..settings.pretraining import Split
 from .batches import Rows, random_generator
 
 SPLITS: tuple[str, ...] = get_args(Split)

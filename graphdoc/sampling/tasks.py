@@ -147,7 +147,7 @@ class PairViews(Task):
     Args:
         documents: see :class:`Task`.
         pairs: labelled pairs.
-        views: how views are made and read (:class:`~graphdoc.settings.views.ViewSettings`), by name.
+        views: how views are made and read (:class:`~graphdoc.settings.document.ViewSettings`), by name.
     """
 
     recipe: ClassVar[str] = "finetune views"

@@ -1,13 +1,16 @@
-"""What all settings share: they refuse what they do not know, and say in one line what is wrong with a value."""
+"""What all settings share: they refuse what they do not know, and say in one line which key and value are wrong."""
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import os
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Annotated, Any, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
 import yaml
 from pydantic import (
@@ -21,10 +24,154 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import core_schema, to_jsonable_python
 
 from ..errors import SettingsError
-from .mistakes import Refused, either, first_mistake
+from ..runtime.text import one_line
+
+_LONGEST_VALUE = 100
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "invalid_key")
+
+
+class Refused(SettingsError):
+    """A setting that does not go with others.
+
+    Args:
+        key: the setting, as seen from the settings that refuse it.
+        value: what it is.
+        reason: what is wrong, to follow ``key=value``; ``{here}`` stands for where those settings are.
+    """
+
+    def __init__(self, key: str, value: object, reason: str) -> None:
+        super().__init__(f"{key}={shown(value)} {reason.replace('{here}', '')}")
+        self.key, self.value, self.reason = tuple(key.split(".")), value, reason
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is wrong with a setting.
+
+    Args:
+        key: the whole key, name by name.
+        reason: what is wrong.
+    """
+
+    key: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return ".".join(self.key) + self.reason
+
+    def concerns(self, key: Sequence[str]) -> bool:
+        """Whether it is about a key, about what the key holds, or about what holds the key."""
+        length = min(len(self.key), len(key))
+        return length > 0 and tuple(key[:length]) == self.key[:length]
+
+
+def first_mistake(kind: type[BaseModel], error: ValidationError) -> Mistake:
+    """The first thing that is wrong: unknown keys come before values.
+
+    Args:
+        kind: the settings that could not be made.
+        error: what pydantic found.
+    """
+    errors = error.errors(include_url=False)
+    first: Any = next((one for one in errors if one["type"] in _UNKNOWN), errors[0])
+    key, inner = _place(kind, first["loc"])
+    # Of several types that would do, the one that the value has says best what is wrong with it.
+    same = (one for one in errors if one["type"] == "value_error" and _place(kind, one["loc"])[0] == key)
+    first = first if first["type"] in _UNKNOWN else next(same, first)
+    cause = first.get("ctx", {}).get("error")
+    if first["type"] in _UNKNOWN:
+        return _unknown(kind, inner, key, str(first["loc"][len(key)]))
+    if isinstance(cause, Refused):
+        here = "".join(f"{name}." for name in key)
+        return Mistake(key + cause.key, f"={shown(cause.value)} {cause.reason.replace('{here}', here)}")
+    if first["type"] == "missing":
+        return Mistake(key, " is missing; give it a value")
+    reason = str(cause) if cause is not None else first["msg"].removeprefix("Input ")
+    return Mistake(key, f"={shown(first['input'])} {reason}")
+
+
+def _unknown(root: type[BaseModel], kind: Any, key: tuple[str, ...], name: str) -> Mistake:
+    names = list(_fields(kind))
+    path = "".join(f"{part}." for part in key)
+    everywhere = [".".join(other) for other in keys_of(root) if other[-1] == name]
+    near = [f"{path}{one}" for one in difflib.get_close_matches(name, names, n=1, cutoff=0.4)]
+    hint = (
+        f"did you mean {' or '.join(everywhere or near)}?" if everywhere or near else f"there are {', '.join(names)}"
+    )
+    return Mistake((*key, one_line(name, _LONGEST_VALUE)), f" is unknown; {hint}")
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it, much like YAML."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    return one_line(repr(value), _LONGEST_VALUE)
+
+
+def either(alternatives: Iterable[str]) -> str:
+    """Words for one of several things.
+
+    >>> either(["full", "section", "window"])
+    'full, section or window'
+    """
+    *others, last = dict.fromkeys(alternatives)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def keys_of(kind: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The keys of settings and of all settings in them, each name by name.
+
+    Args:
+        kind: the settings.
+        path: where they are.
+    """
+    for name, field in _fields(kind).items():
+        yield (*path, name)
+        yield from keys_of(_kind(field), (*path, name))
+
+
+def _place(kind: Any, location: Sequence[str | int]) -> tuple[tuple[str, ...], Any]:
+    """The key that a location of pydantic's stands for, and the settings that it holds."""
+    key: list[str] = []
+    for part in location:
+        fields = _fields(kind)
+        if part not in fields:
+            break
+        key.append(str(part))
+        kind = _kind(fields[str(part)])
+    return tuple(key), kind
+
+
+def _fields(kind: Any) -> Mapping[str, FieldInfo]:
+    if kind is None:
+        return {}
+    if issubclass(kind, BaseModel):
+        return dict(kind.model_fields)
+    hints = get_type_hints(kind)
+    return {one.name: FieldInfo.from_annotation(hints[one.name]) for one in dataclasses.fields(kind)}
+
+
+def _kind(field: FieldInfo) -> Any:
+    """The settings that a field holds, also where they may be left out; None for a value."""
+    marked = [getattr(one, "kind", None) for one in field.metadata]
+    for one in (field.annotation, *get_args(field.annotation), *marked):
+        if isinstance(one, type) and (issubclass(one, BaseModel) or dataclasses.is_dataclass(one)):
+            return one
+    return None
+
+
+def output_folder(output: str) -> Path:
+    """The folder that a setting names, with the home folder for ``~``; ``~name`` of nobody is a name like others."""
+    try:
+        return Path(output).expanduser()
+    except RuntimeError:
+        return Path(output)
 
 
 def _as_text(value: object) -> object:
@@ -55,7 +202,7 @@ def known_name(names: Iterable[str]) -> BeforeValidator:
             raise ValueError(f"must be {either(names)}")
         return name
 
-    return BeforeValidator(check, json_schema_input_type=str)
+    return BeforeValidator(check, json_schema_input_type=Literal[tuple(names)])
 
 
 class Settings(BaseModel):
@@ -73,7 +220,7 @@ class Settings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingsError(str(first_mistake(type(self), values, error))) from None
+            raise SettingsError(str(first_mistake(type(self), error))) from None
 
     # Parts of settings that are read from a file are not made by ``__init__``, whose errors would lose their key.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -140,22 +287,6 @@ class Settings(BaseModel):
         """
         value = reduce(getattr, key.split("."), self)
         return Refused(key, value, reason)
-
-    def require_effect(self, key: str, has_effect: bool, reason: str) -> None:
-        """Refuse a setting that was changed and changes nothing.
-
-        Args:
-            key: the setting, such as ``margin`` or ``loss.margin``.
-            has_effect: whether it would change anything.
-            reason: why not, and the fix, to follow "has no effect".
-
-        Raises:
-            Refused: it is not at its default, and has no effect.
-        """
-        *path, name = key.split(".")
-        owner: Any = reduce(getattr, path, self)
-        if not has_effect and getattr(owner, name) != type(owner).default_values()[name]:
-            raise self.refused(key, f"has no effect {reason}")
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,142 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES
+from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES, SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS
 from ..runtime.text import class_name
-from .base import Settings, known_name
-from .clustering import ClusteringSettings
-from .lexical import LexicalSettings
-from .mistakes import Refused
-from .views import ViewSettings
+from .base import Count, FileName, Refused, Settings, known_name
+
+Neighbours = Annotated[int, Field(ge=1, le=10_000)]
+ClusterSize = Annotated[int, Field(ge=1, le=10_000)]
+
+
+class ClusteringSettings(Settings):
+    """What a model with learned subtopics has to know of the graphs of pairs, and of its head (SST, section 3.2)."""
+
+    columns: Annotated[int, Field(ge=1, le=4096)]
+    """most subtopics of a pair, the width of the head"""
+    neighbours: Neighbours | None = 10
+    """similar sentences that a sentence keeps in the graph; null for all"""
+    receptive_field: Count = 40
+    """sentences of a document that it was trained on, its first ones"""
+    cluster_size: ClusterSize = 6
+    """sentences of a subtopic that it was trained with, about"""
+
+
+Terms = Annotated[int, Field(ge=1, le=10_000_000)]
+Numbers = Annotated[int, Field(ge=1, le=4096)]
+# How long a lexical vector that is learned of one's own documents is beside passages of unit length, and its numbers:
+# what told parts of train sets apart best.
+LEARNED_WEIGHT = 0.85
+LEARNED_NUMBERS = 100
+
+Projection = Literal["decomposition", "random"]
+
+
+class LexicalSettings(Settings):
+    """What a model with a lexical part has to know of it (see :mod:`graphdoc.modeling.lexical`)."""
+
+    terms: Terms
+    """rows of its table: terms of the vocabulary, or buckets that terms are hashed into"""
+    numbers: Numbers = 200
+    """numbers of a lexical vector"""
+    language: str = "en"
+    """language of stems and stop words"""
+    projection: Projection = "decomposition"
+    """where the vectors of terms are from: a decomposition of documents, or random ones that every model has alike"""
+    hashed: bool = False
+    """whether terms are hashed into rows, without a vocabulary"""
+    vocabulary: str = ""
+    """hash of the vocabulary"""
+    corpora: list[str] = Field(default_factory=list)
+    """what it was learned of, as free text"""
+
+
+class LexicalFit(Settings):
+    """How a lexical part is learned of documents."""
+
+    numbers: Numbers | None = None
+    """numbers of a lexical vector, fewer where the documents do not have as many; null for 100, or 512 random ones"""
+    most_terms: Terms = 50_000
+    """terms of the vocabulary, those of most documents; with ``hashed`` the buckets"""
+    least_documents: Annotated[int, Field(ge=1, le=1_000_000)] = 2
+    """documents that a term occurs in at least"""
+    projection: Projection = "decomposition"
+    """learn vectors of terms from documents, or draw random ones, which keep cosines of tf-idf vectors about as they
+    are in any corpus"""
+    hashed: bool = False
+    """hash terms into ``most_terms`` buckets, for documents of so many words that no vocabulary holds them"""
+    most_documents: Annotated[int, Field(ge=2, le=100_000_000)] = 100_000
+    """documents that the numbers are learned of, drawn where there are more; document frequencies are those of all"""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """draws those documents, and begins the decomposition"""
+
+    @property
+    def size(self) -> int:
+        """Numbers of a lexical vector, as far as the documents have as many."""
+        return self.numbers or (512 if self.projection == "random" else LEARNED_NUMBERS)
+
+
+# Whose vectors of sentences subtopics are found by where nothing is said.
+DEFAULT_SUBTOPIC_MODEL = "mini"
+
+Aggregation = Literal["max", "mean"]
+Subtopics = Annotated[str, known_name(SUBTOPICS)]
+Reader = Annotated[str, known_name(VIEW_READERS)]
+Sampling = Annotated[str, known_name(VIEW_SAMPLINGS)]
+
+
+class ViewSettings(Settings):
+    """How the views of a pair of documents are made and read; the defaults are the SST paper's for pairs of news."""
+
+    encoder: Reader = "cross"
+    """cross reads both views in one passage, dual each in a passage of its own and compares their vectors"""
+    subtopics: Subtopics = "words"
+    """what makes sentences alike, by which subtopics are found: the words that they share, their vectors, or what a
+    model has learned of it (adaptive)"""
+    subtopic_model: FileName | None = None
+    """model of these vectors, which is not trained: mini, a folder or a hub id, null being mini; for adaptive the
+    model of graphdoc finetune subtopics; it goes into the checkpoint"""
+    cluster_size: Annotated[int, Field(ge=1, le=10_000)] = 6
+    """sentences of a subtopic, about"""
+    receptive_field: Count | None = 40
+    """sentences of a document that views are drawn from, its first ones; the rest is counted; null for all"""
+    fields: list[Count] = Field(default_factory=list)
+    """first sentences of a document that the views of a pair are drawn from in turn, each a number of its own, within
+    the receptive field: with 20 and 100 every other view is of the first 20; empty for all of the receptive field"""
+    sampling: Sampling = "soft"
+    """how the sentences of a view are chosen: soft, hard or uniform by subtopics (eq. 7-9); random is a run of
+    sentences, negative takes the smaller subtopics alone, truncated the first sentences and pagerank the most central
+    ones"""
+    view_tokens: Annotated[int, Field(ge=8, le=65_536)] = 256
+    """tokens of a view of one document, its share of the special tokens included"""
+    views: Annotated[int, Field(ge=1, le=1000)] = 3
+    """views of a pair that are read where it is matched"""
+    aggregation: Aggregation | None = None
+    """how the scores of its views become that of a pair: max or mean; null is max for cross and mean for dual"""
+    together: bool = False
+    """read all views of a pair at once, in one graph whose readout pools them, and not one by one"""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """seed of subtopics and views"""
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        if self.receptive_field is not None and self.receptive_field < max(self.fields, default=0):
+            raise self.refused(
+                "fields", f"goes beyond the first {self.receptive_field} sentences; raise {{here}}receptive_field, or "
+                "leave such a number out"
+            )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.together and self.views == 1:
+            raise self.refused("together", "needs several views; raise {here}views, or set it to false")
+        return self
+
 
 SectionAggregation = Literal["lstm", "mean"]
 Similarity = Literal["cosine", "dot"]
@@ -29,14 +154,13 @@ SENTENCE_SETTINGS = ("sentence_context", "sentence_document")
 Paragraph = Literal["section", "blank_line", "passage"]
 
 
-Pooling = Annotated[str, known_name(POOLINGS), Field(json_schema_extra={"enum": list(POOLINGS)})]
-HowCompared = Annotated[str, known_name(SIMILARITIES), Field(json_schema_extra={"enum": list(SIMILARITIES)})]
-GraphKind = Annotated[str, known_name(GRAPH_KINDS), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})]
-Readout = Annotated[str, known_name(READOUTS), Field(json_schema_extra={"enum": list(READOUTS)})]
+Pooling = Annotated[str, known_name(POOLINGS)]
+HowCompared = Annotated[str, known_name(SIMILARITIES)]
+GraphKind = Annotated[str, known_name(GRAPH_KINDS)]
+Readout = Annotated[str, known_name(READOUTS)]
 # More is a slip of the pen, and would fill any memory before anything runs.
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Rows = Annotated[int, Field(ge=1, le=1_000_000)]
-Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Heads = Annotated[int, Field(ge=1, le=1024)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 
@@ -61,7 +185,7 @@ class DocumentFields:
         centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit
             length before and after, as free text; None for a model without centre.
         lexical: what the lexical part of vectors is made with (see
-            :class:`~graphdoc.settings.lexical.LexicalSettings`); None for a model without one.
+            :class:`~graphdoc.settings.document.LexicalSettings`); None for a model without one.
         lexical_weight: length of the lexical part of a vector, beside vectors of passages of the length 1.
         graph_kind: ``full``, ``section``, ``window`` or ``hierarchical`` (see :mod:`graphdoc.graphs.kinds`).
         graph_settings: settings of the graph kind itself, by name, such as ``{"window": 2}``; None for its defaults.
@@ -103,10 +227,10 @@ class DocumentFields:
         labels: names of the classes that the head separates, on one line each; None for a model without head.
         classifier_dropout: dropout on document vectors in front of the head, in training.
         classifier_words: whether the head also reads the weights of the terms of the lexical part.
-        views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.views.ViewSettings`);
+        views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.document.ViewSettings`);
             None for a model of single documents.
         subtopics: how subtopics of pairs are found that were learned (see
-            :class:`~graphdoc.settings.clustering.ClusteringSettings`); None for a model that has learned none.
+            :class:`~graphdoc.settings.document.ClusteringSettings`); None for a model that has learned none.
     """
 
     structural_embeddings: bool = False

@@ -14,8 +14,7 @@ from ..errors import SettingsError
 from ..registry import RecipeTargets, load, recipes_of
 from ..runtime.text import one_line
 from ..runtime.yaml_files import parse_yaml, read_yaml
-from .base import Settings
-from .mistakes import Mistake, Refused, first_mistake
+from .base import Mistake, Refused, Settings, first_mistake
 from .run import RunSettings
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
@@ -81,7 +80,7 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
         SettingsError: the file cannot be read, a key is unknown (the nearest one is named), a value is of the wrong
             type or out of range.
 
-    >>> from graphdoc.settings.sub_documents import PretrainingSettings
+    >>> from graphdoc.settings.pretraining import PretrainingSettings
     >>> settings = load_settings(PretrainingSettings, overrides=["corpus.source=papers/", "training.epochs=3"])
     >>> settings.training.epochs
     3.0
@@ -94,17 +93,8 @@ def settings_of(recipe: RecipeTargets) -> type[RunSettings]:
 
     Args:
         recipe: its line in the registry.
-
-    Raises:
-        SettingsError: they do not say what commands say of a recipe.
     """
     kind: type[RunSettings] = load(recipe.settings)
-    for name in ("purpose", "examples", "next_command"):
-        if not isinstance(getattr(kind, name, None), str):
-            raise SettingsError(
-                f"{recipe.settings}: settings of a recipe need {name}, a class variable of text; add {name}: "
-                f'ClassVar[str] = "..." to {kind.__qualname__}, as graphdoc/settings/run.py explains it'
-            )
     return kind
 
 
@@ -115,8 +105,7 @@ def kinds_of(command: str) -> list[type[RunSettings]]:
         command: the words of the command, as in the registry of recipes.
 
     Raises:
-        SettingsError: settings of a recipe do not say what commands say of it, or those of one of several do not
-            say the name that the registry gives it.
+        SettingsError: settings of one of several recipes do not say the name that the registry gives it.
     """
     recipes = recipes_of(command)
     kinds = [settings_of(recipe) for recipe in recipes.values()]
@@ -165,8 +154,7 @@ def load_chosen(
         if isinstance(error, Refused):
             mistake = Mistake((RECIPE,), str(error).removeprefix(RECIPE))
         else:
-            others = {name: other for name, other in by_name.items() if other is not kind}
-            mistake = first_mistake(kind, values, error, others)
+            mistake = first_mistake(kind, error)
         is_override = any(mistake.concerns(key) for key in replaced)
         source = COMMAND_LINE if is_override else one_line(str(path), 300) if path is not None else "the settings"
         raise SettingsError(f"{source}: {mistake}") from None

@@ -1,36 +1,315 @@
-"""What the settings of every recipe hold."""
+"""What the settings of every recipe hold: the documents, the model, the training and the folder of the run."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic.dataclasses import dataclass
 
+from ..documents.parsing.rows import Columns
 from ..documents.readers.folders import source_reaching
-from .base import FileName, Settings
-from .corpus import CorpusSettings, LabelledCorpusSettings
-from .document import Similarity, Unit
-from .model import ModelSettings
-from .output_folder import output_folder
-from .training import TrainingSettings
+from ..documents.readers.reading import LabelFrom, OnError
+from .base import Count, FileName, Given, Refused, Settings, Share, output_folder
+from .document import DocumentSettings, Readout, Similarity, Unit
+
+Passages = Annotated[int, Field(ge=1, le=10**6)]
+
+CACHE_VARIABLE = "GRAPHDOC_CACHE"
+# Every one takes memory for itself; no machine has so many cores that more would help.
+MOST_PREPARING_PROCESSES = 512
+
+
+def _as_names(columns: object) -> object:
+    return asdict(columns) if isinstance(columns, Columns) else columns
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class ColumnNames(Columns):
+    """The names of columns, as a configuration file holds them."""
+
+
+class CorpusSettings(Settings):
+    """Where a training corpus comes from and how it is made ready."""
+
+    # Documents in hand, which are read instead of the source that names them.
+    _in_hand: Any = PrivateAttr(default=None)
+
+    source: list[FileName] | FileName | None = None
+    """files, folders, glob patterns and corpora, one or a list"""
+    dataset: FileName | None = None
+    """name or folder of a data set for datasets.load_dataset, instead of source"""
+    dataset_config: str | None = None
+    """which configuration of the data set"""
+    revision: str | None = None
+    """branch, tag or commit of the data set; refs/convert/parquet holds the hub's own Parquet files"""
+    data_files: dict[str, list[FileName] | FileName] | list[FileName] | FileName | None = None
+    """files of the data set that are read, patterns too; split by split where they are not all one"""
+    split: str = "train"
+    """which split of the data set; slices such as train[:10%] work too, except when streaming"""
+    columns: Annotated[ColumnNames, BeforeValidator(_as_names)] = ColumnNames()
+    """what the columns of rows are called"""
+    label_from: LabelFrom = "column"
+    """where labels come from: a column, or the folder that a file lies in, directly below the source"""
+    encoding: str = "utf-8"
+    """how text files are encoded"""
+    text_headings: bool = True
+    """look for headings in plain text files"""
+    on_error: OnError = "skip_in_folders"
+    """skip, count and name what cannot be read: where a folder holds it, everywhere, or stop at it"""
+    max_passages: Passages = 50
+    """passages of one document that are kept, the first in reading order; the rest is counted"""
+    least_passages: Passages = 2
+    """documents of fewer passages are skipped and counted; sub-documents need 2"""
+    leave_out_splits: list[str] = Field(default_factory=list)
+    """documents are left out whose field split is one of these, such as test; capitals do not matter"""
+    leave_out_sections: list[str] = Field(default_factory=list)
+    """headings of sections that are taken out of all documents, such as Abstract"""
+    leave_out_first_sentence: bool = False
+    """the first sentence is taken out of all documents, as where it becomes a query"""
+    deduplicate: bool = True
+    """leave out documents whose text is exactly that of an earlier one"""
+    streaming: bool = False
+    """read the documents anew in every epoch instead of storing their tokens"""
+    preparing_processes: Annotated[int, Field(ge=1, le=MOST_PREPARING_PROCESSES)] | None = None
+    """processes that cut and tokenise; null takes one for every core"""
+    cache: FileName | None = None
+    """folder for prepared corpora; null takes $GRAPHDOC_CACHE, or else ~/.cache/graphdoc"""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if self.source and self.dataset:
+            raise self.refused("source", f"and {{here}}dataset={self.dataset!r} are both given; leave one of them out")
+        if not self.source and not self.dataset:
+            raise self.refused("source", "is missing, and so is {here}dataset; give one of them")
+        if "-" in self.sources:
+            raise self.refused("source", "is standard input, which can be read only once; save it as a file")
+        return self
+
+    @model_validator(mode="after")
+    def _check_documents(self) -> Self:
+        if self.max_passages < self.least_passages:
+            raise self.refused(
+                "max_passages", f"is below {{here}}least_passages={self.least_passages}, so that no document would be "
+                "kept; raise the one or lower the other"
+            )  # fmt: skip
+        return self
+
+    @property
+    def in_hand(self) -> Any:
+        """Documents in hand, which are read instead of ``source``; None where there are none."""
+        return self._in_hand
+
+    def holding(self, documents: Any) -> Self:
+        """The same settings for documents in hand, which can be read several times."""
+        held = self.model_copy()
+        held._in_hand = documents
+        return held
+
+    def replace(self, **changes: Any) -> Self:
+        """The same settings with some others, checked anew, for the same documents."""
+        return super().replace(**changes).holding(self._in_hand)
+
+    @property
+    def sources(self) -> list[str]:
+        """The paths and patterns of ``source`` as a list, empty for a data set."""
+        if self.source is None:
+            return []
+        return [self.source] if isinstance(self.source, str) else list(self.source)
+
+    def with_source(self, source: list[str] | str) -> Self:
+        """The same way to read other documents.
+
+        Args:
+            source: where they are, instead of the source or data set.
+        """
+        there = {"dataset", "dataset_config", "revision", "data_files", "split"}
+        given = {name: getattr(self, name) for name in self.model_fields_set - there}
+        return type(self)(**given | {"source": source})
+
+    @property
+    def name(self) -> str:
+        """What to call the corpus in messages."""
+        if self.dataset:
+            return f"data set {self.dataset!r} ({self.split})"
+        first, *others = self.sources
+        return f"{first} and {len(others)} more" if others else first
+
+    @property
+    def corpora_folder(self) -> Path:
+        """Folder that holds prepared corpora, each under its fingerprint."""
+        folder = self.cache or os.environ.get(CACHE_VARIABLE) or "~/.cache/graphdoc"
+        return Path(folder).expanduser() / "corpora"
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that cut and tokenise."""
+        if self.preparing_processes is not None:
+            return self.preparing_processes
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        # Each process of a job streams for itself, so those of one machine share its cores.
+        sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if self.streaming else 1
+        return max(1, cores // sharing)
+
+
+class LabelledCorpusSettings(CorpusSettings):
+    """A training corpus of which every document counts: short ones and copies are kept, unless it says otherwise."""
+
+    least_passages: Passages = 1
+    """documents of fewer passages are skipped and counted"""
+    deduplicate: bool = False
+    """leave out documents whose text is exactly that of an earlier one"""
+
+
+Tune = Literal["full", "lora", "frozen"]
+ModelValues = dict[str, Any]
+
+SET_BY_THE_RUN = {
+    "labels": "the labels of the documents",
+    "multi_label": "labels.multi_label",
+    "classifier_dropout": "labels.dropout",
+    "classifier_words": "graphdoc fit --classes",
+    "trained": "training itself",
+    "centre": "the model that it starts from (graphdoc fit)",
+    "lexical": "the model that it starts from (graphdoc fit)",
+    "views": "views, in graphdoc finetune views",
+    "subtopics": "subtopics, in graphdoc finetune subtopics",
+}
+
+
+class LoraSettings(Settings):
+    """Low-rank updates of the passage encoder (Hu et al. 2021)."""
+
+    rank: Annotated[int, Field(ge=1, le=65_536)] = 8
+    """rank of the updates"""
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    """updates are scaled by alpha / rank"""
+    dropout: Share = 0.0
+    """dropout on what goes into an update"""
+    targets: list[str] = Field(default_factory=list)
+    """how the names of the linear layers end that get an update; [] means attention and feed-forward layers"""
+
+
+class ModelSettings(Settings):
+    """What is trained and where it starts."""
+
+    start: FileName = "roberta-base"
+    """name or folder of a pretrained encoder, on which everything above starts untrained; or of a graphdoc checkpoint,
+    which is trained on, with its settings unless others are given"""
+    settings: Annotated[ModelValues, Given(DocumentSettings, frozenset(SET_BY_THE_RUN))] = Field(default_factory=dict)
+    """settings of the model itself, such as graph_kind, pooling or projection_size"""
+    tune: Tune = "full"
+    """how the passage encoder is trained; what lies above it is always trained"""
+    lora: LoraSettings = LoraSettings()
+    """the low-rank updates, for tune: lora"""
+    compile: bool = False
+    """compile the transformer, which pays off in runs of hours"""
+    store: Literal["whole", "updates"] = "whole"
+    """store whole checkpoints, or only what was trained on top of the backbone, which is then loaded by its name"""
+    begin: Literal["random", "mean"] = "random"
+    """how untrained layers begin; mean makes document vectors nearly the mean of the passage vectors"""
+    result_readout: Readout | None = None
+    """readout of the trained model, where it is another than that of training; for pretraining alone"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_the_run_sets(cls, values: Any) -> Any:
+        given = values.get("settings") if isinstance(values, Mapping) else None
+        for name, value in given.items() if isinstance(given, Mapping) else ():
+            if name in SET_BY_THE_RUN:
+                raise Refused(f"settings.{name}", value, f"is given by {SET_BY_THE_RUN[name]}; leave it out")
+        return values
+
+    @model_validator(mode="after")
+    def _check_tuning(self) -> Self:
+        if self.store == "updates" and self.tune == "full":
+            raise self.refused(
+                "store", "needs a passage encoder that is not trained whole; set {here}tune=lora or frozen, or "
+                "{here}store=whole"
+            )  # fmt: skip
+        if self.tune != "lora" and self.lora != LoraSettings():
+            name = next(name for name, value in LoraSettings() if getattr(self.lora, name) != value)
+            raise self.refused(
+                f"lora.{name}", f"has no effect with {{here}}tune={self.tune}; set {{here}}tune=lora, or leave it out"
+            )
+        return self
+
+
+Optimizer = Literal["adam", "adamw"]
+Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup"]
+Tracker = Literal["tensorboard", "wandb", "mlflow"]
+# Without float16, which would need its losses scaled.
+TrainingPrecision = Literal["float32", "bfloat16"]
+LearningRate = Annotated[float, Field(gt=0, le=1e30)]
+# Beyond this a slip of the pen fills the memory of most machines before the first step.
+MOST_LOADING_PROCESSES = 128
+
+
+# With less than this, exponents and gradients leave the range of float32.
+LEAST_TEMPERATURE = 1e-4
+Temperature = Annotated[float, Field(ge=LEAST_TEMPERATURE)]
+
+
+class TrainingSettings(Settings):
+    """How long and how a model is trained."""
+
+    batch_size: Annotated[int, Field(ge=1, le=10**7)] = 1536
+    """documents that the loss compares with each other, over all processes"""
+    epochs: Annotated[float, Field(gt=0, le=1e6)] = 10.0
+    """passes over the corpus"""
+    max_steps: Count | None = None
+    """steps after which a run ends whatever the epochs; needed for streaming"""
+    learning_rate: LearningRate = 5e-5
+    """highest learning rate"""
+    encoder_learning_rate: LearningRate | None = None
+    """that of the passage encoder; null for the same"""
+    optimizer: Optimizer = "adam"
+    """adam is the paper's"""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """decay of weights, not of biases and norms; not for adam"""
+    schedule: Schedule = "linear"
+    """course of the learning rate after the warm-up"""
+    warmup: Annotated[float, Field(ge=0, le=1e9)] = 0.1
+    """share of all steps (below 1) or number of steps over which the learning rate rises"""
+    clip: Annotated[float, Field(ge=0)] = 1.0
+    """longest gradient; longer ones are shortened to it; 0 for none"""
+    precision: TrainingPrecision = "float32"
+    """what the transformer computes in; graph, loss and weights are in float32"""
+    token_budget: Count | None = None
+    """most tokens, with padding, of a mini-batch; null takes few on a CPU and many on accelerators"""
+    padding: Annotated[float, Field(ge=0, le=1)] | None = None
+    """largest share of padding in a mini-batch; null decides by device"""
+    keep_activations: Annotated[int, Field(ge=0, le=10**12)] = 0
+    """tokens whose activations are kept rather than computed twice; as many as fit in memory"""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """of everything that is drawn"""
+    loading_processes: Annotated[int, Field(ge=0, le=MOST_LOADING_PROCESSES)] = 2
+    """processes of each process that prepare batches ahead"""
+    save_steps: Count | None = None
+    """steps between checkpoints; null for one at the end of every epoch"""
+    keep_checkpoints: Count = 2
+    """checkpoints that are kept, apart from the best one"""
+    log_steps: Count = 10
+    """steps between entries in the log"""
+    evaluation_steps: Count | None = None
+    """steps between evaluations; null for one at the end of every epoch"""
+    trackers: list[Tracker] = Field(default_factory=list)
+    """where numbers are also written"""
 
 
 class RunSettings(Settings):
     """Everything about a run that every recipe has."""
 
-    # What its command says: in a line, as examples, and what to try the model with (``MODEL`` is its folder).
-    purpose: ClassVar[str]
-    examples: ClassVar[str]
+    # What to try the model with (``MODEL`` is its folder).
     next_command: ClassVar[str]
     # What documents are cut into for training where the recipe decides it, and not the model.
     unit: ClassVar[Unit | None] = None
     # Whether documents may be read anew in every epoch.
     streams: ClassVar[bool] = False
-    # What to give so that the model is measured while the run goes on; a recipe that measures it says when it does by
-    # ``is_measured``.
-    evaluation_fix: ClassVar[str | None] = None
 
     output: FileName
     """folder of the run; the trained model is its folder model"""
@@ -58,29 +337,12 @@ class RunSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _check_rates(self) -> Self:
-        learns = self.model.tune != "frozen"
-        for name in ("encoder_learning_rate", "keep_activations"):
-            self.require_effect(
-                f"training.{name}", learns,
-                "on a frozen passage encoder; leave it out, or set model.tune=lora or full",
-            )  # fmt: skip
-        return self
-
-    @model_validator(mode="after")
     def _check_streams(self) -> Self:
         if self.corpus.streaming and not self.streams:
             raise self.refused(
                 "corpus.streaming", "is for graphdoc pretrain with recipe=sub_documents, and this recipe needs the "
                 "whole corpus beforehand; set it to false"
             )  # fmt: skip
-        return self
-
-    @model_validator(mode="after")
-    def _check_is_measured(self) -> Self:
-        fix = self.evaluation_fix
-        reason = ", which this recipe does not have; leave it out" if fix is None else f"; {fix}, or leave it out"
-        self.require_effect("training.evaluation_steps", self.is_measured, f"without an evaluation{reason}")
         return self
 
     @property

@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
 from ..graphs.joined_graphs import JoinedGraphs
-from ..settings.clustering import ClusteringSettings
+from ..settings.document import ClusteringSettings
 from .terms import SentenceTerms, TermMaker
 
 Rows = npt.NDArray[np.int64]

@@ -21,7 +21,7 @@ from ..inference.precision import computed_in, inference
 from ..modeling import DocumentModel
 from ..runtime.processes import Processes, StopRequest, exchange, process_count
 from ..sampling.batches import random_generator
-from ..settings.training import TrainingSettings
+from ..settings.run import TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite
 from .data import TaskData, TrainingBatch
 from .objectives import Objective

@@ -18,8 +18,7 @@ from ..checkpoints.load import ENCODER, low_rank, without_low_rank
 from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
 from ..modeling.document_model import TRAINING_PARTS
-from ..settings.model import LoraSettings, Tune
-from ..settings.training import TrainingSettings
+from ..settings.run import LoraSettings, TrainingSettings, Tune
 
 TENSORS_FILE, VALUES_FILE = "optimizer.safetensors", "optimizer.json"
 

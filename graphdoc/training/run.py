@@ -31,9 +31,7 @@ from ..runtime.files import FolderLock
 from ..runtime.processes import Processes, own_gpu, usable_device
 from ..runtime.text import printable
 from ..segmentation.segmenter import Segmenter
-from ..settings.model import ModelSettings
-from ..settings.run import RunSettings
-from ..settings.training import TrainingSettings
+from ..settings.run import ModelSettings, RunSettings, TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite
 from .data import TaskData
 from .loop import RunEvaluation, TrainingLoop

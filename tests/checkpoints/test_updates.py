@@ -19,7 +19,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.modeling import DocumentConfig
 from graphdoc.modeling.document_model import weights_hash
-from graphdoc.settings.model import LoraSettings
+from graphdoc.settings.run import LoraSettings
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]

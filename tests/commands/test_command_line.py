@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from forked import PATIENCE
-from graphdoc.subtopics.english_stop_words import ENGLISH_STOP_WORDS
 from sklearn.feature_extraction import text
 
 import graphdoc
@@ -25,6 +24,7 @@ from graphdoc.cli import build_app, command_words, parse
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import MissingExtraError
 from graphdoc.similarity import Comparison
+from graphdoc.subtopics.terms import ENGLISH_STOP_WORDS
 
 Command = Callable[..., Any]
 ROOT = Path(graphdoc.__file__).parent.parent

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from graphdoc import DocumentEncoder, __version__
 from graphdoc.runtime import files
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.sub_documents import HELD_OUT_NUMBERS, PretrainingSettings
+from graphdoc.settings.pretraining import HELD_OUT_NUMBERS, PretrainingSettings
 
 TRAINING = {
     "batch_size": 4,

@@ -27,7 +27,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.rows import Columns
 from graphdoc.errors import DocumentError, OutputError
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
-from graphdoc.settings.corpus import CorpusSettings
+from graphdoc.settings.run import CorpusSettings
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ import torch
 from graphdoc import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics, subtopic_finder
-from graphdoc.settings.clustering import ClusteringSettings
+from graphdoc.settings.document import ClusteringSettings
 from graphdoc.subtopics.subtopics import vector_similarity
 
 RICE = ["Koji grows on rice.", "Rice is steamed first.", "The mould makes malt.", "Barley makes malt as well."]

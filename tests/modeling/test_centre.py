@@ -14,7 +14,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.registry import READOUTS
-from graphdoc.settings.model import LoraSettings, ModelSettings
+from graphdoc.settings.run import LoraSettings, ModelSettings
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]

@@ -16,7 +16,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError
 from graphdoc.recipes.base import CorpusData
 from graphdoc.runtime.processes import Processes
-from graphdoc.settings.classify import ClassificationSettings
+from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.training.run import RunContext
 
 LABELS: list[Any] = ["rice", 7, 2.5, ["tide", "marsh"], [], None, " rice \t", "7"]

@@ -17,7 +17,7 @@ from graphdoc.corpus.source import CorpusSource
 from graphdoc.recipes import mined_negatives as module
 from graphdoc.recipes.mined_negatives import corpus_vectors
 from graphdoc.runtime.processes import Processes
-from graphdoc.settings.training import TrainingSettings
+from graphdoc.settings.run import TrainingSettings
 
 
 @pytest.mark.parametrize("frozen", [False, True])

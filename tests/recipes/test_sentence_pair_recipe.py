@@ -23,7 +23,7 @@ from graphdoc.recipes import sentence_pairs
 from graphdoc.recipes.sentence_pairs import SentencePairData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.sentence_pairs import SentencePairSettings
+from graphdoc.settings.pretraining import SentencePairSettings
 from graphdoc.training.data import TrainingBatch
 from graphdoc.training.run import RunContext, load_segmenter, load_start
 

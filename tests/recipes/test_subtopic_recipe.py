@@ -20,7 +20,7 @@ from graphdoc.losses import PairedSentences, SubtopicLoss
 from graphdoc.recipes import subtopics
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.subtopics import SubtopicRunSettings
+from graphdoc.settings.views import SubtopicRunSettings
 from graphdoc.training.run import RunContext, load_start
 from graphdoc.training.step import CachedStep
 

@@ -15,7 +15,7 @@ from graphdoc.checkpoints.contents import SUBTOPIC_FOLDER
 from graphdoc.corpus import view_pool
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics
-from graphdoc.settings.clustering import ClusteringSettings
+from graphdoc.settings.document import ClusteringSettings
 
 EncoderFactory = Callable[..., DocumentEncoder]
 

@@ -23,8 +23,7 @@ from graphdoc.retrieval.table import tokens_hash
 from graphdoc.segmentation.context import SHARE
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.segmentation.spans import Coverage
-from graphdoc.settings.sentence_pairs import SentencePairSettings
-from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings, SentencePairSettings
 from graphdoc.vectors.folder import Manifest
 
 EncoderFactory = Callable[..., DocumentEncoder]

@@ -18,7 +18,7 @@ from graphdoc.evaluation.faithfulness import FaithfulnessEvaluation
 from graphdoc.evaluation.pairs import PairEvaluator, PairSimilarities
 from graphdoc.losses import ONE_PROCESS
 from graphdoc.recipes.compare import objective_of
-from graphdoc.settings.compare import ComparisonSettings
+from graphdoc.settings.finetuning import ComparisonSettings
 from graphdoc.similarity.kinds import maxsim, maxsim_of_pairs, packed, similarity_of
 from graphdoc.training.objectives import PairMaxSim
 

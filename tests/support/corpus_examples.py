@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from graphdoc.settings.corpus import CorpusSettings
+from graphdoc.settings.run import CorpusSettings
 
 SettingsFactory = Callable[..., CorpusSettings]
 

@@ -15,7 +15,7 @@ from graphdoc.corpus.source import CorpusSource
 from graphdoc.corpus.stream import StreamingCorpus
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.runtime.processes import Processes
-from graphdoc.settings.corpus import CorpusSettings
+from graphdoc.settings.run import CorpusSettings
 
 torch.set_num_threads(1)
 parts.PART_PASSAGES = 20

@@ -13,7 +13,7 @@ from corpus_examples import SettingsFactory, rows_of, write_rows
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
-from graphdoc.settings.corpus import CorpusSettings
+from graphdoc.settings.run import CorpusSettings
 
 
 @dataclass(frozen=True)

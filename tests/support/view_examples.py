@@ -16,7 +16,7 @@ from graphdoc.recipes import views
 from graphdoc.recipes.views import ViewData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.view_training import ViewRunSettings
+from graphdoc.settings.views import ViewRunSettings
 from graphdoc.training.run import RunContext, load_start
 
 CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "sst_small.yaml"

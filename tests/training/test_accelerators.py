@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings
 
 needs_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 

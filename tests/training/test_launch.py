@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from graphdoc.errors import SettingsError
-from graphdoc.settings.training import TrainingSettings
+from graphdoc.settings.run import TrainingSettings
 from graphdoc.training.run import join_run
 
 

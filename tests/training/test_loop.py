@@ -24,7 +24,7 @@ from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import EpochBatches, SubDocumentSplit
-from graphdoc.settings.training import TrainingSettings
+from graphdoc.settings.run import TrainingSettings
 from graphdoc.training import loop as loop_module
 from graphdoc.training.checkpoint import RunCheckpoints, TrainState
 from graphdoc.training.data import EpochLoader, TaskData

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.optim import SGD
 
-from graphdoc.settings.training import TrainingSettings
+from graphdoc.settings.run import TrainingSettings
 from graphdoc.training.optimizer import make_schedule
 
 

@@ -13,7 +13,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.settings.model import ModelSettings
+from graphdoc.settings.run import ModelSettings
 from graphdoc.training.run import load_start, require_startable
 
 CPU = torch.device("cpu")

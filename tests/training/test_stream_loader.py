@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from graphdoc.errors import SettingsError
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings
 from graphdoc.training import step as cached_step
 
 

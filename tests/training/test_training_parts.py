@@ -14,7 +14,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.modeling.heads import NewHead
 from graphdoc.runtime.processes import Processes
-from graphdoc.settings.training import TrainingSettings
+from graphdoc.settings.run import TrainingSettings
 from graphdoc.training.checkpoint import PARTS_FILE, TRAINED_FILE, TRAINING_FOLDER, RunCheckpoints, TrainState
 from graphdoc.training.optimizer import make_optimizer, make_schedule, prepare_tuning, trained_weights
 

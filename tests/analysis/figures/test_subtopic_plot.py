@@ -11,7 +11,7 @@ from graphdoc import Document, DocumentEncoder
 from graphdoc.analysis.figures.comparison import plot_adaptive_subtopics
 from graphdoc.errors import DocumentError, OutputError
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics
-from graphdoc.settings.clustering import ClusteringSettings
+from graphdoc.settings.document import ClusteringSettings
 
 A = Document.from_text("Rice is steamed. Koji grows. Malt is sweet. Brine is salt.", id="$a$", title="Koji & $rice$")
 B = Document.from_text("Tides rise. The sea floods. A dike holds.", id="b")
