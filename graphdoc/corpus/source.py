@@ -24,12 +24,15 @@ from ..segmentation.sentences import without_first_sentence
 from ..settings.run import CorpusSettings
 from .document import TEST_SPLITS, VALIDATION_SPLITS, CorpusReport, plain_split, split_of, text_hash, values_hash
 
-_BLOCKS, _BLOCK_BYTES = 16, 2**14
+# What a file must have rested, in ns, so that its times say whether it has changed since.
 _RESTED_NS = 2 * 10**9
 
 
 def file_identities(paths: Iterable[Path], records: Path) -> list[list[Any]]:
     """Path, size and hash of files, in their order; a file that is not there has neither.
+
+    A hash is taken from the records where size, times and inode are those with which the file was hashed; programs can
+    set its mtime, and not its ctime.
 
     Args:
         paths: the files.
@@ -62,32 +65,13 @@ def file_identities(paths: Iterable[Path], records: Path) -> list[list[Any]]:
 
 
 def _entry(path: Path, known: Any) -> dict[str, Any]:
-    stamp, sample = list(file_stamp(path)), _sample(path)
-    if (
-        isinstance(known, dict)
-        and known.get("rested")
-        and (known.get("stamp"), known.get("sample")) == (stamp, sample)
-    ):
+    stamp = list(file_stamp(path))
+    if isinstance(known, dict) and known.get("rested") and known.get("stamp") == stamp:
         return known
+    # A change within the same tick of the clock would have the same times.
     rested = time.time_ns() - max(stamp[1:3]) > _RESTED_NS
     checksum = file_checksum(path)
-    return {
-        "stamp": stamp,
-        "sample": sample,
-        "checksum": checksum,
-        "rested": rested and list(file_stamp(path)) == stamp,
-    }
-
-
-def _sample(path: Path) -> str:
-    """Hash of blocks spread evenly over a file, the first and the last among them."""
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as stream:
-        last = max(0, path.stat().st_size - _BLOCK_BYTES)
-        for place in sorted({last * block // (_BLOCKS - 1) for block in range(_BLOCKS)}):
-            stream.seek(place)
-            digest.update(stream.read(_BLOCK_BYTES))
-    return digest.hexdigest()
+    return {"stamp": stamp, "checksum": checksum, "rested": rested and list(file_stamp(path)) == stamp}
 
 
 def _read(record: Path) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
+from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
 from ..corpus.parts import PassageVectors
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
@@ -186,10 +186,6 @@ def section_batch(
     return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)
 
 
-# The paper reads twice as many passages at inference as in training; beyond, it is worth telling.
-USUAL_RATIO = 2
-
-
 class LabelledData(CorpusData):
     """Batches of a corpus with labels, for training and for validation.
 
@@ -284,48 +280,24 @@ class LabelledData(CorpusData):
         """What there is to train on, in a few lines."""
         lines = [
             self.report.summary(),
-            f"{self.documents:,} documents of {len(self.classes)} classes to train on ({self._sizes()}), "
+            f"{self.documents:,} documents of {len(self.classes)} classes to train on ({min(self.counts):,} to "
+            f"{max(self.counts):,} each), "
             f"{len(self._validation):,} to measure",
         ]
         if not self.has_validation:
             share = f"validation.share={self._settings.validation.share:g} of every class, rounded down, or split dev"
             lines.append(f"no documents to measure ({share}): the last model is the result")
-        lines += [*self._reads_more()]
         lines += [f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()]
-        if self._other_splits:
-            lines.append(
-                f"{counted(self._other_splits.total(), 'document')} to train on with a split that is none of train, "
-                f"dev and test: {named(map(str, self._other_splits))}"
-            )
         ids = self._corpus.ids
         trained_on = {ids[row] for row in self._train}
         if shared := sum(ids[row] in trained_on for row in self._validation):
             lines.append(f"{counted(shared, 'document')} to measure with the id of one to train on; accuracy flatters")
-        single = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 1]
-        if single:
-            have = "has" if len(single) == 1 else "have"
-            lines.append(f"{len(single):,} of the classes {have} one document to train on: {named(single)}")
         if self._unseen:
             lines.append(
                 f"{counted(self._unseen.total(), 'document')} to measure with labels that none to train on has "
                 f"({named(self._unseen)}); they count as missed"
             )
         return lines
-
-    def _reads_more(self) -> Iterator[str]:
-        """A line where the model will read far more of a document than it is trained and measured on."""
-        trained, read = self._settings.corpus.max_passages, self._config.max_passages
-        if self.report.documents_cut and (read is None or read > USUAL_RATIO * trained):
-            who = "the trained model, and validation," if self.has_validation else "the trained model"
-            number = "all" if read is None else str(read)
-            yield (
-                f"training reads the first {counted(trained, 'passage')} of a document, {who} "
-                f"{'all' if read is None else f'up to {read:,}'}, which can be better or worse: try graphdoc evaluate "
-                f"classify with --max-passages {trained} and with {number}; model.settings.max_passages sets it"
-            )
-
-    def _sizes(self) -> str:
-        return f"{min(self.counts):,} to {max(self.counts):,} each"
 
     def _names_of(self, row: int) -> tuple[str, ...]:
         names = self._names[row]
@@ -354,9 +326,11 @@ class LabelledData(CorpusData):
         splits = [split and plain_split(split) for split in self._corpus.splits]
         usable = [row for row, names in enumerate(self._names) if names is not None]
         if not usable:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items())
             raise DocumentError(
-                f"{settings.corpus.name}: none of the {len(self._names):,} documents has "
-                f"{'labels' if settings.labels.multi_label else 'one label'}{self._why_none_is_usable()}"
+                f"{settings.corpus.name}: none of {len(self._names):,} documents can be trained on ({reasons}); "
+                f"name the column of labels (corpus.columns.label is {settings.corpus.columns.label!r}), or set "
+                "corpus.label_from=folder"
             )
         test = [row for row in usable if splits[row] in TEST_SPLITS]
         validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
@@ -364,7 +338,6 @@ class LabelledData(CorpusData):
             if test:
                 self._left_out["whose split is test"] += len(test)
             train = np.setdiff1d(usable, [*test, *validation])
-            self._other_splits = Counter(split for row in train if (split := splits[row]) not in TRAIN_SPLITS)
         else:
             raise DocumentError(
                 f"{settings.corpus.name}: the split of all {len(usable):,} documents is test or validation; give "
@@ -375,24 +348,6 @@ class LabelledData(CorpusData):
             held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
             train, validation = train[~held_out], train[held_out].tolist()
         return train.astype(np.int64), np.array(validation, np.int64)
-
-    def _why_none_is_usable(self) -> str:
-        without = self._left_out.get("without a label", 0)
-        if without == len(self._names):
-            return f"; {self._where_labels_are()}"
-        return f": {', '.join(f'{count:,} are {reason}' for reason, count in self._left_out.items())}"
-
-    def _where_labels_are(self) -> str:
-        corpus = self._settings.corpus
-        if corpus.label_from == "folder":
-            return (
-                "put the files of every class into a folder directly below the source, or take labels from a column "
-                "(corpus.label_from=column)"
-            )
-        return (
-            f"name the column that holds them (corpus.columns.label is {corpus.columns.label!r}), or, where every "
-            "class has a folder of its own, set corpus.label_from=folder"
-        )
 
     def _numbered(self) -> npt.NDArray[Any]:
         """Targets of every row of the corpus; those of rows that are not trained on mean nothing."""

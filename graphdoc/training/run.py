@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -381,7 +381,7 @@ def _record(context: RunContext[Any], data: TaskData) -> dict[str, Any]:
         "processes": context.processes.count,
         "device": str(model.device),
         "corpus": data.record(),
-        **({} if loss is None else {"loss": repr(loss)}),
+        **({} if loss is None else {"loss": repr(loss) if is_dataclass(loss) else type(loss).__qualname__}),
         "fixed_weights": weights_hash(fixed_weights(model)),
         "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
         "weights": sum(weight.numel() for weight in model.parameters()),

@@ -147,8 +147,6 @@ def require_own_folder(folder: Path) -> None:
     Raises:
         OutputError: it does, or is no folder.
     """
-    if "\0" in str(folder):
-        raise OutputError(f"output={str(folder)!r}: the name has a NUL character; choose another output")
     try:
         if not folder.exists():
             return
@@ -248,25 +246,21 @@ def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
             f"{folder} holds a run on a model.start with other weights; put it back as it was, or choose another "
             "output"
         )
+    if begun.get("loss") != record.get("loss"):
+        raise OutputError(f"{folder} holds a run with the loss {begun.get('loss')}; give that, or another output")
     before, now = begun["corpus"], json.loads(json.dumps(record.get("corpus")))
     if not isinstance(before, dict) or not isinstance(now, dict):
         return
-    left_out = {*_NO_DATA, CONTENT}
     old, new = (
-        dict(_leaves({key: value for key, value in values.items() if key not in left_out})) for values in (before, now)
+        dict(_leaves({key: value for key, value in values.items() if key not in _NO_DATA})) for values in (before, now)
     )
-    for key in dict.fromkeys([*old, *new]):
+    # Numbers say more than the hash of the documents, where they differ too.
+    for key in sorted(dict.fromkeys([*old, *new]), key=lambda key: key == (CONTENT,)):
         if old.get(key) != new.get(key):
             raise OutputError(
                 f"{folder} holds a run on other data: {'.'.join(key)} was {old.get(key)!r} and is {new.get(key)!r}; "
                 "put documents, labels and pairs back as they were, or choose another output"
             )
-    # Numbers say more, where they differ.
-    if CONTENT in before and before[CONTENT] != now.get(CONTENT):
-        raise OutputError(
-            f"{folder} holds a run on other data: documents, or their order, have changed; put them back as they "
-            "were, or choose another output"
-        )
 
 
 def _leaves(values: Any, path: tuple[str, ...] = ()) -> Any:

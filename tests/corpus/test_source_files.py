@@ -69,16 +69,6 @@ def test_changes_are_found_whatever_the_time_says(
     assert file_identities([large], tmp_path)[0][2] != before[0][2]
 
 
-def test_blocks_are_read_even_where_nothing_of_the_file_differs(
-    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rest(monkeypatch)
-    monkeypatch.setattr(source, "file_stamp", lambda path: (SIZE, 1, 1, 1))
-    before = file_identities([large], tmp_path)
-    large.write_bytes(b"a" * (SIZE - 1) + b"b")
-    assert file_identities([large], tmp_path) != before
-
-
 def test_records_that_are_damaged_or_cannot_be_written_do_no_harm(large: Path, tmp_path: Path) -> None:
     before = file_identities([large], tmp_path / "records")
     (record,) = (tmp_path / "records").iterdir()
