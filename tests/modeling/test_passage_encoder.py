@@ -1,18 +1,33 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModel
 
-from graphdoc.errors import ModelError
+from graphdoc.errors import ModelError, SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.packing import Packing
 from graphdoc.inference.precision import computed_in
-from graphdoc.modeling.passage_encoder import ClsPooling, PassageEncoder
-
-POOLINGS = ("cls", "mean")
+from graphdoc.modeling import DocumentModel
+from graphdoc.modeling.passage_encoder import (
+    STEPS,
+    ClsPooling,
+    PassageEncoder,
+    QuickDropout,
+    StructuralEmbeddings,
+    dropout,
+)
+from graphdoc.registry import POOLINGS, load
 
 
 @pytest.fixture(params=POOLINGS)
@@ -121,3 +136,290 @@ def test_a_transformer_that_mixes_types_is_refused_in_one_line() -> None:
         encoder(ids, torch.ones_like(ids))
     with pytest.raises(RuntimeError, match="a fault"), computed_in("bfloat16", encoder, "it"):
         raise RuntimeError("a fault of another kind")
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_every_pooling_by_its_definition(name: str) -> None:
+    hidden = torch.randn(3, 9, 8, generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([[1] * 9, [1] * 4 + [0] * 5, [1] + [0] * 8])
+    found = load(POOLINGS[name])()(hidden, mask)
+    tokens = hidden.double().numpy()
+    expected = [
+        row[0] if name == "cls" else row[:count].mean(axis=0)
+        for row, count in zip(tokens, mask.sum(1).tolist(), strict=True)
+    ]
+    np.testing.assert_allclose(found.double().numpy(), expected, atol=1e-6)
+    assert load(POOLINGS[name])()(hidden.bfloat16(), mask).dtype == torch.float32
+
+
+def test_an_unknown_pooling(tiny_model: object) -> None:
+    with pytest.raises(SettingsError, match="pooling"):
+        tiny_model("bert", pooling="sum")  # type: ignore[operator]
+
+
+LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]
+
+
+@pytest.fixture
+def documents(random_document):
+    return [random_document(layout, seed=seed) for seed, layout in enumerate(LAYOUTS)]
+
+
+def drawn(model: DocumentModel) -> DocumentModel:
+    """Fill the tables, which start at zero, so that they show."""
+    with torch.no_grad():
+        for table in model.structural_embeddings.parameters():
+            table.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(7)))
+    return model
+
+
+def test_tables_are_added_and_their_last_rows_stand_for_all_beyond() -> None:
+    tables = StructuralEmbeddings(2, 3, 4)
+    assert not any(bool(table.any()) for table in tables.parameters())
+    torch.nn.init.normal_(tables.sections)
+    torch.nn.init.normal_(tables.chunks)
+    found = tables(torch.tensor([[0, 0], [1, 2], [1, 3], [7, 1], [0, 99]]))
+    section, chunk = tables.sections, tables.chunks
+    expected = [section[0] + chunk[0], section[1] + chunk[2], section[1] + chunk[2], section[1] + chunk[1]]
+    torch.testing.assert_close(found, torch.stack([*expected, section[0] + chunk[2]]))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("split", [False, True])
+def test_the_sum_is_what_the_transformer_is_given(encoder_name: str, split: bool, tiny_model, documents) -> None:
+    """CoLDE, section 3.1: every token's input embedding is T + S + C."""
+    model = drawn(tiny_model(encoder_name, structural_embeddings=True, structural_sections=3, structural_chunks=5))
+    sections, chunks = model.structural_embeddings.sections, model.structural_embeddings.chunks
+    batch = GraphBatch.from_documents(documents, "full", split=split)
+    by_hand = []
+    for document, layout in zip(documents, LAYOUTS, strict=True):
+        seen: list[int] = []
+        for row, ids in enumerate(document.token_ids):
+            section = list(dict.fromkeys(layout)).index(layout[row]) if split else 0
+            chunk = seen.count(section)
+            seen.append(section)
+            words = model.passage_encoder.transformer.get_input_embeddings().weight[list(ids)]
+            embeddings = words + sections[min(section, 2)] + chunks[min(chunk, 4)]
+            hidden = model.passage_encoder.transformer(inputs_embeds=embeddings[None]).last_hidden_state
+            by_hand.append(hidden[0, 0])
+    for budget in (100, 4000):
+        torch.testing.assert_close(
+            model.encode_passages(batch, Packing(budget)), torch.stack(by_hand), atol=1e-5, rtol=1e-5
+        )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_model_starts_at_its_pretrained_encoder(encoder_name: str, pooling: str, tiny_model, documents) -> None:
+    plain = tiny_model(encoder_name, pooling=pooling)
+    model = tiny_model(encoder_name, pooling=pooling, structural_embeddings=True)
+    model.load_state_dict(plain.state_dict(), strict=False)
+    batch = GraphBatch.from_documents(documents, "full", split=True)
+    assert torch.equal(model.encode_passages(batch), plain.encode_passages(batch))
+    assert float((drawn(model).encode_passages(batch) - plain.encode_passages(batch)).abs().max()) > 0.1
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_neighbours_and_padding_have_no_influence(encoder_name: str, pooling: str, tiny_model, documents) -> None:
+    model = drawn(tiny_model(encoder_name, pooling=pooling, structural_embeddings=True))
+    for split in (False, True):
+        alone = [model(GraphBatch.from_documents([one], "section", split=split)).documents for one in documents]
+        together = model(GraphBatch.from_documents(documents[::-1], "section", split=split), packing=Packing(150))
+        assert float((together.documents.flip(0) - torch.cat(alone)).abs().max()) < 1e-5
+
+
+@torch.no_grad()
+def test_half_precision_of_the_encoder_takes_tables_in_full(encoder_name: str, tiny_model, documents) -> None:
+    model = drawn(tiny_model(encoder_name, structural_embeddings=True))
+    batch = GraphBatch.from_documents(documents, "full")
+    expected = model.encode_passages(batch)
+    model.passage_encoder.to(torch.bfloat16)
+    actual = model.encode_passages(batch)
+    assert actual.dtype == torch.float32
+    assert torch.nn.functional.cosine_similarity(actual, expected).min() > 0.95
+
+
+@torch.no_grad()
+def test_tables_are_saved_in_full_precision(encoder_name: str, tmp_path: Path, tiny_model, documents) -> None:
+    model = drawn(tiny_model(encoder_name, structural_embeddings=True, structural_chunks=4))
+    batch = GraphBatch.from_documents(documents, "full", split=True)
+    model.save_pretrained(tmp_path)
+    loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report[name] for name in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert torch.equal(loaded(batch).documents, model(batch).documents)
+    half = DocumentModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert half.structural_embeddings.sections.dtype == torch.float32
+
+
+def test_only_tables_that_are_used_get_gradients(encoder_name: str, tiny_model, documents) -> None:
+    model = drawn(tiny_model(encoder_name, structural_embeddings=True, structural_chunks=20)).train()
+    model(GraphBatch.from_documents(documents, "full", split=True)).documents.square().sum().backward()
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+    # Three sections at most; eleven chunks, in the last document.
+    for table, used in ((model.structural_embeddings.sections, 3), (model.structural_embeddings.chunks, 11)):
+        assert bool(table.grad[:used].abs().amax(1).gt(0).all())
+        assert not bool(table.grad[used:].any())
+
+
+def test_what_is_trained_below_passage_vectors(tiny_model) -> None:
+    model = tiny_model(structural_embeddings=True)
+    assert model.trains_passage_vectors
+    model.passage_encoder.requires_grad_(False)
+    assert model.trains_passage_vectors
+    model.structural_embeddings.requires_grad_(False)
+    assert not model.trains_passage_vectors
+    assert not tiny_model().requires_grad_(False).trains_passage_vectors
+
+
+def test_mini_batches_carry_the_structure_only_where_it_is_used(tiny_model, documents) -> None:
+    batch = GraphBatch.from_documents(documents, "full", split=True)
+    assert all(one.structure is None for one in tiny_model().mini_batches(batch, Packing(200)))
+    mini_batches = list(tiny_model(structural_embeddings=True).mini_batches(batch, Packing(200)))
+    assert len(mini_batches) > 2
+    for mini_batch in mini_batches:
+        assert torch.equal(mini_batch.structure, torch.from_numpy(batch.places)[mini_batch.passage_order])
+        assert mini_batch.to("meta").structure.device.type == "meta"
+
+
+BERT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+MODERN_BERT = {"attention_dropout": 0.2, "embedding_dropout": 0.2, "mlp_dropout": 0.2}
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.93])
+def test_a_share_is_zero_and_the_rest_is_scaled(dtype: torch.dtype, share: float) -> None:
+    values = torch.randn(257, 1023).abs().add(0.5).neg().to(dtype)
+    dropped = dropout(values, share)
+    is_zero = dropped == 0
+    tolerance = 5 * (share * (1 - share) / values.numel()) ** 0.5
+    assert float(is_zero.double().mean()) == pytest.approx(share, abs=tolerance)
+    kept = 1 - round(share * STEPS) / STEPS
+    assert dropped.dtype == dtype
+    expected = values[~is_zero].double() / kept
+    torch.testing.assert_close(dropped[~is_zero].double(), expected, rtol=4 * torch.finfo(dtype).eps, atol=0)
+    # Elements that share a random number fall independently of each other: in pairs as often as chance has it.
+    for distance in (1, 2, 3, 4):
+        both = (is_zero[:, distance:] & is_zero[:, :-distance]).double().mean()
+        deviation = 5 * (share**2 / values.numel()) ** 0.5 + 1e-3
+        assert float(both) == pytest.approx(share**2, abs=deviation)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(0,), (1,), (5,), (3, 7), (2, 3, 4, 5)])
+def test_the_pass_without_gradient_draws_the_same_to_the_last_bit(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    values = torch.randn(shape).to(dtype)
+    torch.manual_seed(4)
+    with torch.no_grad():
+        first, kept = dropout(values, 0.3), values.clone()
+    after = torch.rand(1)
+    torch.manual_seed(4)
+    second = dropout(values.clone().requires_grad_(), 0.3)
+    assert torch.equal(first, second) and torch.equal(torch.rand(1), after)
+    assert torch.equal(values, kept), "what comes in stays as it is"
+
+
+def test_values_that_are_not_contiguous() -> None:
+    values = torch.randn(40, 30).bfloat16()
+    for view in (values.T, values[::2, 1:], values[:1].expand(40, 30)):
+        torch.manual_seed(1)
+        with torch.no_grad():
+            found = dropout(view, 0.4)
+        torch.manual_seed(1)
+        with torch.no_grad():
+            assert torch.equal(found, dropout(view.contiguous(), 0.4))
+
+
+def test_gradient_is_that_of_the_mask() -> None:
+    values = torch.randn(50, 60, requires_grad=True)
+    dropped = dropout(values, 0.25)
+    dropped.sum().backward()  # type: ignore[no-untyped-call]
+    assert values.grad is not None
+    torch.testing.assert_close(values.grad, (dropped != 0) / 0.75)
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-9, 1.0])
+def test_shares_at_the_ends(share: float) -> None:
+    values = torch.randn(30)
+    assert torch.equal(dropout(values, share), values * (share < 0.5))
+
+
+@pytest.mark.parametrize("kind", ["none", "bool", "float"])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_attention_is_that_of_torch_but_for_its_mask(kind: str, scale: float | None) -> None:
+    query, key = (torch.randn(2, 3, 6, 4) for _ in range(2))
+    # With the unit matrix for values the result is the weights.
+    value = torch.eye(6).expand(2, 3, 6, 6)
+    is_seen = torch.rand(2, 1, 6, 6) > 0.3
+    is_seen[..., 0] = True
+    mask = {"none": None, "bool": is_seen, "float": torch.randn(2, 1, 6, 6)}[kind]
+    weights = functional.scaled_dot_product_attention(query, key, value, mask, scale=scale)
+    with QuickDropout():
+        dropped = functional.scaled_dot_product_attention(query, key, value, mask, dropout_p=0.25, scale=scale)
+        untouched = functional.scaled_dot_product_attention(query, key, value, mask, dropout_p=0.0, scale=scale)
+    is_kept = dropped != 0
+    assert 0.5 < float(is_kept[weights > 0].float().mean()) < 0.95
+    torch.testing.assert_close(dropped[is_kept], weights[is_kept] / 0.75)
+    assert torch.equal(untouched, weights)
+
+
+def test_causal_attention_is_left_to_torch() -> None:
+    query, key, value = (torch.randn(1, 1, 5, 4) for _ in range(3))
+    torch.manual_seed(2)
+    expected = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.5, is_causal=True)
+    torch.manual_seed(2)
+    with QuickDropout():
+        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.5, is_causal=True)
+    assert torch.equal(found, expected)
+
+
+def draws_of_torch(encoder: PassageEncoder, gradient: bool) -> tuple[int, Tensor]:
+    """How often torch drew masks element by element, and the passage vectors."""
+    ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[1, 6:] = 0
+    torch.manual_seed(6)
+    with profile(activities=[ProfilerActivity.CPU]) as profiled, torch.set_grad_enabled(gradient):
+        vectors = encoder(ids, mask)
+    return sum(event.count for event in profiled.key_averages() if "bernoulli" in event.key), vectors
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_every_transformer_in_training(
+    encoder_name: str, tiny_encoder_config: Callable[..., Any], gradient: bool
+) -> None:
+    settings = MODERN_BERT if encoder_name == "modernbert" else BERT
+    encoder = PassageEncoder(tiny_encoder_config(encoder_name, **settings), "mean").train()
+    count, vectors = draws_of_torch(encoder, gradient)
+    assert count == 0
+    assert not torch.allclose(draws_of_torch(encoder.eval(), gradient)[1], vectors), "there is dropout"
+
+
+def test_not_where_parts_are_computed_twice_outside(tiny_encoder_config: Callable[..., Any]) -> None:
+    """With gradient checkpointing the second computation has to draw the same masks as the first."""
+    encoder = PassageEncoder(tiny_encoder_config("roberta", **BERT), "mean").train()
+    encoder.transformer.activation_checkpointing_enable({"use_reentrant": False})
+    count, vectors = draws_of_torch(encoder, True)
+    assert count > 0
+    vectors.sum().backward()
+    found = {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
+    encoder.zero_grad()
+    encoder.transformer.activation_checkpointing_disable()
+    torch.manual_seed(6)
+    ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(0))
+    mask = torch.ones_like(ids)
+    mask[1, 6:] = 0
+    hidden = encoder.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
+    ((hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).sum().backward()  # type: ignore[no-untyped-call]
+    assert found
+    for name, parameter in encoder.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(found[name], parameter.grad, msg=name)
+
+
+def test_tensors_that_know_only_their_shape_are_left_to_torch() -> None:
+    with FakeTensorMode() as mode, QuickDropout():
+        fake = mode.from_tensor(torch.ones(2, 1, 5, 4))
+        assert functional.dropout(fake, 0.5).shape == fake.shape
+        assert functional.scaled_dot_product_attention(fake, fake, fake, dropout_p=0.5).shape == fake.shape

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.segmentation.sentences import cut_at_white_space, split_sentences
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
+from graphdoc.segmentation.sentences import cut_at_white_space, first_sentence, split_sentences, without_first_sentence
 
 PIECES = st.sampled_from(
     [
@@ -127,3 +129,24 @@ def test_a_sentence_longer_than_a_window_ends_where_it_should() -> None:
 )
 def test_monstrous_texts_are_split_in_linear_time(text: str, count: int) -> None:
     assert len(cut_sentences(text, 2_000)) == count
+
+
+def test_it_is_that_of_the_first_section_with_text() -> None:
+    document = Document("d", (Section(" \n", heading="A"), Section("One\nrises. Two falls.", heading="B")), title="T")
+    assert first_sentence(document) == "One rises."
+    rest = without_first_sentence(document)
+    assert [section.text for section in rest.sections] == [" \n", "Two falls."]
+    assert (rest.id, rest.title, rest.sections[1].heading) == ("d", "T", "B")
+    assert first_sentence(rest) == "Two falls."
+
+
+def test_a_document_of_one_sentence_or_none_is_left_without_text() -> None:
+    assert without_first_sentence(Document.from_text("One rises.")).is_empty
+    empty = Document("d", (Section(""),))
+    assert without_first_sentence(empty) == empty
+    assert first_sentence(empty) == ""
+
+
+def test_a_long_text_is_not_searched_to_its_end() -> None:
+    document = Document.from_text("tide " * 100_000)
+    assert len(first_sentence(document)) < 5_000

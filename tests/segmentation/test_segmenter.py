@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,10 +18,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
+from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
-from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
+from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter, paragraph_numbers
 from graphdoc.segmentation.sentences import balanced_cuts
 from graphdoc.segmentation.spans import SegmentedDocument
+from graphdoc.settings.document import Paragraph
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LINES = [
@@ -106,7 +109,7 @@ def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="module")
-def mini() -> PreTrainedTokenizerFast:
+def pieces() -> PreTrainedTokenizerFast:
     return word_piece()
 
 
@@ -179,11 +182,11 @@ def test_chunks_and_sentences_reproduce_the_text_and_keep_to_the_limit(
 @settings(max_examples=100)
 @given(DOCUMENTS, st.integers(1, 5))
 def test_a_passage_limit_keeps_the_first_passages_and_counts_the_rest(
-    mini: PreTrainedTokenizerFast, document: Document, limit: int
+    pieces: PreTrainedTokenizerFast, document: Document, limit: int
 ) -> None:
-    whole = Segmenter(mini, SegmentationConfig(5, 16, max_passages=None)).segment(document)
-    result = Segmenter(mini, SegmentationConfig(5, 16, max_passages=limit)).segment(document)
-    check(result, mini, 16)
+    whole = Segmenter(pieces, SegmentationConfig(5, 16, max_passages=None)).segment(document)
+    result = Segmenter(pieces, SegmentationConfig(5, 16, max_passages=limit)).segment(document)
+    check(result, pieces, 16)
     assert result.passages == whole.passages[:limit]
     assert result.token_ids == whole.token_ids[:limit]
     assert result.coverage.passages == whole.coverage.passages == len(whole.passages)
@@ -193,12 +196,12 @@ def test_a_passage_limit_keeps_the_first_passages_and_counts_the_rest(
 
 @settings(max_examples=50)
 @given(st.lists(DOCUMENTS, max_size=5))
-def test_many_documents_give_what_each_gives_alone(mini: PreTrainedTokenizerFast, documents: list[Document]) -> None:
-    segmenter = Segmenter(mini, SegmentationConfig(5, 16))
+def test_many_documents_give_what_each_gives_alone(pieces: PreTrainedTokenizerFast, documents: list[Document]) -> None:
+    segmenter = Segmenter(pieces, SegmentationConfig(5, 16))
     assert list(segmenter.segment_many(documents)) == [segmenter.segment(document) for document in documents]
 
 
-def test_segment_many_streams(mini: PreTrainedTokenizerFast) -> None:
+def test_segment_many_streams(pieces: PreTrainedTokenizerFast) -> None:
     taken = 0
 
     def documents() -> iter:
@@ -207,16 +210,16 @@ def test_segment_many_streams(mini: PreTrainedTokenizerFast) -> None:
             taken += 1
             yield Document(str(number), (Section("A short text."),))
 
-    results = Segmenter(mini).segment_many(documents())
+    results = Segmenter(pieces).segment_many(documents())
     assert next(results).document.id == "0"
     assert taken < 2_000
     assert [result.document.id for result in results] == [str(number) for number in range(1, 5_000)]
 
 
-def test_passages_are_balanced_and_end_where_sentences_end(mini: PreTrainedTokenizerFast) -> None:
+def test_passages_are_balanced_and_end_where_sentences_end(pieces: PreTrainedTokenizerFast) -> None:
     sentence = "A sentence of exactly eight words is here. "
     document = Document("even", (Section(sentence * 32), Section(sentence * 3), Section(sentence)))
-    result = Segmenter(mini).segment(document)
+    result = Segmenter(pieces).segment(document)
     assert [(passage.section, len(result.text(passage).split())) for passage in result.passages] == [
         (0, 88),
         (0, 80),
@@ -229,23 +232,23 @@ def test_passages_are_balanced_and_end_where_sentences_end(mini: PreTrainedToken
     assert result.coverage.split_sentences == 0
 
 
-def test_text_without_spaces_makes_passages_of_some_hundred_characters(mini: PreTrainedTokenizerFast) -> None:
-    result = Segmenter(mini).segment(Document("zh", (Section("这是一个很长的句子。" * 100),)))
+def test_text_without_spaces_makes_passages_of_some_hundred_characters(pieces: PreTrainedTokenizerFast) -> None:
+    result = Segmenter(pieces).segment(Document("zh", (Section("这是一个很长的句子。" * 100),)))
     assert len(result.passages) == 5
     assert all(len(text) == 200 and text.endswith("。") for text in result.texts)
 
 
-def test_a_passage_over_the_limit_is_cut_between_sentences_first(mini: PreTrainedTokenizerFast) -> None:
+def test_a_passage_over_the_limit_is_cut_between_sentences_first(pieces: PreTrainedTokenizerFast) -> None:
     text = "The cat sat on the mat today. " * 6
-    result = Segmenter(mini, SegmentationConfig(max_tokens=20)).segment(Document("cats", (Section(text),)))
+    result = Segmenter(pieces, SegmentationConfig(max_tokens=20)).segment(Document("cats", (Section(text),)))
     assert [text.count("mat") for text in result.texts] == [2, 2, 2]
     assert result.coverage.split_sentences == 0
 
 
-def test_a_sentence_over_the_limit_is_cut_at_white_space_and_counted_once(mini: PreTrainedTokenizerFast) -> None:
+def test_a_sentence_over_the_limit_is_cut_at_white_space_and_counted_once(pieces: PreTrainedTokenizerFast) -> None:
     long = " ".join(["antidisestablishmentarianism"] * 12)
     document = Document("long", (Section(f"Short one. {long}. Short two."), Section("word " * 2_000)))
-    result = Segmenter(mini, SegmentationConfig(max_tokens=20, max_passages=None)).segment(document)
+    result = Segmenter(pieces, SegmentationConfig(max_tokens=20, max_passages=None)).segment(document)
     words = [word for text in result.texts for word in text.split()]
     assert words == [word for section in document.sections for word in section.text.split()]
     assert result.coverage.split_sentences == 2
@@ -262,9 +265,9 @@ def test_a_word_over_the_limit_is_cut_between_tokens() -> None:
     assert result.coverage.split_sentences == 1
 
 
-def test_text_without_tokens_is_left_out_and_counted(mini: PreTrainedTokenizerFast) -> None:
+def test_text_without_tokens_is_left_out_and_counted(pieces: PreTrainedTokenizerFast) -> None:
     document = Document("blank", (Section("\u200b\u200b\u200b"), Section("Seen."), Section(" \n"), Section("")))
-    result = Segmenter(mini).segment(document)
+    result = Segmenter(pieces).segment(document)
     assert result.texts == ("Seen.",)
     assert result.coverage.left_out == {"no tokens": 3}
     assert (result.coverage.passages, result.coverage.empty_sections) == (1, 2)
@@ -282,9 +285,9 @@ def test_a_single_character_over_the_limit_is_left_out_and_counted() -> None:
 
 
 @pytest.mark.parametrize("sections", [(), ("",), (" \n\t", "\u3000")])
-def test_a_document_without_text_has_no_passages(mini: PreTrainedTokenizerFast, sections: tuple[str, ...]) -> None:
+def test_a_document_without_text_has_no_passages(pieces: PreTrainedTokenizerFast, sections: tuple[str, ...]) -> None:
     document = Document("empty", tuple(map(Section, sections)))
-    segmenter = Segmenter(mini)
+    segmenter = Segmenter(pieces)
     for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document)):
         assert result.passages == result.token_ids == ()
         assert result.coverage.to_dict() == {
@@ -313,18 +316,18 @@ def test_chunks_fill_the_limit_and_end_at_white_space(tokenizer: PreTrainedToken
     assert result.coverage.split_sentences == 0
 
 
-def test_sentences_are_taken_one_by_one(mini: PreTrainedTokenizerFast) -> None:
+def test_sentences_are_taken_one_by_one(pieces: PreTrainedTokenizerFast) -> None:
     document = Document("three", (Section("One is here. Two is there."), Section("Three")))
-    result = Segmenter(mini, SegmentationConfig(max_passages=1)).sentences(document)
+    result = Segmenter(pieces, SegmentationConfig(max_passages=1)).sentences(document)
     assert result.texts == ("One is here.", "Two is there.", "Three")
     assert result.coverage.share == 1
 
 
-def test_a_limit_above_the_models_is_refused(mini: PreTrainedTokenizerFast) -> None:
+def test_a_limit_above_the_models_is_refused(pieces: PreTrainedTokenizerFast) -> None:
     with pytest.raises(ValueError, match=r"max_tokens=1024 .* 512"):
-        Segmenter(mini, SegmentationConfig(max_tokens=1_024))
+        Segmenter(pieces, SegmentationConfig(max_tokens=1_024))
     with pytest.raises(ValueError, match=r"max_tokens=2 .* 3"):
-        Segmenter(mini).chunks(Document("any", (Section("text"),)), max_tokens=2)
+        Segmenter(pieces).chunks(Document("any", (Section("text"),)), max_tokens=2)
 
 
 @pytest.mark.parametrize(
@@ -338,11 +341,11 @@ def test_a_limit_above_the_models_is_refused(mini: PreTrainedTokenizerFast) -> N
     ],
     ids=["no punctuation", "no white space", "list", "Chinese", "sections"],
 )
-def test_monstrous_documents_are_cut_whole(mini: PreTrainedTokenizerFast, sections: tuple[str, ...]) -> None:
-    result = Segmenter(mini).segment(Document("monster", tuple(map(Section, sections))))
+def test_monstrous_documents_are_cut_whole(pieces: PreTrainedTokenizerFast, sections: tuple[str, ...]) -> None:
+    result = Segmenter(pieces).segment(Document("monster", tuple(map(Section, sections))))
     assert len(result.passages) == 100
     assert result.coverage.left_out["passage limit"] > 0.5 * result.coverage.characters
-    check(result, mini, 256)
+    check(result, pieces, 256)
 
 
 @pytest.mark.parametrize(
@@ -403,17 +406,17 @@ def test_chunks_may_be_the_passages(
     assert kept.coverage.passages == chunks.coverage.passages
 
 
-def test_chunks_of_a_long_section_are_full(mini: PreTrainedTokenizerFast) -> None:
+def test_chunks_of_a_long_section_are_full(pieces: PreTrainedTokenizerFast) -> None:
     """CoLDE, section 3.1: non-overlapping chunks of 512 tokens, those that the tokenizer adds counted."""
     text = " ".join(f"Sentence number {number} says nothing new." for number in range(700))
-    result = Segmenter(mini, SegmentationConfig(max_tokens=512, unit="chunk")).segment(
+    result = Segmenter(pieces, SegmentationConfig(max_tokens=512, unit="chunk")).segment(
         Document("long", (Section(text),))
     )
     lengths = [len(ids) for ids in result.token_ids]
     assert len(lengths) > 9
     assert all(500 <= length <= 512 for length in lengths[:-1])
     assert " ".join(result.texts) == text
-    words = Segmenter(mini, SegmentationConfig(passage_words=10_000, max_tokens=512)).segment(result.document)
+    words = Segmenter(pieces, SegmentationConfig(passage_words=10_000, max_tokens=512)).segment(result.document)
     evened = [len(ids) for ids in words.token_ids]
     # Passages under the same limit end with sentences and are evened out; they are no fuller than that.
     assert max(evened) <= 512 and max(evened) - min(evened) < 30 and len(evened) >= len(lengths)
@@ -440,9 +443,80 @@ def test_chunks_of_a_long_section_are_full(mini: PreTrainedTokenizerFast) -> Non
     ],
 )
 def test_values_of_wrong_types_are_named_in_one_line(
-    mini: PreTrainedTokenizerFast, make: Callable[[Segmenter], object], parts: list[str]
+    pieces: PreTrainedTokenizerFast, make: Callable[[Segmenter], object], parts: list[str]
 ) -> None:
     with pytest.raises(GraphdocError) as caught:
-        make(Segmenter(mini))
+        make(Segmenter(pieces))
     assert all(part in str(caught.value) for part in parts), str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def segmenter(mini: DocumentEncoder) -> Segmenter:
+    tokenizer = mini.tokenizer
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    return Segmenter(tokenizer, SegmentationConfig(passage_words=8, unit="sentence", max_passages=None))
+
+
+def numbers(segmenter: Segmenter, paragraph: Paragraph, *texts: str) -> list[int]:
+    document = Document("d", tuple(Section(text) for text in texts))
+    found = paragraph_numbers(segmenter.segment(document), paragraph, segmenter)
+    assert found.dtype == np.int32
+    return found.tolist()
+
+
+TEXT = "Rice is washed. It is steamed.\n \t\nKoji grows on it.\n\n\nSalt is added. Then it waits."
+
+
+def test_sections_with_text_are_counted(segmenter: Segmenter) -> None:
+    assert numbers(segmenter, "section", TEXT, "  ", "The end. It is eaten.") == [0, 0, 0, 0, 0, 1, 1]
+
+
+def test_blank_lines_part_paragraphs(segmenter: Segmenter) -> None:
+    assert numbers(segmenter, "blank_line", TEXT, "", "The end.\nIt is eaten.") == [0, 0, 1, 2, 2, 3, 3]
+    assert numbers(segmenter, "blank_line", "\n\nIt rains. It pours.\n\n") == [0, 0]
+
+
+def test_passages_are_those_that_the_segmenter_cuts(segmenter: Segmenter) -> None:
+    found = numbers(segmenter, "passage", "Rice is washed well. It is steamed. " * 6, "Salt.")
+    assert found == sorted(found)
+    assert found[-1] == found[-2] + 1
+    assert 2 < len(set(found)) < len(found)
+
+
+def test_a_sentence_cut_for_its_length_stays_in_its_paragraph(segmenter: Segmenter) -> None:
+    long = "word " * 600
+    assert len(found := numbers(segmenter, "blank_line", f"{long}.\n\nShort.")) > 2
+    assert set(found[:-1]) == {0}
+    assert found[-1] == 1
+
+
+def test_a_document_without_text_has_none(segmenter: Segmenter) -> None:
+    assert numbers(segmenter, "section", " ") == []
+
+
+@given(
+    texts=st.lists(st.text("Ab. \n", max_size=60), min_size=1, max_size=4),
+    paragraph=st.sampled_from(["section", "blank_line", "passage"]),
+)
+def test_numbers_have_no_gaps_and_stay_in_a_section(
+    segmenter: Segmenter, texts: list[str], paragraph: Paragraph
+) -> None:
+    document = Document("d", tuple(Section(text) for text in texts))
+    sentences = segmenter.segment(document)
+    found = paragraph_numbers(sentences, paragraph, segmenter).tolist()
+    assert len(found) == len(sentences.passages)
+    assert found == sorted(found)
+    assert sorted(set(found)) == list(range(len(set(found))))
+    sections: dict[int, set[int]] = {}
+    for number, span in zip(found, sentences.passages, strict=True):
+        sections.setdefault(number, set()).add(span.section)
+    assert all(len(own) == 1 for own in sections.values())
+
+
+def test_sentences_as_the_unit_are_those_of_the_method(segmenter: Segmenter) -> None:
+    document = Document.from_text(TEXT, id="d")
+    assert segmenter.segment(document) == segmenter.sentences(document)
+    assert len(segmenter.segment(document).passages) == 5
+    first = Segmenter(segmenter.tokenizer, SegmentationConfig(unit="sentence", max_passages=2)).segment(document)
+    assert (len(first.passages), first.coverage.passages) == (2, 5)
