@@ -153,7 +153,10 @@ def classification_scores(
     """
     if not truth:
         raise EvaluationError("there are no documents with labels to measure predictions on; give at least one")
-    _require_fitting(truth, given, classes, probabilities, multi_label)
+    if len(given) != len(truth):
+        raise EvaluationError(f"there are {len(given):,} predictions for {len(truth):,} documents")
+    if probabilities is not None and np.shape(probabilities) != (shape := (len(truth), len(classes))):
+        raise EvaluationError(f"probabilities have the shape {np.shape(probabilities)}, not {shape}")
     found = Counter(name for names in truth for name in names)
     unknown = {name: found[name] for name in ordered_classes(set(found) - set(classes))}
     names = [*classes, *unknown]
@@ -258,40 +261,15 @@ def require_shared_classes(truth: Labels, classes: Sequence[str]) -> None:
     found = ordered_classes(name for names in truth for name in names)
     if found and not set(found) & set(classes):
         raise EvaluationError(
-            f"no document has a label that the model knows: it knows {named(classes)}, the documents have "
-            f"{named(found)}; give documents or a model with the same labels"
+            f"no document has a label that the model knows: it knows {named(classes)}, documents have {named(found)}"
         )
-
-
-def _require_fitting(
-    truth: Labels, given: Labels, classes: Sequence[str], probabilities: Floats | None, multi_label: bool
-) -> None:
-    if len(given) != len(truth):
-        raise EvaluationError(f"there are {len(given):,} predictions for {len(truth):,} documents; give one for each")
-    # A string is a sequence of strings too, of its characters.
-    both: dict[str, Sequence[object]] = {"truth": truth, "given": given}
-    for name, labels in both.items():
-        for row, own in enumerate(labels):
-            if not isinstance(own, tuple | list) or (len(own) != 1 and not multi_label):
-                wanted = "a tuple of labels" if multi_label else "a tuple of one label"
-                raise EvaluationError(f"{name}[{row}] is {own!r}; give {wanted} for every document")
-    if repeated := [name for name, count in Counter(classes).items() if count > 1]:
-        raise EvaluationError(f"classes holds {named(repeated)} more than once; name every class once")
-    if foreign := ordered_classes({name for names in given for name in names} - set(classes)):
-        raise EvaluationError(f"predictions name what is not among the classes ({named(foreign)}); name all classes")
-    if probabilities is not None:
-        shape, wanted_shape = np.shape(probabilities), (len(truth), len(classes))
-        if shape != wanted_shape:
-            raise EvaluationError(f"probabilities have the shape {shape}; give {wanted_shape}, documents by classes")
 
 
 def _require_probabilities(probabilities: Floats) -> None:
     # Values that rounding brought just beyond 0 and 1 are probabilities all the same.
     wrong = ~((probabilities >= -1e-6) & (probabilities <= 1 + 1e-6))
     if wrong.any():
-        raise EvaluationError(
-            f"{int(wrong.sum()):,} of {wrong.size:,} probabilities are no numbers from 0 to 1; check what they are of"
-        )
+        raise EvaluationError(f"{int(wrong.sum()):,} of {wrong.size:,} probabilities are no numbers from 0 to 1")
 
 
 def _indicators(labels: Labels, names: Sequence[str]) -> npt.NDArray[np.bool_]:

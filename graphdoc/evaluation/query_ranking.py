@@ -16,7 +16,7 @@ from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.cosine import Floats, best_passages, similarity_matrix
 from ..similarity.kinds import similarity_of
-from .evaluator import Evaluator, Vectors, gathered, measured_once, share_of
+from .evaluator import Evaluator, Vectors, measured_once
 from .labels import ReadyDocument, plain_document
 from .measures import metric_name, require_measures
 from .ranking import score_run
@@ -112,15 +112,8 @@ class RankingEvaluator(Evaluator):
         if self.unit == "document":
             vectors = self.encode(encoder, processes, show_progress=False)
             return lambda asked: similarity_matrix(asked, vectors, kind), len(vectors)
-        stream = encoder.stream(
-            self.documents[share_of(processes)], level="passage", dtype=self.dtype, totals=Coverage(),
-            show_progress=False,
-        )  # fmt: skip
-        parts = gathered(processes, [passages.numpy() for _, passages in stream])
-        found: list[Vectors] = [np.empty(0, np.float32)] * len(self.documents)
-        for rank, part in enumerate(parts):
-            found[rank :: len(parts)] = part
-        return lambda asked: _by_best_passages(asked, found, kind), sum(map(len, found))
+        passages = self.encode_passages(encoder, processes, show_progress=False)
+        return lambda asked: _by_best_passages(asked, passages, kind), sum(map(len, passages))
 
     def prepared(
         self,

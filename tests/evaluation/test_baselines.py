@@ -1,16 +1,27 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import ModelError
-from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
+from graphdoc.errors import EvaluationError, ModelError
+from graphdoc.evaluation import baselines
+from graphdoc.evaluation.baselines import (
+    has_same_passage_vectors,
+    lexical_predictions,
+    text_of,
+    tfidf_similarities,
+    untrained_mean,
+)
+from graphdoc.evaluation.labels import LabelledDocuments
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]
@@ -56,3 +67,97 @@ def test_encoders_that_read_passages_alike(tiny_encoder: EncoderFactory) -> None
     with torch.no_grad():
         next(other.model.passage_encoder.parameters()).view(-1)[0] += 1e-3
     assert not has_same_passage_vectors(encoder, other)
+
+
+TEXTS = ["tide tide tide marsh", "tide marsh wall", "koji rice rice", "the koji and the rice steam", "of the and"]
+PAIRS = np.array([(0, 1), (0, 2), (2, 3), (3, 3), (0, 4)])
+
+
+def test_it_is_the_cosine_of_logarithmic_counts() -> None:
+    counts = [Counter(text.split()) for text in TEXTS]
+    documents = Counter(word for count in counts for word in count)
+    words = sorted(word for word, number in documents.items() if number >= 2 and word not in ("the", "and", "of"))
+    assert words == ["koji", "marsh", "rice", "tide"]
+    idf = {word: np.log((1 + len(TEXTS)) / (1 + documents[word])) + 1 for word in words}
+    vectors = np.array([[(1 + np.log(count[w])) * idf[w] if count[w] else 0.0 for w in words] for count in counts])
+    lengths = np.linalg.norm(vectors, axis=1)
+    expected = [vectors[a] @ vectors[b] / max(lengths[a] * lengths[b], 1e-12) for a, b in PAIRS]
+
+    found = tfidf_similarities(TEXTS, PAIRS)
+
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert found[0] > 0.9 and found[1] == 0 == found[4]
+
+
+def test_texts_that_share_no_word_are_compared_by_all_words() -> None:
+    np.testing.assert_allclose(tfidf_similarities(["tide wall", "the rice"], np.array([(0, 1), (1, 1)])), [0, 1])
+    np.testing.assert_allclose(tfidf_similarities(["the", "the and"], np.array([(0, 0)])), [1])
+
+
+def test_texts_without_words_are_like_nothing() -> None:
+    assert tfidf_similarities(["", "..."], np.array([(0, 1)])).tolist() == [0]
+    assert tfidf_similarities([], np.zeros((0, 2), np.int64)).tolist() == []
+
+
+def test_blocks_of_pairs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = tfidf_similarities(TEXTS, PAIRS)
+    monkeypatch.setattr(baselines, "_BLOCK_PAIRS", 2)
+    np.testing.assert_array_equal(tfidf_similarities(TEXTS, PAIRS), expected)
+
+
+WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood", "clock": "hour gear tick dial"}
+
+
+def documents(count: int, seed: int, several: bool = False) -> list[Document]:
+    draw = np.random.default_rng(seed)
+    result = []
+    for number in range(count):
+        labels = tuple(draw.permutation(list(WORDS))[: draw.integers(0, 3)]) if several else list(WORDS)[number % 3]
+        topics = list(labels) if several else [labels]
+        words = [word for topic in topics for word in draw.choice(WORDS[topic].split(), 12)] + ["the"] * 5
+        result.append(Document(f"{seed}-{number}", (Section(" ".join(draw.permutation(words))),), label=labels))
+    return result
+
+
+def test_single_labels() -> None:
+    test = documents(30, 1)
+    found = lexical_predictions(LabelledDocuments.of(documents(30, 0)), test)
+    assert found == [(document.label,) for document in test]
+
+
+def test_several_labels() -> None:
+    train = LabelledDocuments.of(documents(60, 0, several=True), multi_label=True)
+    test = documents(30, 1, several=True)
+    found = lexical_predictions(train, test)
+    assert () in found and any(len(labels) == 2 for labels in found)
+    right = [set(labels) == set(document.label or ()) for labels, document in zip(found, test, strict=True)]
+    assert np.mean(right) > 0.9
+
+
+def test_classes_that_all_documents_have_and_a_class_with_one() -> None:
+    def labelled(*labels: Any) -> list[Document]:
+        texts = ["rice steam", "rice tide", "rice wave"]
+        return [Document(own[0] + text, (Section(text),), label=own) for text, own in zip(texts, labels, strict=True)]
+
+    train = labelled(("a", "b"), ("a",), ("a",))
+    found = lexical_predictions(LabelledDocuments.of(train, multi_label=True), train)
+    assert all("a" in labels for labels in found)
+    single = labelled("b", "c", "c")
+    assert lexical_predictions(LabelledDocuments.of(single), single) == [("b",), ("c",), ("c",)]
+
+
+def test_titles_and_headings_are_read() -> None:
+    document = Document("d", (Section("one"), Section("", "Head"), Section("two", "Other")), "Title")
+    assert text_of(document) == "Title\n\none\n\nHead\n\nOther\n\ntwo"
+
+
+def test_what_cannot_be_learned() -> None:
+    def document(text: str, label: object) -> Document:
+        return Document.from_mapping({"text": text, "label": label})
+
+    with pytest.raises(EvaluationError, match=r"train .*'a'"):
+        lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "a")]), [])
+    with pytest.raises(EvaluationError, match=r"train .*label"):
+        lexical_predictions(LabelledDocuments.of([document("x y", [])], multi_label=True), [])
+    with pytest.raises(EvaluationError, match=r"TF-IDF \+ linear SVM.*empty vocabulary"):
+        lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "b")]), [])

@@ -162,7 +162,7 @@ class TestMistakes:
 
 
 def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: EncoderFactory) -> None:
-    with pytest.raises(EvaluationError, match=r"9 .* 1 .*--label-column"):
+    with pytest.raises(EvaluationError, match=r"9 .* 1 "):
         ClassificationEvaluator(documents([None] * 9 + [["a", "b"]]))
     evaluation = ClassificationEvaluator(documents(["a"] * 10))
     with pytest.raises(ModelError, match="classification head"):

@@ -143,7 +143,7 @@ def test_refusals() -> None:
     none = [replace(document, label=None) for document in train]
     many = [replace(document, label=f"label {number}") for number, document in enumerate(test)]
     cases = [
-        ((none, test), {}, "train .*--label-column"),
+        ((none, test), {}, "train .*label"),
         ((train, none), {}, "test .*label"),
         ((one, test), {}, "train .*'a'"),
         ((train, one), {}, "test .*'a'"),
