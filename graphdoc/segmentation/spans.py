@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..runtime.text import counted
@@ -214,6 +213,8 @@ def passage_fields(largest_token: int) -> list[Any]:
     Args:
         largest_token: largest token id there can be; small vocabularies take half the space.
     """
+    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
     token = pa.uint16() if largest_token < 2**16 else pa.int32()
     return [
         pa.field("sections", pa.list_(pa.int32()), nullable=False),
@@ -228,6 +229,8 @@ def passage_columns(documents: Sequence[PassageArrays], fields: Sequence[Any]) -
         documents: their passages.
         fields: what :func:`passage_fields` gave.
     """
+    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
     passages = pa.array(_offsets([len(document) for document in documents]))
     tokens = pa.array(_offsets(np.concatenate([document.lengths for document in documents])))
     values = np.concatenate([document.token_ids for document in documents])
