@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from graphdoc.errors import OutputError
-from graphdoc.runtime.files import LOCK_FILE, FolderLock, csv_text, safe_cell, write_atomically, write_csv, write_text
+from graphdoc.runtime.files import (
+    LOCK_FILE,
+    FolderLock,
+    csv_text,
+    note_own_file,
+    require_own_files,
+    safe_cell,
+    write_atomically,
+    write_csv,
+    write_text,
+)
 
 
 def test_text_is_utf_8_with_plain_line_ends(tmp_path: Path) -> None:
@@ -145,3 +155,20 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OutputError) as error:
         write_csv(tmp_path / "file" / "table.csv", ["id"], [])
     assert str(tmp_path / "file" / "table.csv") in str(error.value)
+
+
+def test_files_of_others_are_replaced_by_nobody(tmp_path: Path) -> None:
+    own, other = write_text(tmp_path / "own.csv", "a"), tmp_path / "other.csv"
+    note_own_file(own)
+    require_own_files(tmp_path, ["own.csv", "other.csv"])
+    other.write_text("of others")
+    with pytest.raises(OutputError, match=r"other\.csv"):
+        require_own_files(tmp_path, ["own.csv", "other.csv"])
+    # What somebody has changed is no longer what graphdoc wrote.
+    own.write_text("b")
+    with pytest.raises(OutputError, match=r"own\.csv"):
+        require_own_files(tmp_path, ["own.csv"])
+    own.unlink()
+    own.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OutputError, match=r"own\.csv"):
+        require_own_files(tmp_path, ["own.csv"])
