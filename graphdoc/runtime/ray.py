@@ -1,7 +1,4 @@
-"""Work on a Ray cluster: a copy of one object in every process, to which tasks go as it becomes free.
-
-Ray's datasets are not used: the cluster reads these, and documents are read by the process that writes.
-"""
+"""Work on a Ray cluster by actors; its datasets would be read there, and documents are read by who writes."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ import torch
 from ..errors import GraphdocError, MissingExtraError, OutputError, SettingsError
 from .text import one_line, require_path
 
-# How often a process is started anew, and a task begun anew whose process died.
+# How often a process that died is started anew, and its task.
 MOST_RESTARTS, MOST_RETRIES = 20, 2
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(\[[^\]]+\]|[^:/\s]+):(\d{1,5})")
 
@@ -75,12 +72,11 @@ class RayCluster:
     def map(self, method: str, contents: Iterable[Any]) -> Generator[Any]:
         """Do tasks, each in any process, and give their results in the order in which they are done.
 
-        Two tasks are under way for every process, and no more are read. After an error none are begun; those under
-        way are finished first.
+        Two are under way for every process, and no more are read. After an error those under way are finished first.
 
         Args:
-            method: name of the worker's method, which is given one of ``contents``.
-            contents: the tasks.
+            method: name of the worker's method.
+            contents: what it is given, one after the other.
 
         Raises:
             GraphdocError: a task failed, or ended its process several times.

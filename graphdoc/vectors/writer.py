@@ -252,7 +252,7 @@ class _Job:
         if cluster is not None:
             for made in cluster.map("make", self._tasks(documents)):
                 self._target.begin_shard()
-                write_atomically(self._target.path(made.number), partial(_write, made.content))
+                write_atomically(self._target.path(made.number), partial(Path.write_bytes, data=made.content))
                 self._keep(made.number, made.record, made.checksum)
                 self._bar.update(made.documents)
             return
@@ -419,8 +419,30 @@ def make_shard(
         return record, writer.finish(record)
 
 
-class EncoderOnRay:
-    """An encoder that is copied to the processes of a cluster.
+class ShardTask(NamedTuple):
+    """A shard to make in a process of a cluster."""
+
+    number: int
+    documents: tuple[Document, ...]
+    made_of: ShardInput
+    settings: Settings
+    origin: Mapping[str, Any]
+    precision: str
+    on_error: OnError
+
+
+class MadeShard(NamedTuple):
+    """A shard that was made: how many documents were given, the bytes of its file, its record and checksum."""
+
+    number: int
+    documents: int
+    content: bytes
+    record: dict[str, Any]
+    checksum: str
+
+
+class ShardEncoder:
+    """Makes shards of vectors in a process of a cluster, to which the encoder is copied.
 
     Args:
         encoder: the encoder.
@@ -445,41 +467,6 @@ class EncoderOnRay:
         """Move to the device of this process."""
         place(self.encoder.model, None)
 
-    def require_versions(self, wanted: Mapping[str, str]) -> None:
-        """Refuse to encode with other libraries than those of the process that writes.
-
-        Raises:
-            OutputError: this process has others.
-        """
-        if (own := library_versions()) != wanted:
-            raise OutputError(f"a machine of the Ray cluster has the versions {own}, and this one {dict(wanted)}")
-
-
-class ShardTask(NamedTuple):
-    """A shard to make in a process of a cluster."""
-
-    number: int
-    documents: tuple[Document, ...]
-    made_of: ShardInput
-    settings: Settings
-    origin: Mapping[str, Any]
-    precision: str
-    on_error: OnError
-
-
-class MadeShard(NamedTuple):
-    """A shard that was made: how many documents were given, the bytes of its file, its record and checksum."""
-
-    number: int
-    documents: int
-    content: bytes
-    record: dict[str, Any]
-    checksum: str
-
-
-class ShardEncoder(EncoderOnRay):
-    """Makes shards of vectors in a process of a cluster."""
-
     def make(self, task: ShardTask) -> MadeShard:
         """Make a shard.
 
@@ -487,7 +474,8 @@ class ShardEncoder(EncoderOnRay):
             DocumentError: a document has no text.
             OutputError: this process has other versions of the libraries.
         """
-        self.require_versions(task.origin["versions"])
+        if (own := library_versions()) != task.origin["versions"]:
+            raise OutputError(f"a machine of the Ray cluster has the versions {own}, not {task.origin['versions']}")
         self.encoder.settle_precision(task.precision)
         cut = segment_in_order(task.documents, self.encoder.segmenter, Workers(0))
         with tempfile.TemporaryDirectory() as folder, progress_bar(False) as bar:
@@ -496,10 +484,6 @@ class ShardEncoder(EncoderOnRay):
                 self.encoder, path, cut, task.settings, task.origin, lambda: task.made_of, task.on_error, bar
             )
             return MadeShard(task.number, len(task.documents), path.read_bytes(), record, checksum)
-
-
-def _write(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
 
 
 def _nothing_to_encode(skipped: Sequence[Skipped]) -> DocumentError:
