@@ -24,7 +24,6 @@ from ..sampling import (
     GroupLabels,
     PairBatches,
     groups_of_labels,
-    groups_of_links,
     groups_of_pairs,
 )
 from ..sampling.batches import Rows
@@ -318,9 +317,10 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool)
                 f"{settings.corpus.name}: {error} (corpus.columns.label is {settings.corpus.columns.label!r}; "
                 "corpus.label_from=folder takes the names of folders)"
             ) from error
-    read, make = (read_pair_file, groups_of_pairs) if groups.by == "pairs" else (read_link_file, groups_of_links)
-    given = read(groups.file or "")
+    given = (read_pair_file if groups.by == "pairs" else read_link_file)(groups.file or "")
     row_of = rows_by_id(corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
     if groups.on_unknown == "stop":
         given.among(row_of, setting="groups.unknown=leave_out")
-    return make(corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most, warn=warn)
+    return groups_of_pairs(
+        corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most, warn=warn
+    )

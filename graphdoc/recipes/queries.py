@@ -103,7 +103,6 @@ def make_queries(
     return Judgements.of(queries, qrels, source=source), dict(counts), left_out if shared else {}
 
 
-# A fold in a file.
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
@@ -118,7 +117,6 @@ class QuerySets:
         own: documents by query id that queries were made of, which are neither answers nor negatives.
         made: how many queries were made of what.
         left_out: how many were left out, by reason.
-        seen: queries to measure whose text is trained on too.
     """
 
     train: Judgements
@@ -127,7 +125,6 @@ class QuerySets:
     own: Mapping[str, frozenset[str]] = field(default_factory=dict)
     made: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
-    seen: int = 0
 
     def describe(self) -> list[str]:
         """What there is to train on and to measure, in a few lines."""
@@ -140,8 +137,9 @@ class QuerySets:
         lines += [left_out_line(count, reason) for reason, count in self.left_out.items()]
         if self.own:
             lines.append(f"documents that queries were made of, and which they do not look for: {len(self.own):,}")
-        if self.seen:
-            lines.append(f"{queries_counted(self.seen)} to measure with a text that is trained on too")
+        texts = set(self.train.queries.values())
+        if seen := sum(text in texts for text in (self.validation.queries.values() if self.validation else ())):
+            lines.append(f"{queries_counted(seen)} to measure with a text that is trained on too")
         return lines
 
 
@@ -195,7 +193,6 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
     if measured is not None and validation.most_queries is not None:
         order = random_generator(settings.training.seed, "most queries").permutation(sorted(measured.queries))
         measured = _chosen(measured, order[: validation.most_queries].tolist())
-    texts = set(left.queries.values())
     return QuerySets(
         train=left,
         validation=measured,
@@ -203,7 +200,6 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
         own=own,
         made=made,
         left_out=left_out,
-        seen=sum(text in texts for text in (measured.queries.values() if measured is not None else ())),
     )
 
 
@@ -429,7 +425,7 @@ class Ranking:
 
     def _of_texts(self, queries: Judgements, others: int | None, depth: int = DEPTH) -> RankingEvaluator:
         documents = ranked_documents(self._settings, queries, others)
-        self._require_answers(queries, [document.id for document in documents])
+        self._require_answers(queries, [one.id for one in documents])
         return self._evaluator(queries, documents, depth)
 
     def _evaluator(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .batches import BalancedPairBatches, DocumentBatches, EpochBatches, PairBatches, Place
 from .class_balanced import ClassBalancedBatches
-from .groups import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
+from .groups import GroupLabels, GroupReport, groups_of_labels, groups_of_pairs
 from .negatives import NegativeDraws, RowLists
 from .sub_documents import (
     SECTION_POSITIONS,
@@ -44,6 +44,5 @@ __all__ = [
     "SubtopicPairs",
     "Task",
     "groups_of_labels",
-    "groups_of_links",
     "groups_of_pairs",
 ]

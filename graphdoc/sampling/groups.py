@@ -214,31 +214,6 @@ def _why_none_joins(known: Pairs) -> str:
     return "that counts as similar joins two different documents; give some that do"
 
 
-def groups_of_links(
-    ids: Sequence[str],
-    links: Pairs,
-    *,
-    unknown: Unknown = "leave_out",
-    joining: Joining = "components",
-    most: int | None = None,
-    warn: bool = True,
-) -> GroupLabels:
-    """Groups of documents that links join, such as citations; as :func:`groups_of_pairs`.
-
-    A file of links is about a whole collection, of which the documents may be a part: links of others are left out and
-    counted, unless ``unknown`` says otherwise.
-
-    Raises:
-        DocumentError: no link joins any documents, or all documents are joined.
-        SettingsError: a choice is unknown or out of range.
-
-    >>> from graphdoc.documents.readers.pair_files import LabelledPair, Pairs
-    >>> groups_of_links(["a", "b", "c"], Pairs.of([LabelledPair("a", "b", 1), LabelledPair("b", "z", 1)])).labels
-    array([0, 0, 1])
-    """
-    return groups_of_pairs(ids, links, unknown=unknown, joining=joining, most=most, warn=warn)
-
-
 def _components(edges: Rows, documents: int) -> Rows:
     """The connected component of every document."""
     ones = np.ones(len(edges), np.int8)

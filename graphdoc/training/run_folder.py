@@ -57,7 +57,6 @@ _FREE = {
     ("corpus", "on_error"),
 }
 
-
 # Hash of the documents in the record of the data.
 CONTENT = "content"
 # What may differ in the record of the data: how it is stored, and what was passed over.

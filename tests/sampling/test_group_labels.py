@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphdoc.documents.readers.pair_files import LabelledPair, Pairs, read_link_file, read_pair_file
 from graphdoc.errors import DocumentError, SettingsError
-from graphdoc.sampling import ClassBalancedBatches, groups_of_labels, groups_of_links, groups_of_pairs
+from graphdoc.sampling import ClassBalancedBatches, groups_of_labels, groups_of_pairs
 
 IDS = [f"d{number}" for number in range(12)]
 EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), min_size=1, max_size=14)
@@ -119,14 +119,14 @@ def test_pairs_of_unknown_documents_stop_and_links_are_left_out(tmp_path: Path) 
     with pytest.raises(DocumentError, match=r"links.tsv:3: there is no document '<i>' among those read"):
         groups_of_pairs(list("abcd"), links)
     with pytest.raises(DocumentError, match=r"links.tsv:3: there is no document '<i>' among those read"):
-        groups_of_links(list("abcd"), links, unknown="stop")
-    made = groups_of_links(list("abcd"), links, warn=False)
+        groups_of_pairs(list("abcd"), links)
+    made = groups_of_pairs(list("abcd"), links, unknown="leave_out", warn=False)
     assert made.labels.tolist() == [0, 0, 1, 2]
     assert made.report.pairs["unknown"] == 1
     with pytest.raises(
         DocumentError, match=r"no pair of .*links.tsv is of documents that are there; read the collection"
     ):
-        groups_of_links(list("xyz"), links)
+        groups_of_pairs(list("xyz"), links, unknown="leave_out")
 
 
 def test_huge_groups_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
