@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 
 from .analysis.attention import AttentionTable
-from .analysis.comparisons import DrawnComparison, DrawnMutualComparison
 from .checkpoints.backbones import backbone_config, load_backbone
 from .checkpoints.folders import name_of
 from .checkpoints.load import load_checkpoint
@@ -27,7 +26,9 @@ from .prediction.predicting import PredictionOptions
 from .runtime.processes import usable_device
 from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
+from .similarity.comparison import Comparison
 from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_subtopics
+from .similarity.mutual_comparison import MutualComparison
 
 if TYPE_CHECKING:
     from .graphs.joined_graphs import DocumentGraph
@@ -211,7 +212,7 @@ class DocumentEncoder(VectorPipeline):
         cluster_size: int = CLUSTER_SIZE,
         receptive_field: int | None = None,
         dtype: Precision | None = None,
-    ) -> DrawnComparison:
+    ) -> Comparison:
         """Compare two documents at every level, or the parts of one document.
 
         Args:
@@ -259,7 +260,7 @@ class DocumentEncoder(VectorPipeline):
                 cluster_size=cluster_size,
                 receptive_field=receptive_field,
             )
-        return DrawnComparison(
+        return Comparison(
             first, second, self.describe(), self.model.config.similarity, within=b is None, subtopics=found
         )
 
@@ -291,7 +292,7 @@ class DocumentEncoder(VectorPipeline):
 
     def compare_all(
         self, documents: Iterable[AnyDocument | EncodedDocument], *, dtype: Precision | None = None
-    ) -> DrawnMutualComparison:
+    ) -> MutualComparison:
         """Compare several documents, each with each and within itself, at every level.
 
         Args:
@@ -308,7 +309,7 @@ class DocumentEncoder(VectorPipeline):
         """
         self._warn_if_untrained("scores")
         encoded = [self._encoded(document, False, dtype) for document in documents_of(documents)]
-        return DrawnMutualComparison(encoded, self.describe(), self.model.config.similarity)
+        return MutualComparison(encoded, self.describe(), self.model.config.similarity)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Show which node attends to which, for every layer and head.

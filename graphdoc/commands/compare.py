@@ -143,9 +143,9 @@ def _plot(comparison: Any, level: str, path: str) -> None:
     if level != "all":
         comparison.plot(path, level)
         return
-    from ..analysis.comparisons import DrawnMutualComparison
+    from ..similarity.mutual_comparison import MutualComparison
 
-    DrawnMutualComparison((comparison.a, comparison.b), comparison.model, comparison.similarity).plot(path)
+    MutualComparison((comparison.a, comparison.b), comparison.model, comparison.similarity).plot(path)
 
 
 def _print_two(target: Console, comparison: Comparison, top: int, *, sentences: bool) -> None:
@@ -312,10 +312,10 @@ def _plot_many(comparison: Any, path: str, *, all_levels: bool) -> None:
     if not all_levels:
         comparison.plot_documents(path)
         return
-    from ..analysis.comparisons import DrawnMutualComparison
+    from ..similarity.mutual_comparison import MutualComparison
 
     shown = comparison.documents[:MOST_DRAWN]
-    DrawnMutualComparison(shown, comparison.model, comparison.similarity).plot(path)
+    MutualComparison(shown, comparison.model, comparison.similarity).plot(path)
 
 
 def _print_many(target: Console, comparison: MutualComparison) -> None:

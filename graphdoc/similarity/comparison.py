@@ -25,6 +25,7 @@ from .kinds import Similarity, similarity_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 Level = Literal["section", "passage", "paragraph", "sentence"]
@@ -320,6 +321,41 @@ class Comparison:
         """
         text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
         return text if path is None else write_text(path, text + "\n")
+
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path) -> Path: ...
+    def to_html(self, path: str | Path | None = None) -> str | Path:
+        """Write the self-contained report, one file that needs no network.
+
+        Args:
+            path: file to write, atomically; None returns the page instead.
+
+        Returns:
+            The file, or without one the HTML text.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.report.page import render_report
+
+        page = render_report(self.to_dict())
+        return page if path is None else write_text(path, page)
+
+    def plot(self, path: str | Path | None = None, level: Level = "section") -> Figure:
+        """Draw the matrix of a level as a heat map.
+
+        Args:
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+            level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.figures.comparison import plot_comparison
+
+        return plot_comparison(self, path, level)
 
     def to_csv(self, path: str | Path, level: Level = "passage") -> Path:
         """Write every pair of a level as CSV, atomically (see :meth:`to_frame`).

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..runtime.files import write_csv
+from ..runtime.files import write_csv, write_text
 from .cosine import Floats, similarity_matrix
 from .encoded_document import EncodedDocument
 from .kinds import similarity_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,58 @@ class MutualComparison:
             "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
             "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in self.pairs()],
         }
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw documents, sections and passages as matrices, and the texts of the strongest pairs of passages.
+
+        Args:
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.figures.comparison import plot_mutual_comparison
+
+        return plot_mutual_comparison(self, path)
+
+    def plot_documents(self, path: str | Path | None = None) -> Figure:
+        """Draw the similarities of any number of documents as one matrix, those that are alike next to each other.
+
+        Args:
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.figures.canvas import document_name
+        from ..analysis.figures.comparison import plot_matrix
+
+        names = [document_name(encoded.segmented.document) for encoded in self.documents]
+        return plot_matrix(self.document_scores, names, self.similarity, str(self.model.get("name")), path)
+
+    @overload
+    def to_html(self, path: None = None, *, links: Mapping[tuple[int, int], str] | None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, *, links: Mapping[tuple[int, int], str] | None = None) -> Path: ...
+    def to_html(
+        self, path: str | Path | None = None, *, links: Mapping[tuple[int, int], str] | None = None
+    ) -> str | Path:
+        """Write the page of scores, one file that needs no network.
+
+        Args:
+            path: file to write, atomically; None returns the page instead.
+            links: by the rows of a pair, where its report is, relative to the page.
+
+        Returns:
+            The file, or without one the HTML text.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.pages.matrix import render_matrix
+
+        page = render_matrix(self.to_dict(), links or {})
+        return page if path is None else write_text(path, page)
 
     def to_csv(self, path: str | Path) -> Path:
         """Write the matrix of documents as CSV, with ids as heads of rows and columns.

@@ -41,10 +41,10 @@ def within(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparis
 def test_what_is_shown_of_them(comparison: Comparison, within: Comparison) -> None:
     passages = " x ".join(map(str, comparison.passages.shape))
     assert repr(comparison) == (
-        f"DrawnComparison('first' with 'second': {comparison.document:.3f}, 3 x 2 sections, {passages} passages, "
+        f"Comparison('first' with 'second': {comparison.document:.3f}, 3 x 2 sections, {passages} passages, "
         "model tiny-bert (untrained graph))"
     )
-    assert repr(within).startswith("DrawnComparison('first' within itself: 1.000, 3 x 3 sections, ")
+    assert repr(within).startswith("Comparison('first' within itself: 1.000, 3 x 3 sections, ")
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -10,18 +10,18 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from graphdoc.analysis.comparisons import DrawnMutualComparison
 from graphdoc.analysis.figures.comparison import MOST_NAMED_SECTIONS
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import OutputError
+from graphdoc.similarity.mutual_comparison import MutualComparison
 
 EncoderFactory = Callable[..., DocumentEncoder]
 COLDE: dict[str, Any] = {"readout": "sections", "graph_layers": 0, "projection_size": None}
 
 
-def make(encoder: DocumentEncoder, *parts: int, heading: str = "Part") -> DrawnMutualComparison:
+def make(encoder: DocumentEncoder, *parts: int, heading: str = "Part") -> MutualComparison:
     documents = [
         Document(
             f"d{n}",

@@ -13,18 +13,18 @@ import pytest
 from open_report import Report
 
 from graphdoc import Document, DocumentEncoder, Section
-from graphdoc.analysis.comparisons import DrawnComparison
 from graphdoc.analysis.report import content as report_content
 from graphdoc.analysis.report import page as report_page
 from graphdoc.analysis.report.page import render_report
 from graphdoc.similarity.alignment import ParagraphPair
+from graphdoc.similarity.comparison import Comparison
 
 ATTACK = "The <script>window.attacked=1</script> sluice opens."
 FILLER = "Sand drifts along the coast and settles where the water is slow. " * 6
 
 
 @pytest.fixture(scope="module")
-def comparison(tiny_encoder: Callable[..., DocumentEncoder]) -> DrawnComparison:
+def comparison(tiny_encoder: Callable[..., DocumentEncoder]) -> Comparison:
     """Two documents with several paragraphs in a section, each of several sentences."""
     encoder = tiny_encoder("roberta", graph_layers=0, readout="mean", paragraph="blank_line")
     a = [
@@ -40,7 +40,7 @@ def comparison(tiny_encoder: Callable[..., DocumentEncoder]) -> DrawnComparison:
 
 
 @pytest.fixture(scope="module")
-def path(comparison: DrawnComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return comparison.to_html(tmp_path_factory.mktemp("report") / "report.html")
 
 
@@ -52,7 +52,7 @@ def report(browser: Any, path: Path) -> Iterator[Report]:
     report.close()
 
 
-def ranked(comparison: DrawnComparison, direction: str) -> list[ParagraphPair]:
+def ranked(comparison: Comparison, direction: str) -> list[ParagraphPair]:
     """The pairs of a direction, those that add most first."""
     return [pair for pair in comparison.alignment().best() if pair.direction == direction]
 
@@ -61,7 +61,7 @@ def words(element: Any) -> str:
     return " ".join(element.text_content().split())
 
 
-def test_pairs_and_scores_are_those_of_the_comparison(comparison: DrawnComparison) -> None:
+def test_pairs_and_scores_are_those_of_the_comparison(comparison: Comparison) -> None:
     page = render_report(comparison.to_dict())
     tree = lxml.html.document_fromstring(page)
     panel = tree.get_element_by_id("panel-alignment")
@@ -92,7 +92,7 @@ def test_pairs_and_scores_are_those_of_the_comparison(comparison: DrawnCompariso
 
 
 def test_a_report_stays_small_and_says_what_it_leaves_out(
-    comparison: DrawnComparison, tiny_encoder: Callable[..., DocumentEncoder], monkeypatch: pytest.MonkeyPatch
+    comparison: Comparison, tiny_encoder: Callable[..., DocumentEncoder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     payload = comparison.to_dict()
     monkeypatch.setattr(report_content, "MAP_CELLS", 10)
@@ -113,7 +113,7 @@ def test_a_report_stays_small_and_says_what_it_leaves_out(
 
 
 @pytest.mark.browser
-def test_a_pair_opens_to_its_sentence_pairs_and_marks_both_texts(report: Report, comparison: DrawnComparison) -> None:
+def test_a_pair_opens_to_its_sentence_pairs_and_marks_both_texts(report: Report, comparison: Comparison) -> None:
     marked = """([side, name]) => [...document.querySelectorAll(`#pane-${side} .${name}`)]
         .map((span) => Number(span.dataset.sentence))"""
     lines = "document.querySelector('#gutter').toDataURL()"
@@ -162,7 +162,7 @@ def test_a_pair_opens_to_its_sentence_pairs_and_marks_both_texts(report: Report,
 
 
 @pytest.mark.browser
-def test_paragraphs_are_a_level_and_an_address(browser: Any, path: Path, comparison: DrawnComparison) -> None:
+def test_paragraphs_are_a_level_and_an_address(browser: Any, path: Path, comparison: Comparison) -> None:
     assert comparison.paragraphs is not None
     pair = ranked(comparison, "source")[-1]
     report = Report(browser, path, f"#paragraphs={pair.source + 1},{pair.candidate + 1}")

@@ -12,8 +12,8 @@ import pytest
 from open_report import Report
 
 from graphdoc import Document, DocumentEncoder, Section
-from graphdoc.analysis.comparisons import DrawnComparison
 from graphdoc.analysis.report.page import render_report
+from graphdoc.similarity.comparison import Comparison
 
 ATTACK = "The <script>window.attacked=1</script> sluice opens."
 
@@ -34,13 +34,13 @@ def documents() -> tuple[Document, Document]:
 
 
 @pytest.fixture(scope="module")
-def comparison(tiny_encoder: Callable[..., DocumentEncoder], documents: tuple[Document, Document]) -> DrawnComparison:
+def comparison(tiny_encoder: Callable[..., DocumentEncoder], documents: tuple[Document, Document]) -> Comparison:
     encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
     return encoder.compare(*documents, subtopics="words", cluster_size=4)
 
 
 @pytest.fixture(scope="module")
-def path(comparison: DrawnComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return comparison.to_html(tmp_path_factory.mktemp("report") / "report.html")
 
 
@@ -58,7 +58,7 @@ def spans(report: Report, side: str, name: str) -> list[int]:
     return sorted(int(found.nth(place).get_attribute("data-sentence")) for place in range(found.count()))
 
 
-def test_the_page_lists_all_subtopics(comparison: DrawnComparison) -> None:
+def test_the_page_lists_all_subtopics(comparison: Comparison) -> None:
     page = lxml.html.fromstring(comparison.to_html())
     table = comparison.subtopics
     assert table is not None
@@ -91,7 +91,7 @@ def test_without_subtopics_there_is_no_panel(
     assert not lxml.html.fromstring(render_report(payload)).xpath("//*[@id='panel-subtopics']")
 
 
-def test_words_of_a_page_are_text(comparison: DrawnComparison) -> None:
+def test_words_of_a_page_are_text(comparison: Comparison) -> None:
     payload = json.loads(json.dumps(comparison.to_dict()))
     payload["subtopics"]["rows"][0]["words"] = ["<img src=x onerror=window.attacked=1>", "</script>"]
     page = lxml.html.fromstring(render_report(payload))
@@ -99,7 +99,7 @@ def test_words_of_a_page_are_text(comparison: DrawnComparison) -> None:
     assert "<img src=x" in page.xpath("//button[contains(@class,'subtopic')]")[0].text_content()
 
 
-def test_sentences_have_the_colour_of_their_subtopic(report: Report, comparison: DrawnComparison) -> None:
+def test_sentences_have_the_colour_of_their_subtopic(report: Report, comparison: Comparison) -> None:
     table = comparison.subtopics
     assert table is not None
     report.page.click("#tab-subtopics")
@@ -121,7 +121,7 @@ def test_sentences_have_the_colour_of_their_subtopic(report: Report, comparison:
     assert spans(report, "a", "has-subtopic") == []
 
 
-def test_a_subtopic_is_chosen_in_the_list_and_in_a_text(report: Report, comparison: DrawnComparison) -> None:
+def test_a_subtopic_is_chosen_in_the_list_and_in_a_text(report: Report, comparison: Comparison) -> None:
     table = comparison.subtopics
     assert table is not None
     report.page.click("#tab-subtopics")
