@@ -26,7 +26,7 @@ import numpy.typing as npt
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
-from graphdoc.retrieval.fields import Fields
+from graphdoc.retrieval.filters import Fields
 from graphdoc.retrieval.lance import LanceStore, word_settings
 from graphdoc.retrieval.table import Sizes, rows_of, schema_of, table_of
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span

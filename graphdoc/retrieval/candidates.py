@@ -16,7 +16,7 @@ from ..documents.document import Document
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 from ..subtopics.terms import TermMaker
-from .fields import Fields
+from .filters import Fields
 from .fusion import Scores, group_passages, scores_of
 from .index import DocumentIndex
 from .lance import Candidates, LanceStore, word_settings

@@ -17,7 +17,7 @@ from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
 from .connection import folder_of, ids_of, require_folder
-from .fields import field_columns, filter_columns, kind_name
+from .filters import field_columns, filter_columns, kind_name
 from .fusion import Scores, scores_of
 from .lance import LanceStore, State, word_settings
 from .results import Hit, SearchResults

@@ -15,8 +15,7 @@ from ..runtime.text import one_line, require_one_of, require_whole
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .connection import ids_of
-from .fields import field_columns, filter_columns
-from .filters import require_filter, store_filter
+from .filters import field_columns, filter_columns, require_filter, store_filter
 from .fusion import (
     BEST_PASSAGES,
     FUSIONS,

@@ -20,8 +20,7 @@ from ..settings.document import Paragraph
 from ..similarity.alignment import align
 from ..similarity.hierarchical import Background, By, Direction, DocumentScorer, Normalisation, SentenceSet
 from .alignments import HitAlignment, adding_up_to
-from .fields import filter_columns
-from .filters import store_filter
+from .filters import filter_columns, store_filter
 from .fusion import Fused, RankedDocument, fuse, fused_scores, scores_of
 from .lance import LanceStore
 from .results import Explanation, Hit, PairPart, TermPart

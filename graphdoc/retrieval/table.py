@@ -23,7 +23,7 @@ from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
-from .fields import Fields
+from .filters import Fields
 from .sentences import Sentences, sentence_columns
 
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"

@@ -31,7 +31,7 @@ from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from ..similarity.kinds import similarity_of
-from .fields import Fields, numbers_without_column
+from .filters import Fields, numbers_without_column
 from .lance import LanceStore
 from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
 from .table import (

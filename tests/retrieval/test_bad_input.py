@@ -15,7 +15,7 @@ import pytest
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, GraphdocError, RetrievalError, SettingsError
 from graphdoc.retrieval.connection import wait_for
-from graphdoc.retrieval.fields import MOST_FIELDS
+from graphdoc.retrieval.filters import MOST_FIELDS
 
 
 def one_line_of(error: pytest.ExceptionInfo[GraphdocError]) -> str:

@@ -10,8 +10,15 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError, RetrievalError, SettingsError
-from graphdoc.retrieval.fields import Column, filter_columns
-from graphdoc.retrieval.filters import MOST_CHARACTERS, MOST_CONDITIONS, MOST_DEPTH, MOST_WILDCARDS, store_filter
+from graphdoc.retrieval.filters import (
+    MOST_CHARACTERS,
+    MOST_CONDITIONS,
+    MOST_DEPTH,
+    MOST_WILDCARDS,
+    Column,
+    filter_columns,
+    store_filter,
+)
 
 # By id: named like columns of the table, like words of the language, and like nothing that SQL takes.
 FIELDS = {
