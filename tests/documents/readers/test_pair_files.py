@@ -31,7 +31,7 @@ def test_ids_are_those_of_documents(tmp_path: Path) -> None:
     documents = [Document.from_mapping({"id": id, "text": "Rice."}).id for id in given]
     assert list(read_pair_file(written(tmp_path / "pairs.tsv", "\t".join((*given[:2], "1"))))) == [(*documents[:2], 1)]
     assert list(read_link_file(written(tmp_path / "links.tsv", "\t".join(given[1:])))) == [(*documents[1:], 1)]
-    with pytest.raises(DocumentError, match=r"links.tsv:1: a link is expected as two ids"):
+    with pytest.raises(DocumentError, match=r"links.tsv:1: "):
         read_link_file(written(tmp_path / "links.tsv", "a\t \n"))
 
 
@@ -61,56 +61,44 @@ def test_pairs_of_documents_that_are_not_there(tmp_path: Path) -> None:
     assert list(left) == [("a", "b", 1), ("a", "c", 1)]
     assert left.place(1) == f"{tmp_path}/pairs.tsv:4"
     assert pairs.among({"a", "b", "c", "<x>", "y"}) is pairs
-    with pytest.raises(DocumentError, match=r"pairs.tsv:2: there is no document '<x>' among those read, and so it is "
-                                            r"with 1 more of 4 pairs; read the corpus"):  # fmt: skip
+    with pytest.raises(DocumentError, match=r"pairs.tsv:2: .*'<x>'.* 1 more of 4 "):
         pairs.among(["a", "b", "c"])
-    with pytest.raises(DocumentError, match=r"pairs.tsv:3: there is no document 'y' among those read; read"):
+    with pytest.raises(DocumentError, match=r"pairs.tsv:3: .*'y'"):
         pairs.among(dict.fromkeys(["a", "b", "c", "<x>"]))
 
 
-@pytest.mark.parametrize("again", ["a\tb\t0", "b\ta\t0"])
-def test_pairs_that_contradict_each_other_are_refused(tmp_path: Path, again: str) -> None:
-    path = written(tmp_path / "pairs.tsv", f"a\tb\t1\na\tc\t1\n{again}\n")
-    with pytest.raises(DocumentError) as raised:
-        read_pair_file(path)
-    a, b, _ = again.split("\t")
-    assert str(raised.value) == f"{path}:3: {a!r} and {b!r} have the label 0, but 1 in {path}:1; keep one of the two"
-
-
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "values"),
     [
-        (b"a\tb\t1\na b 0\n", r"pairs.tsv:2: a pair is expected as id_a, id_b and 0 or 1 with tabs between; mend the"),
-        (b"a\tb\tyes\n", r"pairs.tsv:1: a pair is expected"),
-        (b"a\tb\t1\tx\n", r"pairs.tsv:1: a pair is expected"),
-        (b"a\tb\n", r"pairs.tsv:1: a pair is expected"),
-        (b"a\t\t1\n", r"pairs.tsv:1: a pair is expected"),
-        (b"a\tb\t1\nid_a\tid_b\tlabel\n", r"pairs.tsv:2: a pair is expected"),
-        (b"", r"pairs.tsv: there is no pair in it; a pair is expected as id_a, id_b and 0 or 1 .*, one in a line"),
-        (b"id_a\tid_b\tlabel\n\n", r"pairs.tsv: there is no pair in it"),
-        (b"\xff\xfe", r"pairs.tsv: line 1 is no utf-8 text; save it as UTF-8"),
+        (b"a\tb\t1\na b 0\n", [":2: "]),
+        (b"a\tb\tyes\n", [":1: "]),
+        (b"a\tb\t1\tx\n", [":1: "]),
+        (b"a\tb\n", [":1: "]),
+        (b"a\t\t1\n", [":1: "]),
+        (b"a\tb\t1\nid_a\tid_b\tlabel\n", [":2: "]),
+        (b"a\tb\t1\na\tc\t1\na\tb\t0\n", [":3: ", "'a'", "'b'", ":1"]),
+        (b"a\tb\t1\na\tc\t1\nb\ta\t0\n", [":3: ", "'b'", "'a'", ":1"]),
+        (b"", []),
+        (b"id_a\tid_b\tlabel\n\n", []),
+        (b"\xff\xfe", ["line 1"]),
     ],
 )
-def test_broken_files_of_pairs(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "pairs.tsv").write_bytes(content)
-    with pytest.raises(DocumentError, match=message):
-        read_pair_file(tmp_path / "pairs.tsv")
+def test_broken_files_of_pairs(tmp_path: Path, content: bytes, values: list[str]) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(content)
+    with pytest.raises(DocumentError) as raised:
+        read_pair_file(path)
+    assert all(value in str(raised.value) for value in [str(path), *values])
 
 
 @pytest.mark.parametrize("line", ["a", "a\tb\t1", "\tb", "a\tb\t"])
 def test_broken_links(tmp_path: Path, line: str) -> None:
-    path = written(tmp_path / "links.tsv", f"a\tb\n{line}\n")
-    with pytest.raises(DocumentError, match=r"links.tsv:2: a link is expected as two ids with a tab between; mend"):
-        read_link_file(path)
+    with pytest.raises(DocumentError, match=r"links.tsv:2: "):
+        read_link_file(written(tmp_path / "links.tsv", f"a\tb\n{line}\n"))
 
 
 def test_missing_files(tmp_path: Path) -> None:
     (tmp_path / "no.tsv.gz").write_bytes(b"plain")
-    for path, message in (
-        (tmp_path / "none.tsv", "none.tsv: there is no such file"),
-        (tmp_path, "it is a folder; name a file"),
-        (tmp_path / "no.tsv.gz", "it is not a gzip file although its name ends in .gz"),
-        ("", "the name of a file of pairs is empty"),
-    ):
-        with pytest.raises(DocumentError, match=message):
+    for path in (tmp_path / "none.tsv", tmp_path, tmp_path / "no.tsv.gz", ""):
+        with pytest.raises(DocumentError, match=str(path)):
             read_pair_file(path)
