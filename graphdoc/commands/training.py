@@ -26,6 +26,8 @@ from .printing import Column, Table, console, names, plain
 OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]
 # What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.
 STOPPED = 128 + signal.SIGTERM
+# In the comment of a recipe: the command or the script that it is for.
+_TASK = re.compile(r"(?:graphdoc finetune |finetune/)(\w+)(?: |\.py)")
 
 
 @Parameter(name="*", group=Group("Run", sort_key=7))
@@ -206,16 +208,9 @@ def _list_recipes(command: str) -> int:
     rows = Table([names("recipe"), names("task"), names("what it is")])
     for name, path in shipped_recipes(command).items():
         lines = [line.removeprefix("#").strip() for line in path.read_text(encoding="utf-8").splitlines()]
-        task = (
-            re.search(r"(?:graphdoc finetune |finetune/)(\w+)(?: |\.py)", " ".join(lines))
-            if command == "finetune"
-            else None
-        )
-        rows.add(
-            name,
-            task[1] if task else "",
-            " ".join(lines[: lines.index("")] if "" in lines else lines[:1]).partition(". ")[0],
-        )
+        task = _TASK.search(" ".join(lines)) if command == "finetune" else None
+        about = " ".join(lines[: lines.index("")] if "" in lines else lines[:1]).partition(". ")[0]
+        rows.add(name, task[1] if task else "", about)
     rows.print(console())
     return 0
 
