@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .documents.section import Section
     from .encoder import DocumentEncoder
     from .errors import GraphdocError
-    from .graphs.joined_graphs import build_graph
+    from .graphs.document_graph import build_graph
     from .recipes.trainer import Trainer
     from .retrieval.index import DocumentIndex
 

@@ -31,7 +31,7 @@ from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_sub
 from .similarity.mutual_comparison import MutualComparison
 
 if TYPE_CHECKING:
-    from .graphs.joined_graphs import DocumentGraph
+    from .graphs.document_graph import DocumentGraph
     from .matching import MatchOptions, PairMatch
     from .vectors.folder import Manifest
     from .vectors.writer import FolderOptions
@@ -187,7 +187,7 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.graph("Rice is steamed.").num_passages
         1
         """
-        from .graphs.joined_graphs import build_graph
+        from .graphs.document_graph import build_graph
 
         return build_graph(self.segment_with_text(document), self.model.config.graph)
 

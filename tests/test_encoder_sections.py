@@ -15,7 +15,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind
 from graphdoc.graphs.layout import section_ids
 from graphdoc.vectors.folder import Manifest, read_vectors

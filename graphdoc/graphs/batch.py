@@ -20,7 +20,7 @@ from .layout import AttentionPlan, Form, SectionLayout, places_of, plan_attentio
 from .packing import MiniBatch, Packing
 
 if TYPE_CHECKING:
-    from .joined_graphs import DocumentGraph
+    from .document_graph import DocumentGraph
 
 
 # Where numbers of any type may begin.

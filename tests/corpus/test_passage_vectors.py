@@ -17,7 +17,7 @@ from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
 from graphdoc.corpus.parts import PassageVectors, prepare_passage_vectors
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentModel
 from graphdoc.runtime.files import mark_checked

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, map_tensors, pack, unpack
-from graphdoc.graphs.joined_graphs import graph_of_sections, query_graph
+from graphdoc.graphs.document_graph import graph_of_sections, query_graph
 from graphdoc.graphs.kinds import EdgeKind, WindowGraph
 from graphdoc.graphs.layout import section_ids
 from graphdoc.graphs.packing import Packing

@@ -6,7 +6,7 @@ from section_batches import batch_of, documents
 from sections_by_hand import sections_of
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.layout import SectionLayout
 
 

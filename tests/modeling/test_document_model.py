@@ -15,7 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import NodeKind, graph_kind
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import graph_of_sections, query_graph
+from graphdoc.graphs.document_graph import graph_of_sections, query_graph
 from graphdoc.modeling import DocumentModel
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 

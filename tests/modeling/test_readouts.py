@@ -11,7 +11,7 @@ from torch.nn import functional
 from graphdoc import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
 from graphdoc.modeling.readouts import Readout, ReadoutOutput, mean_by_group, mean_weights, sum_by_group

@@ -14,7 +14,7 @@ from sections_by_hand import readout_by_hand, sections_of
 from torch.nn.utils.rnn import pack_sequence
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import query_graph
+from graphdoc.graphs.document_graph import query_graph
 from graphdoc.graphs.layout import section_ids
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel

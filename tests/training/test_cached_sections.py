@@ -13,7 +13,7 @@ from test_cached_step import assert_equal_gradients, gradients
 from torch import Tensor
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ONE_PROCESS, Gather, LossOutput
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput

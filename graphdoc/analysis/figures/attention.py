@@ -15,7 +15,7 @@ from ...graphs.kinds import EdgeKind, NodeKind
 from .canvas import COLORS, LONGEST_LABELLED, MAP, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 
 if TYPE_CHECKING:
-    from ...graphs.joined_graphs import DocumentGraph
+    from ...graphs.document_graph import DocumentGraph
     from ..attention import AttentionTable
 
 

@@ -19,7 +19,7 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.evaluation import untrained_mean
-from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import NodeKind
 from graphdoc.registry import GRAPH_KINDS
 
