@@ -210,9 +210,7 @@ class TestBadInput:
     def test_settings(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         source = corpus(rows(8))
         assert "labels.multi_label" in self.refused(classify(source, "labels.multi_lable=true"))
-        assert "labels.class_weights='square' must be none or balanced" in self.refused(
-            classify(source, "labels.class_weights=square")
-        )
+        assert "labels.class_weights='square'" in self.refused(classify(source, "labels.class_weights=square"))
         assert "corpus.streaming=true" in self.refused(classify(source, "corpus.streaming=true"))
         # The head would be of other vectors than those of the model that is saved.
         line = self.refused(classify(source, "model.result_readout=mean"))
