@@ -23,7 +23,7 @@ from graphdoc.checkpoints.folders import PACKAGED_BACKBONES
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "graphdoc"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-MOST_LINES = 400
+MOST_LINES = 500
 
 
 def imported(node: ast.Import | ast.ImportFrom, path: Path) -> list[str]:

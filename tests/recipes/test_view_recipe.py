@@ -303,7 +303,6 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
         (["views.encoder=dual"], ["loss.kind='cross_entropy'", "views.encoder=cross"]),
         (["views.cluster_size=0"], ["views.cluster_size=0"]),
         (["views.views=0"], ["views.views=0"]),
-        (["views.subtopic_model=mini"], ["views.subtopic_model", "views.subtopics=words"]),
         (["views.subtopics=vectors", "views.subtopic_model=nowhere/"], ["nowhere"]),
         (["views.sampling=best"], ["views.sampling='best'", "soft"]),
         (["views.fields=[4,13]"], ["views.fields", "13", "views.receptive_field"]),
@@ -311,7 +310,6 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
         (["views.fields=[1,2,3,4]"], ["views.fields", "views.views=4"]),
         (["views.fields=4"], ["views.fields", "list"]),
         (["pairs.qrels=x.txt"], ["pairs.file", "pairs.qrels"]),
-        (["training_views=fixed", "pool=3"], ["pool=3", "training_views=fixed"]),
         (["views.together=true", "pool=2", "model.settings.readout=attention"], ["pool=2", "3 views"]),
     ],
 )
@@ -381,11 +379,9 @@ def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["pool_range=2"], ["pool_range=2", "pool_order=likelihood"]),
         (["pool_order=likelihood", "pool=5", "pool_range=6"], ["pool_range=6", "5 views"]),
         (["pool_order=likelihood", "pool=5", "pool_range=1"], ["pool_range=1", "2 epochs"]),
         (["pool_order=likelihood", "pool=1"], ["pool=1", "2 epochs"]),
-        (["pool_order=likelihood", "training_views=fixed"], ["pool_order='likelihood'", "pool_order=drawn"]),
         (["pool_order=best"], ["pool_order='best'", "likelihood"]),
     ],
 )
