@@ -3,11 +3,8 @@ r"""Do scores of passages explain what a model says? Deletion and insertion curv
 Deletion takes the passages of a document out one after the other, until one is left; insertion begins with the first
 of them and puts the others in (Petsiuk et al. 2018, for parts of a picture). If the order is that of what matters, a
 similarity or probability falls early in deletion and rises early in insertion. The axis is k / (n - 1) where k of n
-passages are gone, or have come, so that curves of long and short documents have the same ends, and the area under a
-curve is the mean of its number.
-
-Passages keep their vectors, and with structural embeddings the place that they have in the whole document. Every
-document goes through the transformer once.
+passages are gone or have come, and the area under a curve is the mean of its number. Passages keep their vectors and
+their places in the whole document.
 """
 
 from __future__ import annotations
@@ -101,17 +98,11 @@ def areas(curves: Floats) -> Floats:
 
 
 class Shortened(NamedTuple):
-    """What a model gives for a document that is shortened, every time.
+    """What a model gives for a document that is shortened, every time; no logits without a head."""
 
-    Args:
-        vectors: ``(times, hidden)``.
-        passages: ``(passages, node size)`` each, those that are left.
-        logits: ``(times, classes)``; None for a model without head.
-    """
-
-    vectors: Floats
-    passages: list[Floats]
-    logits: Floats | None
+    vectors: Floats  # (times, hidden)
+    passages: list[Floats]  # (passages, node size) each, those that are left
+    logits: Floats | None  # (times, classes)
 
 
 def encode_shortened(
@@ -440,7 +431,7 @@ class FaithfulnessEvaluation:
             row_of = {one.id: row for row, one in enumerate(found)}
             both = [(row_of[x], row_of[y]) for a, b, _ in self.pairs for x, y in ((a, b), (b, a))]
             return [
-                _Similarity(found[a], found[b], config.similarity, _dense(passages[a] @ words.matrix[b].T))
+                _Similarity(found[a], found[b], config.similarity, (passages[a] @ words.matrix[b].T).toarray().ravel())
                 for a, b in sorted(both, key=lambda rows: rows[0])
             ]
         classes = classes_of(encoder)
@@ -464,7 +455,9 @@ class FaithfulnessEvaluation:
     ) -> Floats:
         """The curves of all cases of one document, ``(cases, methods, 2, steps + 1)``."""
         document = cases[0][0].document
-        chance = self._random_orders(document)
+        # Random orders depend on the seed and the document's id, not on what else is measured.
+        draw = np.random.default_rng([self.seed, crc32(document.id.encode("utf-8", "replace"))])
+        chance = [draw.permutation(len(document.segmented.passages)) for _ in range(self.orders)]
         orders = [
             [chance if method == RANDOM else [order_by(scores[method], chance[0])] for method in methods]
             for _, scores in cases
@@ -490,11 +483,6 @@ class FaithfulnessEvaluation:
             )
         return np.array(curves)
 
-    def _random_orders(self, document: _Explained) -> list[Integers]:
-        """Orders that depend on the seed and the document's id, not on what else is measured."""
-        draw = np.random.default_rng([self.seed, crc32(document.id.encode("utf-8", "replace"))])
-        return [draw.permutation(len(document.segmented.passages)) for _ in range(self.orders)]
-
 
 def order_by(scores: npt.ArrayLike, ties: Integers) -> Integers:
     """Passages by falling score.
@@ -510,7 +498,3 @@ def order_by(scores: npt.ArrayLike, ties: Integers) -> Integers:
 
 def _is_uniform(scores: Floats) -> bool:
     return bool(np.ptp(scores) <= _UNIFORM * max(float(np.abs(scores).mean()), 1e-12))
-
-
-def _dense(column: sparse.csr_matrix) -> Floats:
-    return np.asarray(column.todense(), np.float64).ravel()

@@ -59,7 +59,8 @@ def finetune_views(folder: Path, overrides: list[str]) -> Callable[..., int]:
     """Runs the command: ``finetune("name", "views.sampling=hard")``."""
 
     def run(name: str, *options: str) -> int:
-        arguments = ["finetune", "views", "--config", str(CONFIG), "--device", "cpu", *overrides]
+        config = [] if "--config" in options else ["--config", str(CONFIG)]
+        arguments = ["finetune", "views", *config, "--device", "cpu", *overrides]
         return main([*arguments, f"output={folder / name}", *options])
 
     return run
