@@ -15,13 +15,8 @@ from torch_geometric.data import Batch
 
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import (
-    DocumentGraph,
-    JoinedGraphs,
-    build_graph,
-    graph_of_sections,
-    normalised_adjacency,
-)
+from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
+from graphdoc.graphs.joined_graphs import JoinedGraphs, normalised_adjacency
 from graphdoc.graphs.kinds import EdgeKind, GraphKind, NodeKind, graph_kind
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS
