@@ -43,9 +43,8 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 
 # Pages whose code trains or encodes much; of what they show, README.md has the most used.
 LONG_PAGES = {
-    *("classification.md", "comparison.md", "comparison-and-attention.md", "evaluation.md"),
-    *("encoding.md", "integrations.md", "overview.md", "pretraining.md", "search.md", "subtopics.md"),
-    "training-retrieval.md",
+    *("classification.md", "comparison-and-attention.md", "evaluation.md", "encoding.md", "integrations.md"),
+    *("overview.md", "search.md", "training.md", "views.md"),
 }
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -296,13 +295,7 @@ def test_every_graph_kind_and_readout_is_explained() -> None:
 
 
 def test_every_setting_of_training_is_explained() -> None:
-    pages = [
-        ROOT / "docs" / name
-        for name in (
-            *("training-settings.md", "classification.md", "comparison.md", "training-retrieval.md"),
-            "subtopics.md",
-        )
-    ]
+    pages = [ROOT / "docs" / name for name in ("training.md", "views.md", "classification.md")]
     codes = (code.strip("`") for page in pages for code in _INLINE_CODE.findall(blocks_of(page)[1]))
     explained = {code.partition("=")[0] for code in codes}
     kinds = [load(recipe.settings) for recipe in RECIPES.values()]
