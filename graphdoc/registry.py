@@ -106,11 +106,6 @@ def recipes_of(command: str) -> dict[str, RecipeTargets]:
     return {words: recipe for words, recipe in RECIPES.items() if words == command or words.startswith(f"{command} ")}
 
 
-def training_commands() -> list[str]:
-    """The words of the commands that train."""
-    return [words for words in RECIPES if words.partition(" ")[0] not in RECIPES or " " not in words]
-
-
 @cache
 def load(target: str) -> Any:
     """Import what a line of a registry stands for.

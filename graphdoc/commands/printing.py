@@ -57,12 +57,6 @@ def half_interval(value: Any) -> str:
     return shown(value) + (f" ± {(ends[1] - ends[0]) / 2:.3f}" if ends else "")
 
 
-def whole_interval(value: Any) -> str:
-    """An estimate with its interval; as :func:`shown` for all else."""
-    ends = getattr(value, "interval", None)
-    return shown(value) + (f" [{ends[0]:.3f}, {ends[1]:.3f}]" if ends else "")
-
-
 def signed_interval(value: Any) -> str:
     """A difference with its sign and its interval; as :func:`shown` for all else."""
     ends = getattr(value, "interval", None)

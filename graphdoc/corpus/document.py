@@ -22,7 +22,6 @@ from ..settings.document import Unit
 SPLIT = "split"
 # What it may say, in capitals or not.
 VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
-TRAIN_SPLITS = (None, "", "train", "training")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ..documents.document import Document
 from ..documents.parsing.formats import is_corpus, numbered_lines, split_suffix
 from ..documents.parsing.rows import Columns, is_missing, row_id
 from ..documents.readers.corpora import read_corpus
@@ -324,27 +323,6 @@ def read_queries(
     if not texts:
         raise EvaluationError(f"{path}: no query fits all conditions ({', '.join(only)})")
     return texts, set(places)
-
-
-def fitting_documents(documents: Iterable[Document], only: Sequence[str]) -> list[Document]:
-    """The documents whose fields fit all conditions.
-
-    Args:
-        documents: the documents.
-        only: conditions on fields, such as ``split=test``; of several on one field one must hold.
-
-    Raises:
-        EvaluationError: no document fits.
-        SettingsError: a condition is none.
-    """
-    conditions = _conditions(only)
-    # All are asked, so that each notes the values that there are.
-    fitting = [one for one in documents if all([condition.holds(one.metadata) for condition in conditions])]
-    for condition in conditions:
-        condition.require_met("", "document")
-    if not fitting:
-        raise EvaluationError(f"no document fits all conditions ({', '.join(only)})")
-    return fitting
 
 
 def _conditions(only: Sequence[str]) -> list[_Condition]:

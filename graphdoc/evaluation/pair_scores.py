@@ -23,8 +23,6 @@ Criterion = Literal["f1", "accuracy"]
 METRICS = ("precision", "recall", "f1", "accuracy", "auc", "average_precision")
 # Numbers that differ by less, in proportion to the largest, are the same but for rounding.
 _ROUNDING = 1e-6
-# What needs pairs of both labels.
-RANKING = ("auc", "average_precision")
 
 
 @dataclass(frozen=True, slots=True)
