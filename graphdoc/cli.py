@@ -32,7 +32,7 @@ COMMANDS = {
     "serve": "serve an index: a page to search with, JSON, and tools for agents",
     "match": "score how well pairs of documents match, or rerank the hits of a first stage",
     "attention": "show which passages the graph of a document looks at, and the graph itself",
-    "mine": "mine hard negatives: documents that look like answers to queries and are none",
+    "mine": "mine hard negatives: documents that look like answers to queries but are not",
     "pretrain": "train a document model without labels",
     "finetune": "train a model to classify, compare, retrieve, match or find subtopics",
     "predict": "predict the classes of documents",
@@ -91,7 +91,7 @@ def build_app() -> App:
         module = "training" if name in ("pretrain", "finetune") else name
         app.command(f"graphdoc.commands.{module}:{name}", name=name, show=False)
     tasks = "\n".join(f"  {name:<11}{summary}" for name, summary in EVALUATIONS.items())
-    evaluate = App(name="evaluate", help=f"{_EVALUATE}\n\nTasks:\n{tasks}", show=False)
+    evaluate = App(name="evaluate", help=f"{_EVALUATE.capitalize()}.\n\nTasks:\n{tasks}", show=False)
     for name in EVALUATIONS:
         evaluate.command(f"graphdoc.commands.evaluate_{name}:evaluate_{name}", name=name, show=False)
     app.command(evaluate)

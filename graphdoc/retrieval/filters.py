@@ -251,7 +251,7 @@ class _Parser:
     def parsed(self) -> str:
         found = self._either()
         if self._token.kind != "end":
-            self._fail(f"cannot hold {self._shown} there")
+            self._fail(f"cannot hold {one_line(self._token.text, 60)!r} there")
         return found
 
     def _read(self) -> list[_Token]:
@@ -271,8 +271,8 @@ class _Parser:
         return self._tokens[self._next]
 
     @property
-    def _shown(self) -> str:
-        return repr(one_line(self._token.text, 60)) if self._token.text else "its end"
+    def _before(self) -> str:
+        return f"before {one_line(self._token.text, 60)!r}" if self._token.text else "at its end"
 
     def _take(self) -> _Token:
         self._next += 1
@@ -288,7 +288,7 @@ class _Parser:
 
     def _require(self, sign: str) -> None:
         if not self._takes(sign):
-            self._fail(f"needs {sign} before {self._shown}")
+            self._fail(f"needs {sign} {self._before}")
 
     def _fail(self, reason: str) -> NoReturn:
         raise SettingsError(
@@ -351,7 +351,7 @@ class _Parser:
             if self._takes(word):
                 return f"{stored} {negation}{word} {self._pattern(name)}"
         if negation or not pa.types.is_boolean(column.kind):
-            self._fail(f"compares {name} with nothing before {self._shown}")
+            self._fail(f"compares {name} with nothing {self._before}")
         return stored
 
     @property
@@ -361,7 +361,7 @@ class _Parser:
 
     def _value(self) -> _Token:
         if not self._is_literal:
-            self._fail(f"needs a value before {self._shown}")
+            self._fail(f"needs a value {self._before}")
         return self._take()
 
     def _sign(self) -> str | None:
@@ -370,7 +370,7 @@ class _Parser:
     def _column(self) -> str:
         kind, text = self._token
         if kind not in ("word", "quoted") or (kind == "word" and text.upper() in _WORDS):
-            self._fail(f"needs a column before {self._shown}")
+            self._fail(f"needs a column {self._before}")
         self._take()
         if kind == "word" and self._token.text == "(":
             self._fail(f"calls {one_line(text, 60)}, and functions are not for filters")
