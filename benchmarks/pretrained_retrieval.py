@@ -103,7 +103,7 @@ def pretrained(work: Path, changes: Sequence[str]) -> Path:
             f"corpus.source={DATA / articles.corpus}",
             f"corpus.max_passages={articles.passages}",
             f"model.settings.max_passages={articles.passages}",
-            "evaluation.held_out=0.05",
+            "validation.share=0.05",
             "training.save_steps=null",
             *LAPTOP,
             *SHAPE,

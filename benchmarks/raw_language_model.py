@@ -32,7 +32,7 @@ from transformers import (
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
 from graphdoc.recipes.sub_documents import pretrain
-from graphdoc.settings.pretraining import ContrastSettings, PretrainingSettings
+from graphdoc.settings.pretraining import PretrainingSettings, SubDocumentLossSettings
 from graphdoc.settings.run import CorpusSettings, ModelSettings, TrainingSettings
 
 NEWSGROUPS = DATA / "newsgroups20"
@@ -142,7 +142,7 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
             source=str(NEWSGROUPS / "train.jsonl.gz"), max_passages=PASSAGES, cache=str(work / "cache")
         ),
         model=ModelSettings(start=str(start), settings={"pooling": "mean", **VARIANTS[variant]}),
-        loss=ContrastSettings(similarity="cosine", temperature=0.1),
+        loss=SubDocumentLossSettings(similarity="cosine", temperature=0.1),
         training=TrainingSettings(
             batch_size=DOCUMENTS,
             max_steps=steps,

@@ -25,7 +25,7 @@ from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.documents.readers.streams import LeftOutSections
-from graphdoc.errors import DocumentError, GraphdocError, OutputError
+from graphdoc.errors import DocumentError, GraphdocError, OutputError, SettingsError
 from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
 from graphdoc.evaluation.labels import plain_document
@@ -108,19 +108,19 @@ class StudySettings(Settings):
     @model_validator(mode="after")
     def _check_rows(self) -> Self:
         if not self.rows:
-            raise self.refused("rows", "holds no row; name one at least, with the settings that are different in it")
+            raise SettingsError("rows={} holds no row; name one, with the settings that are different in it")
         folders: dict[str, str] = {}
         for name, reading in self.readings.items():
             if reading.of not in self.rows:
-                raise self.refused("readings", f"has {name!r} of {reading.of!r}, which is no row; name one of rows")
+                raise SettingsError(f"readings has {name!r} of {reading.of!r}, which is no row; name one of rows")
         if self.against is not None and self.against not in self.all_rows:
-            raise self.refused("against", "is no row; name one")
+            raise SettingsError(f"against={self.against!r} is no row; name one")
         for row in self.all_rows:
             name = folder_name(row)
             if not name or name != Path(name).name or name in (TFIDF, UNTRAINED, "..", "."):
-                raise self.refused("rows", f"has {row!r}, which cannot name the folder of its runs; rename it")
+                raise SettingsError(f"rows has {row!r}, which cannot name the folder of its runs; rename it")
             if (other := folders.setdefault(name, row)) != row:
-                raise self.refused("rows", f"has {other!r} and {row!r}, which would share a folder; rename one")
+                raise SettingsError(f"rows has {other!r} and {row!r}, which would share a folder; rename one")
         return self
 
     @property

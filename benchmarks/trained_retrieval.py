@@ -112,7 +112,7 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
     rows, weights = dict(WORDS), {}
     for unit in units:
         what = UNITS[unit]
-        nothing = (*changes, "training.max_steps=1", "training.learning_rate=1.0e-12", "validation.at_start=false")
+        nothing = (*changes, "training.max_steps=1", "training.learning_rate=1.0e-12")
         runs[f"untrained-{unit}"] = test_run(data, work / f"untrained-{unit}", unit, nothing)
         runs[unit] = trained = test_run(data, work / unit, unit, changes)
         rows |= {f"untrained-{unit}": f"untrained, {what}", unit: f"trained, {what}"}

@@ -15,7 +15,7 @@ from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.losses import SubtopicLoss
 from graphdoc.sampling import SubtopicPairs
-from graphdoc.settings.views import SubtopicRunSettings
+from graphdoc.settings.finetuning import SubtopicRunSettings
 
 
 def train_subtopics(settings: SubtopicRunSettings, *, resume: bool = False, **options: Any) -> Path:

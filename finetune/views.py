@@ -15,7 +15,7 @@ from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.losses import ClassificationLoss, InfoNCE, PairCosine
 from graphdoc.sampling import PairViews
-from graphdoc.settings.views import ViewRunSettings
+from graphdoc.settings.finetuning import ViewRunSettings
 
 
 def train_views(settings: ViewRunSettings, *, resume: bool = False, **options: Any) -> Path:

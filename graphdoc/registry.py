@@ -87,9 +87,11 @@ RECIPES: dict[str, RecipeTargets] = {
     "finetune retrieve": RecipeTargets(
         "graphdoc.settings.finetuning:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
     ),
-    "finetune views": RecipeTargets("graphdoc.settings.views:ViewRunSettings", "graphdoc.recipes.views:train_views"),
+    "finetune views": RecipeTargets(
+        "graphdoc.settings.finetuning:ViewRunSettings", "graphdoc.recipes.views:train_views"
+    ),
     "finetune subtopics": RecipeTargets(
-        "graphdoc.settings.views:SubtopicRunSettings", "graphdoc.recipes.subtopics:train_subtopics"
+        "graphdoc.settings.finetuning:SubtopicRunSettings", "graphdoc.recipes.subtopics:train_subtopics"
     ),
 }
 

@@ -17,7 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from ..errors import ModelError
 from ..modeling import DocumentConfig
-from ..settings.document import setting_names
+from ..modeling.configuration import configuration_names
 
 
 @contextmanager
@@ -198,8 +198,8 @@ def check_settings(settings: Mapping[str, Any], name: str) -> None:
         ModelError: one is unknown.
     """
     for key in settings:
-        if key not in setting_names():
-            raise ModelError(f"setting {key!r} is unknown for {name}; known are {', '.join(setting_names())}")
+        if key not in configuration_names():
+            raise ModelError(f"setting {key!r} is unknown for {name}; known are {', '.join(configuration_names())}")
 
 
 def token_limit(encoder_config: Any) -> int:

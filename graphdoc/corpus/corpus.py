@@ -229,7 +229,7 @@ def _fingerprint(
     settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource, paragraph: Paragraph | None
 ) -> str:
     names = (
-        *("label_from", "encoding", "text_headings", "on_error"),
+        *("label_from", "encoding", "on_error"),
         *("max_passages", "least_passages", "leave_out_splits", "leave_out_sections", "deduplicate"),
     )
     tokenizer = json.loads(segmenter.tokenizer.backend_tokenizer.to_str())

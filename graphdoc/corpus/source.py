@@ -120,7 +120,7 @@ class DataSet:
         import datasets  # type: ignore[import-untyped, unused-ignore]
 
         self._settings = settings
-        self._options = {"revision": settings.revision, "data_files": settings.data_files}
+        self._options = {"revision": settings.revision}
         self._builder: Any = self._named(
             lambda: datasets.load_dataset_builder(str(settings.dataset), settings.dataset_config, **self._options)
         )
@@ -268,7 +268,6 @@ class CorpusSource:
             given if self._data_set is None else self._data_set.rows(rank, count),
             columns=settings.columns,
             encoding=settings.encoding,
-            text_headings=settings.text_headings,
             label_from=settings.label_from,
             on_error=settings.on_error,
             report=reading,

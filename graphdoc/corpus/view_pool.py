@@ -19,7 +19,6 @@ from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
 from ..sampling.views import SentenceLikelihoods, View
-from ..settings.views import PoolOrder
 from ..subtopics.subtopics import Subtopics
 from ..subtopics.terms import TermMaker
 from ..version import __version__
@@ -141,7 +140,7 @@ def prepare_view_pool(
     features_of: SentenceFeatures,
     processes: Processes | None = None,
     *,
-    order: PoolOrder = "drawn",
+    order: str = "drawn",
     workers: int = 0,
     show_progress: bool | None = None,
 ) -> ViewPool:
@@ -258,9 +257,7 @@ def _joined(records: Sequence[Numbers]) -> Numbers:
     return np.concatenate([ends, *records]).astype(np.int32)
 
 
-def _fingerprint(
-    corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, order: PoolOrder, features: str
-) -> str:
+def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, order: str, features: str) -> str:
     """Hash of everything that views depend on."""
     settings = drawer.settings
     # What the model of subtopics is called does not matter, but its weights, which features has a hash of.

@@ -20,7 +20,6 @@ from ..modeling.document_model import weights_hash
 from ..registry import SUBTOPICS, load
 from ..segmentation.context import short_token_ids
 from ..segmentation.segmenter import Segmenter
-from ..settings.base import either
 from ..subtopics.subtopics import (
     Floats,
     SubtopicFinder,
@@ -162,7 +161,7 @@ def subtopic_finder(name: str, language: str, model: str | Path | None = None) -
         SettingsError: there is no such way, it needs a model, or has no use for one.
     """
     if name not in SUBTOPICS:
-        raise SettingsError(f"subtopics={name!r} is unknown; use {either(SUBTOPICS)}")
+        raise SettingsError(f"subtopics={name!r} is unknown; use one of {', '.join(SUBTOPICS)}")
     kind: type[SubtopicFinder] = load(SUBTOPICS[name])
     if kind.reads_model and model is None:
         raise SettingsError(

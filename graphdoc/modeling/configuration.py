@@ -16,11 +16,24 @@ from ..settings.document import (
     DocumentSettings,
     LexicalSettings,
     ViewSettings,
+    checked_labels,
     setting_names,
 )
 
 if TYPE_CHECKING:
     from .readouts import Readout
+
+
+# What training and fitting make of a model, which can be left out where it is loaded.
+_LEARNED = (
+    "centre", "lexical", "trained", "multi_label", "labels", "classifier_dropout", "classifier_words", "views",
+    "subtopics",
+)  # fmt: skip
+
+
+def configuration_names() -> list[str]:
+    """What a model can be loaded with, in the order of the alphabet."""
+    return sorted([*setting_names(), *_LEARNED])
 
 
 class DocumentConfig(DocumentFields, PreTrainedConfig):
@@ -31,6 +44,19 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     Args:
         encoder_config: configuration of the passage encoder, any encoder of transformers.
         backbone: name or folder the passage encoder's pretrained weights come from.
+        centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit
+            length before and after, as free text; None for a model without centre.
+        lexical: what the lexical part of vectors is made with (see
+            :class:`~graphdoc.settings.document.LexicalSettings`); None for a model without one.
+        trained: whether document vectors were trained to be compared.
+        multi_label: whether a document can have any number of the classes, or exactly one.
+        labels: names of the classes that the head separates, on one line each; None for a model without head.
+        classifier_dropout: dropout on document vectors in front of the head, in training.
+        classifier_words: whether the head also reads the weights of the terms of the lexical part.
+        views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.document.ViewSettings`);
+            None for a model of single documents.
+        subtopics: how subtopics of pairs are found that were learned (see
+            :class:`~graphdoc.settings.document.ClusteringSettings`); None for a model that has learned none.
     """
 
     model_type = "graphdoc"
@@ -40,6 +66,15 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
 
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None
     backbone: str | None = None
+    centre: list[str] | None = None
+    lexical: dict[str, Any] | None = None
+    trained: bool = False
+    multi_label: bool = False
+    labels: list[str] | None = None
+    classifier_dropout: float = 0.1
+    classifier_words: bool = False
+    views: dict[str, Any] | None = None
+    subtopics: dict[str, Any] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Resolve the encoder's configuration and check values against each other.
@@ -52,6 +87,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         for name in setting_names():
             # Plain values, which can be saved, where those given were numbers of numpy.
             setattr(self, name, getattr(settings, name))
+        for name, kind in (("lexical", LexicalSettings), ("views", ViewSettings), ("subtopics", ClusteringSettings)):
+            if (values := getattr(self, name)) is not None:
+                setattr(self, name, kind(**values).as_values())
+        if self.labels is not None:
+            self.labels = checked_labels(self.labels, self.multi_label)
         unknown = (self.graph_settings or {}).keys() - {
             field.name for field in fields(load(GRAPH_KINDS[self.graph_kind]))
         }

@@ -94,7 +94,7 @@ def evaluation_of(run: RunContext[ClassificationSettings], data: LabelledData) -
         assert evaluator is not None
         return evaluator(run.encoder)
 
-    return RunEvaluation(measure, validation.best, validation.best != "loss", validation.at_start)
+    return RunEvaluation(measure, validation.best, validation.best != "loss", at_start=False)
 
 
 WHOLE = DocumentSections(sections=1)

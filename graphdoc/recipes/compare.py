@@ -27,7 +27,7 @@ from ..sampling import (
     groups_of_pairs,
 )
 from ..sampling.batches import Rows
-from ..settings.finetuning import COMPARISON_LOSSES, ComparisonSettings
+from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast
@@ -114,8 +114,7 @@ def _split_and_loss(settings: ComparisonSettings) -> str:
     """How documents are compared in training, in a few words."""
     loss, sections = settings.loss, settings.sections
     split = f"split into up to {sections.number} sections" if sections.number > 1 else "whole"
-    own = "".join(f", {name} {getattr(loss, name):g}" for name in COMPARISON_LOSSES[loss.kind].own)
-    return f"{split}; {loss.kind} loss{own}"
+    return f"{split}; {loss.kind} loss"
 
 
 class _SectionData(CorpusData):

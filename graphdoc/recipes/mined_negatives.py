@@ -164,7 +164,7 @@ class MinedNegatives:
     @property
     def is_given(self) -> bool:
         """Whether the first lists are a file that was made before."""
-        return self._settings.lists not in LIST_MAKERS
+        return self._settings.kind not in LIST_MAKERS
 
     def plan(self, steps: int, epoch_steps: int) -> None:
         """Find out when the model makes the lists anew: at the first epoch after the share of the run has passed.
@@ -201,14 +201,14 @@ class MinedNegatives:
         processes.run_first(lambda: found.append(self._read(name)))
         lists = processes.gather(found[0] if found else None)[0]
         if lists is None:
-            lists = self._mine("vectors" if is_own else self._settings.lists, self._refresh_step if is_own else 0)
+            lists = self._mine("vectors" if is_own else self._settings.kind, self._refresh_step if is_own else 0)
             processes.run_first(lambda: lists.write(self._path(name)))
         self._name, self._content = name, lists.content
         negatives = {id for query in self._data.judgements.queries for id in lists.lists.get(query, ())}
         if not negatives:
             raise EvaluationError(
-                f"{self._path(name)}: no query that is trained on has a negative in it; lower negatives.margin, "
-                "raise negatives.mask_similar, or give other lists"
+                f"{self._path(name)}: no query that is trained on has a negative in it; lower negatives.margin, or "
+                "give other lists"
             )
         unknown = negatives.difference(self._data.corpus.ids)
         if len(unknown) == len(negatives):
@@ -233,7 +233,7 @@ class MinedNegatives:
 
     def _path(self, name: str) -> Path:
         if name == _START and self.is_given:
-            return Path(self._settings.lists or "")
+            return Path(self._settings.kind)
         return self.folder / f"{name}.jsonl"
 
     def _read(self, name: str) -> NegativeLists | None:
@@ -257,7 +257,7 @@ class MinedNegatives:
     def _made_for(self, name: str) -> str:
         """Hash of what lists are made for."""
         judged, training = self._data.judgements, self._run.settings.training
-        weights = self._weights() if name == _START and self._settings.lists != "words" else ""
+        weights = self._weights() if name == _START and self._settings.kind != "words" else ""
         values: list[object] = [self._data.corpus.content, training.seed, weights]
         values += sorted((name, str(value)) for name, value in self._settings.as_values().items())
         values += [(query, text, *judged.positives(query)) for query, text in judged.queries.items()]
@@ -269,9 +269,7 @@ class MinedNegatives:
     def _mine(self, by: Any, step: int) -> NegativeLists:
         run, data, processes = self._run, self._data, self._run.processes
         way: Way = by
-        settings = MiningSettings(
-            way, self._settings.depth, self._settings.margin or None, self._settings.mask_similar
-        )
+        settings = MiningSettings(way, self._settings.depth, self._settings.margin or None)
         made_for = self._made_for(_START if not step else "")
         queries, vectors = dict(data.judgements.queries), None
         if "vectors" in settings.ways:

@@ -22,9 +22,8 @@ from ..runtime.text import counted
 from ..sampling.batches import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..settings.finetuning import ComparisonSettings, ValidationPairSettings
+from ..settings.finetuning import ComparisonSettings, PairValidationSettings, ViewRunSettings
 from ..settings.run import CorpusSettings
-from ..settings.views import ViewRunSettings
 from ..training.loop import RunEvaluation
 from ..training.run import RunContext
 from .base import transformer_precision
@@ -169,7 +168,7 @@ class PairValidation:
             return self.comparison(self._encoder)
 
         validation = self._settings.validation
-        return RunEvaluation(measure, f"pair_{validation.best}", True, validation.at_start)
+        return RunEvaluation(measure, f"pair_{validation.best}", True)
 
     def describe(self, trained: Collection[str]) -> str:
         """What is measured, in a line; in the first process.
@@ -188,7 +187,7 @@ class PairValidation:
 
 
 def validation_pairs(
-    validation: ValidationPairSettings, corpus: CorpusSettings, segmenter: Segmenter
+    validation: PairValidationSettings, corpus: CorpusSettings, segmenter: Segmenter
 ) -> tuple[Pairs, dict[str, SegmentedDocument]]:
     """The pairs that a run is measured on, and their documents by id.
 

@@ -239,7 +239,7 @@ def _without_own(given: Judgements, own: Mapping[str, frozenset[str]], grade: in
 def _fold(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | None, Judgements]:
     """The queries of the fold that is tested, and the others."""
     folds = settings.folds
-    if folds.number is None or folds.fold is None:
+    if folds.number is None:
         return None, given
     ids = list(given.queries)
     if folds.file is not None:
@@ -253,7 +253,7 @@ def _fold(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | 
                 f"{given.source}: there are {queries_counted(len(ids))} for folds.number={folds.number}; give more "
                 "queries, or fewer folds"
             )
-        numbers = (folds_of(ids, folds.number, folds.seed) + 1).tolist()
+        numbers = (folds_of(ids, folds.number, FOLD_SEED) + 1).tolist()
     tested = {id for id, number in zip(ids, numbers, strict=True) if number == folds.fold}
     if not tested or len(tested) == len(ids):
         raise EvaluationError(
@@ -322,6 +322,10 @@ logger = logging.getLogger(__name__)
 MOST_PASSAGES = 10**6
 # The ranking of the queries of the fold that is tested, in a run's folder.
 TEST_RUN = "test.run"
+# Documents of that ranking.
+TEST_DEPTH = 1000
+# Draws the folds, the same for all runs.
+FOLD_SEED = 0
 
 
 class Ranking:
@@ -363,7 +367,7 @@ class Ranking:
             assert evaluator is not None
             return evaluator(encoder)
 
-        return RunEvaluation(measure, metric_name(validation.best), True, validation.at_start)
+        return RunEvaluation(measure, metric_name(validation.best), True)
 
     def encode(self) -> None:
         """Encode the passages of all documents, where that is done once; in all processes."""
@@ -398,9 +402,9 @@ class Ranking:
             return f"{folder / TEST_RUN} is written when the run is over"
         encoder = DocumentEncoder.from_pretrained(model, device=self._run.encoder.device)
         if self._documents is None:
-            evaluator = self._of_texts(queries, None, folds.depth)
+            evaluator = self._of_texts(queries, None, TEST_DEPTH)
         else:
-            evaluator = self._evaluator(queries, self._documents, folds.depth)
+            evaluator = self._evaluator(queries, self._documents, TEST_DEPTH)
         run = evaluator.rank(encoder)
         path = write_run(folder / TEST_RUN, run)
         scores = score_run(run, queries.qrels, evaluator.measures, own=self._sets.own or None).means

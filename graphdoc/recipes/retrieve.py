@@ -234,8 +234,9 @@ class RetrievalData(CorpusData):
         self._require_others()
         self._lists_hash: str | None = None
         kind = settings.negatives.kind if settings.negatives.per_query else "none"
+        is_listed = settings.negatives.are_listed and settings.negatives.per_query > 0
         pools = self._judged_negatives() if kind == "judged" else None
-        if kind == "lists":
+        if is_listed:
             pools = RowLists.of([np.empty(0, np.int64)] * len(positives))
         self._negatives = NegativeDraws(
             settings.negatives.per_query, self._training.seed, self._groups, self._answers, pools
@@ -246,7 +247,7 @@ class RetrievalData(CorpusData):
                 "or give judgements of grade 0"
             )
         self.mined: MinedNegatives | None = None
-        if settings.negatives.kind == "lists":
+        if settings.negatives.are_listed:
             self.mined = MinedNegatives(run, ListedCorpus(self, self._groups, judged, sets.own))
         self.plan(EpochBatches, examples=Examples(corpus, self._rows), across_epochs=self.mined is None)
         if self.mined is not None:

@@ -128,11 +128,11 @@ def evaluation_of(
     run: RunContext[SentencePairSettings], data: SentencePairData, objective: SentencePairContrast
 ) -> RunEvaluation | None:
     """How the model is measured meanwhile, None for not at all."""
-    evaluation = run.settings.evaluation
+    best = run.settings.validation.best
     if data.held_out is None:
         return None
     measure = HeldOutPairs(measuring_step(run, objective), data.held_out)
-    return RunEvaluation(measure, evaluation.best, not evaluation.best.endswith("loss"), evaluation.at_start)
+    return RunEvaluation(measure, best, not best.endswith("loss"))
 
 
 class HeldOutPairs:
@@ -288,7 +288,7 @@ class SentencePairData(CorpusData):
         super().__init__(run)
         corpus, seed, loss = self._corpus, self._training.seed, settings.loss
         order = random_generator(seed, "held out").permutation(len(corpus))
-        share = settings.evaluation.held_out
+        share = settings.validation.share
         held_out = np.sort(order[: max(2, round(len(corpus) * share)) if share else 0])
         trained = np.sort(order[len(held_out) :])
         # Where the batch has the negatives, a pair of two documents would have nothing to find.
@@ -306,13 +306,13 @@ class SentencePairData(CorpusData):
             self._require(settings, measured, len(held_out), 0)
             numbers = random_generator(seed, "held-out pairs").permutation(len(measured))
             anchors = self._anchors(measured)
-            chosen = np.sort(numbers[: settings.evaluation.most_pairs]).tolist()
+            chosen = np.sort(numbers[: settings.validation.most_pairs]).tolist()
             collate = self._collator(measured)
             self.held_out = collate([(anchors[number], HELD_OUT_EPOCH, number) for number in chosen])
             if loss.compares_all and not self.held_out.targets["label"].any():
                 raise DocumentError(
                     f"{settings.corpus.name}: of {counted(len(chosen), 'pair')} that would be measured none is of one "
-                    "paragraph: there is no partner to find; raise evaluation.most_pairs or evaluation.held_out"
+                    "paragraph: there is no partner to find; raise validation.most_pairs or validation.share"
                 )
 
     def _pairs_of(self, rows: Rows, intra: float = INTRA_PROBABILITY) -> SentencePairDraws:
@@ -344,12 +344,12 @@ class SentencePairData(CorpusData):
         Raises:
             DocumentError: they are too few, or have no paragraphs of two sentences.
         """
-        aside = f", and {held_out:,} more held out (evaluation.held_out)" if held_out else ""
+        aside = f", and {held_out:,} more held out (validation.share)" if held_out else ""
         what = f"{settings.corpus.name}: {counted(documents, 'document')}{aside}"
         if not documents:
             raise DocumentError(
                 f"{settings.corpus.name}: {counted(held_out, 'document')} {'is' if held_out == 1 else 'are'} held out "
-                "(evaluation.held_out), none is left to train on; give more documents, or set evaluation.held_out=0"
+                "(validation.share), none is left to train on; give more documents, or set validation.share=0"
             )
         if not len(pairs):
             raise DocumentError(

@@ -14,18 +14,14 @@ import torch
 from ..corpus.document import CorpusReport
 from ..corpus.parts import PassageVectors
 from ..corpus.stream import StreamingCorpus
-from ..documents.readers import read_documents
-from ..encoder import DocumentEncoder
-from ..errors import DocumentError, EvaluationError, ModelError, SettingsError
-from ..evaluation import ClusteringEvaluator, read_pair_file
+from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.kinds import GraphKind
-from ..inference.precision import Precision
 from ..losses import SubDocumentContrast
 from ..runtime.text import counted
 from ..sampling import DocumentSplit, EpochBatches, SubDocumentSplit
 from ..sampling.batches import Rows, random_generator
-from ..settings.pretraining import EvaluationSettings, PretrainingSettings
+from ..settings.pretraining import PretrainingSettings
 from ..training.data import StreamLoader, TaskData, TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast
@@ -37,9 +33,7 @@ from .base import (
     VectorsOfDocuments,
     batch_of_parts,
     measuring_step,
-    prepared_once,
     train,
-    transformer_precision,
     vectors_at,
 )
 
@@ -84,22 +78,12 @@ def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
 def evaluation_of(
     run: RunContext[PretrainingSettings], data: StoredData | StreamedData, objective: ViewContrast
 ) -> RunEvaluation | None:
-    """Loss on documents held out, and clustering of labelled documents, as far as they are asked for."""
-    settings, encoder, evaluation = run.settings, run.encoder, run.settings.evaluation
-    if not evaluation.measures:
+    """Loss and accuracy on documents that are held out."""
+    if not isinstance(data, StoredData) or not run.settings.is_measured:
         return None
-    ready = prepared_once(run, lambda: cluster_evaluation(evaluation, transformer_precision(settings.training)))
-    held_out = None
-    if isinstance(data, StoredData) and evaluation.held_out:
-        held_out = HeldOutEvaluation(measuring_step(run, objective), data.held_out)
-
-    def measure() -> Mapping[str, float]:
-        clustering = ready()
-        scores = held_out() if held_out is not None else {}
-        return scores | (score_of(encoder, clustering) if clustering is not None else {})
-
-    best = evaluation.best or ("nmi" if evaluation.clusters else "loss")
-    return RunEvaluation(measure, best, not best.endswith("loss"), evaluation.at_start)
+    best = run.settings.validation.best
+    measure = HeldOutEvaluation(measuring_step(run, objective), data.held_out)
+    return RunEvaluation(measure, best, not best.endswith("loss"))
 
 
 def sub_document_batch(
@@ -222,7 +206,7 @@ class StoredData(CorpusData):
         """Rows that are trained on, and rows that are held out."""
         count = len(self._corpus)
         order = random_generator(settings.training.seed, "held out").permutation(count)
-        share = settings.evaluation.held_out
+        share = settings.validation.share
         held_out = max(2, round(count * share)) if share else 0
         if count - held_out < 2:
             raise DocumentError(
@@ -300,44 +284,3 @@ class StreamedData(TaskData):
                 f"{self._processes.count}; resume it with {state['processes']}, or start anew"
             )
         self._corpus.load_state(state)
-
-
-def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = None) -> ClusteringEvaluator | None:
-    """The labelled documents that a run is measured on, None if there are none.
-
-    Args:
-        settings: where they are and what is measured.
-        dtype: precision that the transformer computes in; None is that of its weights.
-
-    Raises:
-        DocumentError: they cannot be read, or have no split.
-        EvaluationError: there are too few of them.
-    """
-    if not settings.clusters:
-        return None
-    if settings.data is not None:
-        parts: dict[str, list[object]] = {"train": [], "test": []}
-        for document in read_documents(settings.data):
-            split = str(document.metadata.get("split"))
-            if split in parts:
-                parts[split].append(document)
-        train, test = parts["train"], parts["test"]
-        if not train or not test:
-            raise DocumentError(
-                f"{settings.data} has {len(train)} documents with split train and {len(test)} with test; give both, "
-                "or name two sources as evaluation.train and evaluation.test"
-            )
-    else:
-        train, test = list(read_documents(settings.train)), list(read_documents(settings.test))
-    pairs = read_pair_file(settings.pairs) if settings.pairs is not None else ()
-    seeds = range(settings.seeds)
-    try:
-        return ClusteringEvaluator(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
-    except EvaluationError as error:
-        name = "data" if settings.data is not None else "train"
-        raise EvaluationError(f"evaluation.{name}={getattr(settings, name)}: {error}") from error
-
-
-def score_of(encoder: DocumentEncoder, evaluation: ClusteringEvaluator) -> dict[str, float]:
-    """What an evaluation gives, without its spread over seeds."""
-    return {name: value for name, value in evaluation(encoder).items() if not name.endswith("_std")}

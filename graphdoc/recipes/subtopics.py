@@ -26,7 +26,7 @@ from ..runtime.text import counted
 from ..sampling.batches import BalancedPairBatches, Rows
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import ClusteringSettings
-from ..settings.views import SubtopicRunSettings
+from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
@@ -181,7 +181,7 @@ class SubtopicData(CorpusData):
         settings = run.settings
         given = read_pair_file(settings.pairs.file or "")
         super().__init__(run)
-        self.found = CorpusPairs.of(self._corpus, given, settings.pairs.unknown, setting="pairs.unknown=leave_out")
+        self.found = CorpusPairs.of(self._corpus, given, settings.pairs.on_unknown, setting="pairs.unknown=leave_out")
         self.documents = len(self.found.ids)
         rows = self.found.rows
         sentences = self._corpus.passage_counts[rows].sum(axis=1)
@@ -282,7 +282,7 @@ class SubtopicValidation:
     def evaluation(self) -> RunEvaluation:
         """How a run measures its model."""
         validation = self._run.settings.validation
-        return RunEvaluation(self.measure, validation.best, validation.best == "auc", validation.at_start)
+        return RunEvaluation(self.measure, validation.best, validation.best == "auc")
 
     def measure(self) -> Mapping[str, float]:
         """Measure the model, which is in eval mode.

@@ -36,9 +36,7 @@ IN_HAND = "documents in hand"
 
 # What settings say of a loss, by its kind and by what it is computed on.
 _LOSS_VALUES: dict[tuple[str, type], Callable[[Any], dict[str, Any]]] = {
-    ("pretrain", SubDocumentContrast): lambda loss: _fields(
-        loss, "similarity", "temperature", "directions", "mask_groups"
-    ),
+    ("pretrain", SubDocumentContrast): lambda loss: _fields(loss, "similarity", "temperature", "directions"),
     ("pretrain sentence_pairs", PairCosine): lambda loss: {"negatives": "drawn", "margin": round(1 - loss.margin, 12)},
     ("pretrain sentence_pairs", PairContrast): lambda loss: {"negatives": "batch", "temperature": loss.temperature},
     ("pretrain sentence_pairs", MaskedTokens): lambda loss: {"mlm_weight": loss.weight},
@@ -127,9 +125,8 @@ class Trainer:
             elif said is not None:
                 values[section] = said
         self._loss = _take_loss(data, loss, values)
-        measured = "evaluation" if "evaluation" in kind.model_fields else "validation"
         if isinstance(evaluation, Mapping):
-            values.update_section(measured, evaluation)
+            values.update_section("validation", evaluation)
         for section, name, rows in (
             ("groups", "file", data.pairs_in_hand),
             ("pairs", "file", data.pairs_in_hand),

@@ -27,7 +27,7 @@ from ..sampling import EpochBatches, RowLists
 from ..sampling.batches import Rows, random_generator
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
-from ..settings.views import VIEW_LOSSES, PairSourceSettings, ViewRunSettings
+from ..settings.finetuning import MatchedPairSettings, ViewRunSettings
 from ..training.data import Role, TrainingBatch, TrainingExample
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training
@@ -102,16 +102,13 @@ def objective_of(settings: ViewRunSettings, given: Loss | None = None) -> Object
 def _views_and_loss(settings: ViewRunSettings) -> str:
     """How pairs are read and learned, in a few words."""
     views, loss = settings.views, settings.loss
-    own = "".join(f", {name} {getattr(loss, name):g}" for name in VIEW_LOSSES[loss.kind].own)
     drawn = f"{views.sampling} views of {views.view_tokens} tokens by {views.subtopics}"
     if views.together:
         drawn += f", {views.views} at once"
     which = "another one in every epoch" if settings.training_views == "every_epoch" else "always the same"
     if settings.pool_order == "likelihood":
-        which += (
-            f", of the {settings.pool_range or settings.views_drawn} most likely of {settings.views_drawn} in order"
-        )
-    return f"{drawn}, {which}; {views.encoder} encoder, {loss.kind} loss{own}"
+        which += f", of the {settings.ordered_views} most likely of {settings.views_drawn} in order"
+    return f"{drawn}, {which}; {views.encoder} encoder, {loss.kind} loss"
 
 
 @dataclass(frozen=True)
@@ -256,7 +253,7 @@ class ViewData(CorpusData):
         self.reader = view_reader(settings.views, encoder, special, settings.model.start)
         given = pairs_of(settings.pairs)
         super().__init__(run)
-        self.found = CorpusPairs.of(self._corpus, given, settings.pairs.unknown, setting="pairs.unknown=leave_out")
+        self.found = CorpusPairs.of(self._corpus, given, settings.pairs.on_unknown, setting="pairs.unknown=leave_out")
         rows = self.found.rows
         language = encoder.model.config.language
         model = encoder.model.subtopic_folder
@@ -321,7 +318,7 @@ class ViewData(CorpusData):
         return lines
 
 
-def pairs_of(settings: PairSourceSettings) -> Pairs:
+def pairs_of(settings: MatchedPairSettings) -> Pairs:
     """The pairs that a run is trained on, of a file or of judgements and the hits of a first stage.
 
     Raises:

@@ -7,29 +7,34 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field
 
+from ..errors import SettingsError
 from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES, SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS
 from ..runtime.text import class_name
-from .base import Count, FileName, Refused, Settings, known_name
+from .base import Count, FileName, Seed, Settings, known_name, shown
 
-Neighbours = Annotated[int, Field(ge=1, le=10_000)]
 ClusterSize = Annotated[int, Field(ge=1, le=10_000)]
 
 
-class ClusteringSettings(Settings):
+class SubtopicSettings(Settings):
+    """How the sentences of a pair become a graph and subtopics (SST, section 3.2)."""
+
+    neighbours: Annotated[int, Field(ge=1, le=10_000)] | None = 10
+    """similar sentences that a sentence keeps in the graph of its pair; null for all"""
+    cluster_size: ClusterSize = 6
+    """sentences of a subtopic, about; those of a pair over it, and at least 2, are the subtopics that it can have"""
+
+
+class ClusteringSettings(SubtopicSettings):
     """What a model with learned subtopics has to know of the graphs of pairs, and of its head (SST, section 3.2)."""
 
     columns: Annotated[int, Field(ge=1, le=4096)]
     """most subtopics of a pair, the width of the head"""
-    neighbours: Neighbours | None = 10
-    """similar sentences that a sentence keeps in the graph; null for all"""
     receptive_field: Count = 40
     """sentences of a document that it was trained on, its first ones"""
-    cluster_size: ClusterSize = 6
-    """sentences of a subtopic that it was trained with, about"""
 
 
 Terms = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -77,7 +82,7 @@ class LexicalFit(Settings):
     """hash terms into ``most_terms`` buckets, for documents of so many words that no vocabulary holds them"""
     most_documents: Annotated[int, Field(ge=2, le=100_000_000)] = 100_000
     """documents that the numbers are learned of, drawn where there are more; document frequencies are those of all"""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Seed = 0
     """draws those documents, and begins the decomposition"""
 
     @property
@@ -106,7 +111,7 @@ class ViewSettings(Settings):
     subtopic_model: FileName | None = None
     """model of these vectors, which is not trained: mini, a folder or a hub id, null being mini; for adaptive the
     model of graphdoc finetune subtopics; it goes into the checkpoint"""
-    cluster_size: Annotated[int, Field(ge=1, le=10_000)] = 6
+    cluster_size: ClusterSize = 6
     """sentences of a subtopic, about"""
     receptive_field: Count | None = 40
     """sentences of a document that views are drawn from, its first ones; the rest is counted; null for all"""
@@ -125,23 +130,8 @@ class ViewSettings(Settings):
     """how the scores of its views become that of a pair: max or mean; null is max for cross and mean for dual"""
     together: bool = False
     """read all views of a pair at once, in one graph whose readout pools them, and not one by one"""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Seed = 0
     """seed of subtopics and views"""
-
-    @model_validator(mode="after")
-    def _check_fields(self) -> Self:
-        if self.receptive_field is not None and self.receptive_field < max(self.fields, default=0):
-            raise self.refused(
-                "fields", f"goes beyond the first {self.receptive_field} sentences; raise {{here}}receptive_field, or "
-                "leave such a number out"
-            )  # fmt: skip
-        return self
-
-    @model_validator(mode="after")
-    def _check_together(self) -> Self:
-        if self.together and self.views == 1:
-            raise self.refused("together", "needs several views; raise {here}views, or set it to false")
-        return self
 
 
 SectionAggregation = Literal["lstm", "mean"]
@@ -162,9 +152,6 @@ Readout = Annotated[str, known_name(READOUTS)]
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Rows = Annotated[int, Field(ge=1, le=1_000_000)]
 Heads = Annotated[int, Field(ge=1, le=1024)]
-Dropout = Annotated[float, Field(ge=0, lt=1)]
-
-_MOST_NAMED = 3
 
 
 @dataclass(kw_only=True, init=False, repr=False, eq=False)
@@ -182,10 +169,6 @@ class DocumentFields:
         pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
-        centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit
-            length before and after, as free text; None for a model without centre.
-        lexical: what the lexical part of vectors is made with (see
-            :class:`~graphdoc.settings.document.LexicalSettings`); None for a model without one.
         lexical_weight: length of the lexical part of a vector, beside vectors of passages of the length 1.
         graph_kind: ``full``, ``section``, ``window`` or ``hierarchical`` (see :mod:`graphdoc.graphs.kinds`).
         graph_settings: settings of the graph kind itself, by name, such as ``{"window": 2}``; None for its defaults.
@@ -222,15 +205,6 @@ class DocumentFields:
         passage_tokens: most tokens of a passage, special tokens included.
         max_passages: passages encoded of one document at inference; None for all.
         language: language of the sentence splitter (ISO 639-1), such as ``en``.
-        trained: whether document vectors were trained to be compared.
-        multi_label: whether a document can have any number of the classes, or exactly one.
-        labels: names of the classes that the head separates, on one line each; None for a model without head.
-        classifier_dropout: dropout on document vectors in front of the head, in training.
-        classifier_words: whether the head also reads the weights of the terms of the lexical part.
-        views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.document.ViewSettings`);
-            None for a model of single documents.
-        subtopics: how subtopics of pairs are found that were learned (see
-            :class:`~graphdoc.settings.document.ClusteringSettings`); None for a model that has learned none.
     """
 
     structural_embeddings: bool = False
@@ -239,15 +213,13 @@ class DocumentFields:
     pooling: Pooling = "cls"
     projection_size: Size | None = 512
     normalize_passages: bool = False
-    centre: list[str] | None = None
-    lexical: dict[str, Any] | None = None
     lexical_weight: Annotated[float, Field(gt=0, le=100)] = 0.7
     graph_kind: GraphKind = "full"
     graph_settings: dict[str, Any] | None = None
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
     graph_heads: Heads = 2
     skip: Skip = "linear"
-    attention_dropout: Dropout = 0.0
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     readout: Readout = "document_node"
     chunk_attention_heads: Annotated[int, Field(ge=0, le=1024)] = 4
     chunk_attention_norm: bool = False
@@ -264,13 +236,6 @@ class DocumentFields:
     passage_tokens: Count = 256
     max_passages: Count | None = 100
     language: str = "en"
-    trained: bool = False
-    multi_label: bool = False
-    labels: list[str] | None = None
-    classifier_dropout: Dropout = 0.1
-    classifier_words: bool = False
-    views: dict[str, Any] | None = None
-    subtopics: dict[str, Any] | None = None
 
 
 def _explain(schema: dict[str, Any]) -> None:
@@ -284,29 +249,6 @@ class DocumentSettings(DocumentFields, Settings):
     """Settings of a document model, checked one by one; what has to fit a passage encoder is checked with it."""
 
     model_config = ConfigDict(json_schema_extra=_explain)
-
-    @field_validator("views")
-    @classmethod
-    def _check_views(cls, views: dict[str, Any] | None) -> dict[str, Any] | None:
-        return None if views is None else ViewSettings(**views).as_values()
-
-    @field_validator("subtopics")
-    @classmethod
-    def _check_subtopics(cls, subtopics: dict[str, Any] | None) -> dict[str, Any] | None:
-        return None if subtopics is None else ClusteringSettings(**subtopics).as_values()
-
-    @field_validator("lexical")
-    @classmethod
-    def _check_lexical(cls, lexical: dict[str, Any] | None) -> dict[str, Any] | None:
-        return None if lexical is None else LexicalSettings(**lexical).as_values()
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _check_labels(cls, labels: Any, info: ValidationInfo) -> list[str] | None:
-        try:
-            return None if labels is None else checked_labels(labels, bool(info.data.get("multi_label")))
-        except Refused as error:
-            raise ValueError(error.reason) from error
 
 
 def setting_names() -> list[str]:
@@ -324,20 +266,17 @@ def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
     Raises:
         SettingsError: they are no list of names, too few, or two are the same.
     """
-    if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(one, str) for one in labels):
-        raise Refused("labels", labels, "must be a list of names, or null for a model without head")
-    names = [class_name(label) for label in labels]
-    if "" in names:
-        raise Refused("labels", labels, f"has a blank name at place {names.index('')}; give every class a name")
+    is_list = isinstance(labels, Sequence) and not isinstance(labels, str)
+    names = [class_name(label) for label in labels if isinstance(label, str)] if is_list else []
     doubled = [name for name, count in Counter(names).items() if count > 1]
-    if doubled:
-        more = ", ..." if len(doubled) > _MOST_NAMED else ""
-        raise Refused(
-            "labels",
-            labels,
-            f"names {', '.join(map(repr, doubled[:_MOST_NAMED]))}{more} twice (white space aside); give every class a "
-            "name of its own",
-        )
-    if not names or (len(names) < 2 and not multi_label):
-        raise Refused("labels", labels, "has too few names; give two, or with multi_label at least one")
-    return names
+    if not is_list or len(names) < len(labels):
+        reason = "must be a list of names"
+    elif "" in names:
+        reason = "has a blank name; give every class a name"
+    elif doubled:
+        reason = f"names {doubled[0]!r} twice (white space aside); give every class a name of its own"
+    elif not names or (len(names) < 2 and not multi_label):
+        reason = "has too few names; give two, or with multi_label at least one"
+    else:
+        return names
+    raise SettingsError(f"labels={shown(labels)} {reason}")

@@ -1,19 +1,18 @@
-"""The settings of finetuning: classifying, comparing and retrieving documents."""
+"""The settings of finetuning: classifying, comparing, retrieving and matching documents, and their subtopics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ..documents.readers.pair_files import Unknown
-from .base import Count, FileName, Settings, Share, known_name
-from .document import Similarity
-from .run import LabelledRunSettings, Temperature, TrainingSettings
-
-ClassWeights = Literal["none", "balanced"]
-ClassifierNumber = Literal["accuracy", "macro_f1", "micro_f1", "loss"]
+from ..errors import SettingsError
+from .base import Count, FileName, Settings, Share, shown
+from .document import Similarity, SubtopicSettings, Unit, ViewSettings
+from .run import ContrastSettings, HeldOutSettings, RunSettings, TemperatureSettings, Tune, ValidationSettings
 
 
 class LabelSettings(Settings):
@@ -23,7 +22,7 @@ class LabelSettings(Settings):
     """whether a document can have any number of classes, or exactly one"""
     separator: Annotated[str, Field(min_length=1)] | None = None
     """what stands between the labels of a text that holds several, such as ; in a CSV file; for multi_label: true"""
-    class_weights: ClassWeights = "none"
+    class_weights: Literal["none", "balanced"] = "none"
     """balanced lets every class count as much as any other, however many documents it has"""
     label_smoothing: Share = 0.0
     """share of a target that is spread over all classes"""
@@ -31,103 +30,61 @@ class LabelSettings(Settings):
     """dropout on document vectors before the head"""
 
 
-class ValidationSettings(Settings):
-    """What decides which checkpoint is the best.
-
-    Documents whose field ``split`` is ``dev``, ``validation``, ``valid`` or ``val`` are measured and not trained on,
-    and those with ``test`` are left alone. Without such a field, a share of every class is drawn.
-    """
-
-    share: Share = 0.1
-    """share of every class that is measured and not trained on, where documents name no split; 0 for none"""
-    best: ClassifierNumber = "accuracy"
-    """number that decides which checkpoint is the best"""
-    at_start: bool = False
-    """also measure before the first step"""
-
-
-class ClassifierTrainingSettings(TrainingSettings):
-    """How long and how a classifier is trained."""
-
-    batch_size: Annotated[int, Field(ge=1, le=10**7)] = 32
-    """documents of a batch, over all processes"""
-
-
-class ClassificationSettings(LabelledRunSettings):
+class ClassificationSettings(RunSettings):
     """Everything about training a classifier (Graph-RoBERTa, section 3.2, table 6); the defaults are the paper's.
 
     Train a model with a head that names the classes of documents, one class each or any number.
 
-    Documents are a CSV, JSON Lines or Parquet file with a column of labels (label, or corpus.columns.label),
-    or a folder with one folder of files per class (corpus.label_from=folder). Documents whose field split is
-    dev or validation are measured while the model is trained and decide which checkpoint is the best, those
-    with test are left for graphdoc evaluate classify; without such a field a tenth of every class is
-    measured. Documents without a label are left out and counted.
-
+    Documents are a CSV, JSON Lines or Parquet file with a column of labels (label, or corpus.columns.label), or a
+    folder with one folder of files per class (corpus.label_from=folder). Documents whose field split is dev or
+    validation are measured while the model is trained and decide which checkpoint is the best, those with test are
+    left for graphdoc evaluate classify; without such a field a tenth of every class is measured. Documents without a
+    label are left out and counted.
     """
 
     next_command: ClassVar[str] = "graphdoc predict DOCUMENTS --model MODEL"
+    defaults: ClassVar = {"output": "runs/classification", "validation": {"best": "accuracy"}}
 
-    output: FileName = "runs/classification"
-    """folder of the run; the trained model is its folder model"""
-    training: ClassifierTrainingSettings = ClassifierTrainingSettings()
-    """how long and how"""
     labels: LabelSettings = LabelSettings()
     """what the classes are"""
-    validation: ValidationSettings = ValidationSettings()
-    """what is measured meanwhile"""
+    validation: HeldOutSettings = HeldOutSettings()
+    """what is measured meanwhile, where documents name no split"""
 
     @property
     def is_measured(self) -> bool:
         """Whether the model may be measured while the run goes on: only the documents tell which of them are."""
         return True
 
-    @model_validator(mode="after")
-    def _check_best(self) -> Self:
-        if self.validation.best == "micro_f1" and not self.labels.multi_label:
-            raise self.refused("validation.best", "is the accuracy where a document has one label; use accuracy")
-        return self
+    @property
+    def numbers(self) -> Sequence[str]:
+        """Names of what can decide which checkpoint is the best."""
+        return "accuracy", "macro_f1", "micro_f1", "loss"
 
 
-GroupsBy = Literal["label", "pairs", "links"]
+class PairFileSettings(Settings):
+    """A file of pairs of documents."""
+
+    file: FileName | None = None
+    """two ids and 1 (they belong together) or 0 in a line, with tabs between"""
+    unknown: Unknown | None = None
+    """stop at a pair with a document that is not in the corpus, or leave_out such pairs and count them; null stops at
+    pairs and leaves out links"""
+
+    @property
+    def on_unknown(self) -> Unknown:
+        """What becomes of pairs with a document that is not in the corpus."""
+        return self.unknown or "stop"
+
+
 Joining = Literal["components", "stars"]
-SplitRule = Literal["headings", "length"]
-SectionPositions = Literal["natural", "shuffled"]
 
 
-class KindOfLoss(NamedTuple):
-    """What a loss is computed of, which decides which settings have an effect.
-
-    Args:
-        takes: all documents of ``groups``, or labelled ``pairs`` themselves.
-        own: settings of the loss that it reads and not every kind does.
-    """
-
-    takes: Literal["groups", "pairs"]
-    own: tuple[str, ...]
-
-
-COMPARISON_LOSSES: dict[str, KindOfLoss] = {
-    "contrastive": KindOfLoss("groups", ("temperature",)),
-    "cosine": KindOfLoss("pairs", ("margin",)),
-}
-# CoLDE, section 4.1.
-PAPER_TEMPERATURE = 0.5
-
-PairNumber = Literal["auc", "average_precision", "f1", "accuracy"]
-
-
-class GroupSettings(Settings):
+class GroupSettings(PairFileSettings):
     """Which documents belong together."""
 
-    by: GroupsBy = "label"
-    """label, the column corpus.columns.label; pairs, a file of two ids and 0 or 1; or links, a file of two ids, such
-    as citations"""
-    file: FileName | None = None
-    """the file of pairs or links"""
-    unknown: Unknown | None = None
-    """stop at a pair with a document that is not in the corpus, or leave out such pairs and count them; null stops at
-    pairs and leaves out links"""
+    by: Literal["label", "pairs", "links"] = "label"
+    """label, the column corpus.columns.label; pairs, the file of labelled pairs; or links, a file of two ids, such as
+    citations"""
     joining: Joining = "components"
     """how pairs make groups: connected components, or stars, a document and its partners"""
     most: Annotated[int, Field(ge=2)] | None = None
@@ -139,13 +96,17 @@ class GroupSettings(Settings):
     @model_validator(mode="after")
     def _check_file(self) -> Self:
         if self.by != "label" and self.file is None:
-            raise self.refused("by", f"needs a file of {self.by}; give {{here}}file")
+            raise SettingsError(f"by={self.by!r} needs a file of {self.by}; give groups.file")
         return self
 
     @property
     def on_unknown(self) -> Unknown:
         """What becomes of pairs with a document that is not in the corpus."""
         return self.unknown or ("leave_out" if self.by == "links" else "stop")
+
+
+SplitRule = Literal["headings", "length"]
+SectionPositions = Literal["natural", "shuffled"]
 
 
 class SectionSettings(Settings):
@@ -162,24 +123,27 @@ class SectionSettings(Settings):
     1,000, 4,000 and 8,000, and measures on whole documents)"""
 
 
-class ComparisonLossSettings(Settings):
+class MarginSettings(TemperatureSettings):
+    """A loss of pairs by cosine, or by softmax."""
+
+    margin: Annotated[float, Field(ge=-1, lt=1)] = 0.0
+    """cosine up to which documents that do not belong together are left where they are, for cosine"""
+
+
+class ComparisonLossSettings(MarginSettings):
     """What separates documents of one group from others."""
 
-    kind: Annotated[str, known_name(COMPARISON_LOSSES)] = "contrastive"
+    kind: Literal["contrastive", "cosine"] = "contrastive"
     """contrastive draws all sections of a group together; cosine trains on the labelled pairs themselves, on document
     vectors (the paper's "without contrastive loss")"""
-    temperature: Temperature = PAPER_TEMPERATURE
-    """what cosines are divided by, for contrastive"""
-    margin: Annotated[float, Field(ge=-1, lt=1)] = 0.0
-    """cosine up to which dissimilar documents are left where they are, for cosine"""
 
     @property
     def takes_pairs(self) -> bool:
         """Whether the loss is computed of labelled pairs, and not of groups."""
-        return COMPARISON_LOSSES[self.kind].takes == "pairs"
+        return self.kind == "cosine"
 
 
-class ValidationPairSettings(Settings):
+class PairValidationSettings(ValidationSettings):
     """Labelled pairs that a model is measured on while it is trained."""
 
     pairs: FileName | None = None
@@ -187,78 +151,65 @@ class ValidationPairSettings(Settings):
     source: list[FileName] | FileName | None = None
     """where the documents of the pairs are, if not in the corpus; those of the corpus are found in any split"""
     unknown: Unknown = "stop"
-    """stop at a pair with a document that is not there, or leave out such pairs"""
-    at_start: bool = True
-    """also measure before the first step"""
+    """stop at a pair with a document that is not there, or leave_out such pairs"""
 
 
-class PairValidationSettings(ValidationPairSettings):
-    """Labelled pairs that a model is measured on while it is trained, by the similarity of their documents."""
+class PairRunSettings(RunSettings):
+    """A run that is measured on labelled pairs."""
 
-    best: PairNumber = "auc"
-    """number that decides which checkpoint is the best; f1 and accuracy are those of the threshold that is best on
-    these very pairs"""
+    validation: PairValidationSettings = PairValidationSettings()
+    """what is measured meanwhile"""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        return self.validation.pairs is not None
+
+    @property
+    def numbers(self) -> Sequence[str]:
+        """Names of what can decide which checkpoint is the best; f1 and accuracy are those of the best threshold."""
+        return "auc", "average_precision", "f1", "accuracy"
 
 
-class ComparisonTrainingSettings(TrainingSettings):
-    """How long and how a model is trained to compare, which takes two documents."""
-
-    batch_size: Annotated[int, Field(ge=2, le=10**7)] = 50
-    """documents of a batch, over all processes, also where they are trained on in pairs"""
-
-
-class ComparisonSettings(LabelledRunSettings):
+class ComparisonSettings(PairRunSettings):
     """Everything about training a model to compare documents (CoLDE, sections 3 and 4.1).
 
-    Train a model whose document vectors are close for documents that belong together. Documents are split
-    into sections, and all sections of one group are drawn together and apart from those of others (CoLDE).
+    Train a model whose document vectors are close for documents that belong together. Documents are split into
+    sections, and all sections of one group are drawn together and apart from those of others (CoLDE).
 
     Which documents belong together is said by a column of labels (groups.by=label), by a file of pairs
     (groups.by=pairs: two ids and 1 or 0 in a line, with tabs between) or by a file of links such as citations
-    (groups.by=links: two ids in a line); groups.file names the file. With loss.kind=cosine the model is
-    trained on the labelled pairs themselves.
+    (groups.by=links: two ids in a line); groups.file names the file. With loss.kind=cosine the model is trained on the
+    labelled pairs themselves.
 
-    validation.pairs names pairs that the model is measured on while it is trained and that decide which
-    checkpoint is the best. Documents whose field split is in corpus.leave_out_splits are not trained on; list
-    dev and test there.
-
+    validation.pairs names pairs that the model is measured on while it is trained and that decide which checkpoint is
+    the best. Documents whose field split is in corpus.leave_out_splits are not trained on; list dev and test there.
     """
 
     next_command: ClassVar[str] = "graphdoc compare A B --model MODEL"
+    defaults: ClassVar = {
+        "output": "runs/comparison",
+        "training": {"batch_size": 50},
+        "loss": {"temperature": 0.5},
+        "validation": {"best": "auc"},
+    }
+    least_batch: ClassVar[int] = 2
 
-    output: FileName = "runs/comparison"
-    """folder of the run; the trained model is its folder model"""
-    training: ComparisonTrainingSettings = ComparisonTrainingSettings()
-    """how long and how"""
     groups: GroupSettings = GroupSettings()
     """which documents belong together"""
     sections: SectionSettings = SectionSettings()
     """how documents are split"""
     loss: ComparisonLossSettings = ComparisonLossSettings()
     """what separates those that belong together from others"""
-    validation: PairValidationSettings = PairValidationSettings()
-    """what is measured meanwhile"""
 
     @model_validator(mode="after")
     def _check_groups(self) -> Self:
-        groups = self.groups
-        of_groups = " or ".join(name for name, kind in COMPARISON_LOSSES.items() if kind.takes == "groups")
-        if self.loss.takes_pairs and groups.by != "pairs":
-            raise self.refused(
-                "loss.kind", f"trains on labelled pairs, and groups.by is {groups.by}; set groups.by=pairs and "
-                f"groups.file, or loss.kind={of_groups}"
-            )  # fmt: skip
-        if groups.smallest == 1 and self.sections.number == 1:
-            raise self.refused(
-                "groups.smallest", "leaves whole documents that belong with no other; set it to 2, or sections.number "
-                "to 2 or more"
-            )  # fmt: skip
+        if self.loss.takes_pairs and self.groups.by != "pairs":
+            raise SettingsError(
+                f"loss.kind='cosine' trains on labelled pairs, and groups.by is {self.groups.by}; set groups.by=pairs "
+                "and groups.file, or loss.kind=contrastive"
+            )
         return self
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the model is measured while the run goes on."""
-        return self.validation.pairs is not None
 
     @property
     def smallest_group(self) -> int:
@@ -267,10 +218,6 @@ class ComparisonSettings(LabelledRunSettings):
 
 
 MadeFrom = Literal["titles", "headings", "first_sentences"]
-NegativeKind = Literal["random", "judged", "lists"]
-DocumentUnit = Literal["document", "passage"]
-RankingNumber = Literal["ndcg@10", "map", "mrr@10", "recall@100"]
-
 # What makes lists of negatives, where it is no file of them.
 LIST_MAKERS = ("words", "vectors", "both")
 TEXT_COLUMN = "text"
@@ -298,15 +245,10 @@ class QuerySettings(Settings):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if self.source is None and not self.made_from:
-            raise self.refused(
-                "source", "is missing; give a folder or file of queries, or {here}made_from=[titles] to make them of "
-                "the documents"
-            )  # fmt: skip
-        if self.source is not None and self.made_from:
-            raise self.refused(
-                "source", f"and {{here}}made_from={self.made_from} are both given; leave one of them out"
-            )
+        if (self.source is None) != bool(self.made_from):
+            both = f"and made_from={self.made_from} are both given; leave one of them out"
+            missing = "is missing; give a folder or file of queries, or queries.made_from=[titles]"
+            raise SettingsError(f"source={shown(self.source)} {both if self.made_from else missing}")
         return self
 
 
@@ -315,67 +257,44 @@ class NegativeSettings(Settings):
 
     per_query: Annotated[int, Field(ge=0, le=1000)] = 0
     """how many are drawn for every query, anew in every epoch; 0 leaves those of the batch alone"""
-    kind: NegativeKind = "random"
-    """random draws from the corpus, judged from the documents that were judged not to answer the query, and lists
-    from the documents that a search finds for it"""
-    lists: FileName | None = None
-    """for kind: lists, a file of them, or what makes them before the first step: words (BM25), vectors (the model
-    itself) or both"""
+    kind: FileName = "random"
+    """random draws from the corpus, judged from the documents that were judged not to answer the query; words (BM25),
+    vectors (the model itself) and both draw from lists of what a search finds before the first step, and the name of a
+    file from lists that were made before"""
     depth: Count = 100
     """documents of a list that is made"""
     margin: Share = 0.05
     """documents are left out of a list that is made whose score is above that of the best answer less this share of
     it, since they probably answer the query too; 0 keeps all"""
-    mask_similar: Annotated[float, Field(gt=0, le=1)] | None = 0.98
-    """cosine of the model's vectors above which a document is a near-duplicate of an answer, and left out of a list
-    that vectors make; null leaves out exact copies alone"""
     refresh: Annotated[float, Field(gt=0, lt=1)] | None = None
     """share of the training after which the model's own lists replace them, from the next epoch on; null for never"""
 
-    @model_validator(mode="after")
-    def _check_kind(self) -> Self:
-        is_listed = self.kind == "lists"
-        if is_listed and self.lists is None:
-            raise self.refused("lists", f"is missing; give a file, or one of {', '.join(LIST_MAKERS)}")
-        return self
-
     @property
-    def makes_lists(self) -> bool:
-        """Whether lists are made by a search, at the start or later."""
-        return self.kind == "lists" and (self.lists in LIST_MAKERS or self.refresh is not None)
+    def are_listed(self) -> bool:
+        """Whether they are drawn from lists."""
+        return self.kind not in ("random", "judged")
 
 
-class QueryLossSettings(Settings):
+class QueryLossSettings(ContrastSettings):
     """How the answers of a query are separated from other documents (Graph-RoBERTa, section 3.3)."""
 
-    similarity: Similarity = "dot"
-    """dot is the paper's; the trained model compares by it from then on"""
-    temperature: Temperature = 1.0
-    """what similarities are divided by; with cosine 0.02 to 0.1 are usual, with dot 1"""
-    unit: DocumentUnit = "document"
+    unit: Literal["document", "passage"] = "document"
     """what of a document is compared with a query: document for its vector, the paper's, or passage for its three best
     passages, as search ranks them"""
 
 
-class RankingValidationSettings(Settings):
+class RankingValidationSettings(HeldOutSettings):
     """Queries that a model is measured on while it is trained, by ranking documents for them."""
 
     source: FileName | None = None
-    """other queries than those of queries.source, a folder or file as there"""
+    """other queries than those of queries.source, a folder or file as there; share does not count then"""
     split: str | None = None
-    """which split of them; with it, and without source, that of queries.source"""
-    share: Share = 0.1
-    """share of the queries that are measured and not trained on, where neither source nor split is given; 0 for
-    none"""
+    """which split of them; with it, and without source, that of queries.source; share does not count then"""
     most_queries: Count | None = None
     """queries that are measured at most; null for all"""
     documents: Count | None = None
     """documents that are ranked beside the answers, drawn once; null ranks the whole corpus, which takes long where it
     is large"""
-    best: RankingNumber = "ndcg@10"
-    """number that decides which checkpoint is the best"""
-    at_start: bool = True
-    """also measure before the first step"""
 
 
 class FoldSettings(Settings):
@@ -387,50 +306,29 @@ class FoldSettings(Settings):
 
     number: Annotated[int, Field(ge=2, le=1000)] | None = None
     """how many there are, such as 5; null trains on all queries"""
-    fold: Annotated[int, Field(ge=1)] | None = None
+    fold: Annotated[int, Field(ge=1)] = 1
     """the one that is tested and not trained on, counted from 1"""
     file: FileName | None = None
-    """file of the id of a query and its fold with a tab between; null draws folds of equal size"""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """draws them, the same for all runs"""
-    depth: Count = 1000
-    """documents of a ranking that is written"""
-
-    @model_validator(mode="after")
-    def _check_fold(self) -> Self:
-        if self.number is not None and self.fold is None:
-            raise self.refused("fold", f"is missing; give the fold to test on, 1 to {self.number}")
-        if self.number is not None and self.fold is not None and self.fold > self.number:
-            raise self.refused("fold", f"is more than {{here}}number={self.number}; folds are counted from 1")
-        return self
+    """file of the id of a query and its fold with a tab between; null draws folds of equal size, the same for all
+    runs"""
 
 
-class RetrievalTrainingSettings(TrainingSettings):
-    """How long and how a model is trained for retrieval, which takes other queries."""
-
-    batch_size: Annotated[int, Field(ge=2, le=10**7)] = 32
-    """pairs of a query and an answer of a batch, over all processes"""
-
-
-class RetrievalSettings(LabelledRunSettings):
+class RetrievalSettings(RunSettings):
     """Everything about training a model for retrieval (Graph-RoBERTa, section 3.3).
 
     Train a model whose vectors of documents are close to those of the queries that they answer. A query is one
     passage, read before the graph; its answers are separated from the documents of the other queries of a batch, and
     from negatives that are drawn at random, from judgements or from lists of what a search finds.
 
-    Queries and answers are a folder in BEIR's layout (queries.source), a file of pairs of query and document, or
-    made of the documents themselves: of titles, headings and first sentences (queries.made_from). Some queries
-    are measured while the model is trained, and decide which checkpoint is the best.
-
+    Queries and answers are a folder in BEIR's layout (queries.source), a file of pairs of query and document, or made
+    of the documents themselves: of titles, headings and first sentences (queries.made_from). Some queries are measured
+    while the model is trained, and decide which checkpoint is the best.
     """
 
     next_command: ClassVar[str] = "graphdoc search DOCUMENTS QUERY --model MODEL"
+    defaults: ClassVar = {"output": "runs/retrieval", "queries": {}, "validation": {"best": "ndcg@10"}}
+    least_batch: ClassVar[int] = 2
 
-    output: FileName = "runs/retrieval"
-    """folder of the run; the trained model is its folder model"""
-    training: RetrievalTrainingSettings = RetrievalTrainingSettings()
-    """how long and how"""
     queries: QuerySettings
     """what is searched for, and what is to be found"""
     negatives: NegativeSettings = NegativeSettings()
@@ -444,35 +342,15 @@ class RetrievalSettings(LabelledRunSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _leave_out_what_became_queries(cls, values: Any) -> Any:
+    def _leave_out_first_sentences(cls, values: Any) -> Any:
         """First sentences that are queries would find themselves in the text of their documents."""
         if not isinstance(values, Mapping):
             return values
-        # Without queries, it is their source that is missing.
-        values = {"queries": {}, **values}
-        corpus, queries = values.get("corpus"), values["queries"]
+        corpus, queries = values.get("corpus"), values.get("queries")
         made_from = queries.get("made_from") if isinstance(queries, Mapping) else getattr(queries, "made_from", None)
         if isinstance(corpus, Mapping) and isinstance(made_from, list) and "first_sentences" in made_from:
-            values["corpus"] = {"leave_out_first_sentence": True, **corpus}
+            return {**values, "corpus": {"leave_out_first_sentence": True, **corpus}}
         return values
-
-    @model_validator(mode="after")
-    def _check_negatives(self) -> Self:
-        if self.negatives.kind == "judged" and self.queries.made_from:
-            raise self.refused(
-                "negatives.kind", "needs judgements, and queries are made of documents; set it to random or lists"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_validation(self) -> Self:
-        validation = self.validation
-        if validation.split is not None and validation.source is None and self.queries.made_from:
-            raise self.refused(
-                "validation.split", "has no effect on queries made of documents; give validation.source, or leave it "
-                "out"
-            )  # fmt: skip
-        return self
 
     @property
     def is_measured(self) -> bool:
@@ -481,6 +359,188 @@ class RetrievalSettings(LabelledRunSettings):
         return validation.source is not None or validation.split is not None or validation.share > 0
 
     @property
+    def numbers(self) -> Sequence[str]:
+        """Names of what can decide which checkpoint is the best."""
+        return "ndcg@10", "map", "mrr@10", "recall@100"
+
+    @property
     def similarity(self) -> Similarity:
         """How vectors are compared by the loss, and from then on."""
         return self.loss.similarity
+
+
+class MatchedPairSettings(PairFileSettings):
+    """Which pairs are trained on."""
+
+    qrels: FileName | None = None
+    """instead of a file judgements: pairs of a query and a document that is judged relevant match"""
+    run: FileName | None = None
+    """with judgements, hits of a first stage in TREC's format: those that are not judged do not match"""
+    depth: Count = 40
+    """hits of a query that are taken from the run, the best"""
+    least_grade: Annotated[int, Field(ge=1, le=100)] = 1
+    """grade from which on a document is relevant"""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if (self.file is None) == (self.qrels is None):
+            both = "and qrels are both given; leave one of them out"
+            raise SettingsError(f"file {both if self.file else 'is missing, and so is pairs.qrels; give one of them'}")
+        if self.qrels is not None and self.run is None:
+            raise SettingsError("run is missing, and with qrels alone nothing is known not to match; give one")
+        return self
+
+
+class ViewLossSettings(MarginSettings):
+    """What separates pairs that match from others."""
+
+    kind: Literal["cross_entropy", "cosine", "contrast"] = "cross_entropy"
+    """cross_entropy, for views.encoder=cross; for dual cosine, on every pair by itself, or contrast, which tells the
+    match of a document from all others of the batch (InfoNCE)"""
+    negatives: Annotated[int, Field(ge=0, le=1000)] = 1
+    """pairs that do not match, beside every one that does, whose second documents are told apart too, for contrast"""
+
+
+class ViewRunSettings(PairRunSettings):
+    """Everything about training a model to match pairs of long documents view by view (SST).
+
+    Train a model that tells whether two long documents match. Of every pair views are made, some sentences of either
+    document that are chosen by the subtopics that both share, and every epoch sees another view of it.
+
+    Which pairs match is said by a file (pairs.file: two ids and 1 or 0 in a line, with tabs between), or by judgements
+    and the hits of a first stage (pairs.qrels and pairs.run).
+
+    validation.pairs names pairs that the model is measured on while it is trained and that decide which checkpoint is
+    the best.
+    """
+
+    next_command: ClassVar[str] = "graphdoc match A B --model MODEL"
+    unit: ClassVar[Unit | None] = "sentence"
+    defaults: ClassVar = {
+        "output": "runs/views",
+        "corpus": {"max_passages": 1000},
+        "training": {"learning_rate": 1e-5},
+        "pairs": {},
+        "loss": {"temperature": 0.05},
+        "validation": {"best": "auc"},
+    }
+    # Every view is another text, so that nothing is encoded beforehand.
+    tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora")
+
+    pairs: MatchedPairSettings
+    """which pairs match"""
+    views: ViewSettings = ViewSettings()
+    """how views are made and read, in training and from then on"""
+    training_views: Literal["every_epoch", "fixed"] = "every_epoch"
+    """every_epoch shows another view of a pair in every epoch (temporal aggregation); fixed always the same one"""
+    pool: Count | None = None
+    """views of a pair that are drawn for training; null is one for every epoch"""
+    pool_order: Literal["drawn", "likelihood"] = "drawn"
+    """drawn as they come; likelihood orders the pool of a pair by how likely views are given the words of the whole
+    documents (query likelihood), divides it into as many ranges as there are epochs, and an epoch reads a view of its
+    range"""
+    pool_range: Count | None = None
+    """with pool_order=likelihood, views of the ordered pool that are divided, the most likely ones; null for all"""
+    loss: ViewLossSettings = ViewLossSettings()
+    """what separates pairs that match from others"""
+
+    @model_validator(mode="after")
+    def _check_views(self) -> Self:
+        wanted = "cross" if self.loss.kind == "cross_entropy" else "dual"
+        if self.views.encoder != wanted:
+            raise SettingsError(
+                f"loss.kind={self.loss.kind!r} is for views.encoder={wanted}, and that is {self.views.encoder}"
+            )
+        if self.pool_order == "likelihood" and self.ordered_views < self._epochs:
+            raise SettingsError(
+                f"pool_range={self.ordered_views} is less than the {self._epochs} epochs, which read a range each"
+            )
+        return self
+
+    @property
+    def _epochs(self) -> int:
+        return max(1, math.ceil(self.training.epochs))
+
+    @property
+    def ordered_views(self) -> int:
+        """Views of the ordered pool that are divided over the epochs."""
+        return min(self.pool_range or self.views_drawn, self.views_drawn)
+
+    @property
+    def views_at_once(self) -> int:
+        """Views of a pair that a step reads."""
+        return self.views.views if self.views.together else 1
+
+    @property
+    def views_drawn(self) -> int:
+        """Views of a pair that are drawn for training."""
+        if self.training_views == "fixed":
+            return self.views_at_once
+        return self.pool or self._epochs * self.views_at_once
+
+    def view_numbers(self, epoch: int) -> Sequence[int]:
+        """The views that an epoch reads; of views in order those of its range, of which it reads one of every pair."""
+        if self.pool_order == "likelihood":
+            number = epoch % self._epochs
+            first, last = (self.ordered_views * edge // self._epochs for edge in (number, number + 1))
+            return range(first, last)
+        at_once = self.views_at_once
+        return [(epoch * at_once + number) % self.views_drawn for number in range(at_once)]
+
+
+class SubtopicLossSettings(Settings):
+    """The terms of the loss beside those of DMoN (SST, eq. 4-6)."""
+
+    similar_weight: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    """factor of the term of similar pairs, whose documents shall be spread over subtopics alike (eq. 4); 0 leaves it
+    out"""
+    dissimilar_weight: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    """the paper's lambda, factor of the term of other pairs, whose subtopics shall be apart (eq. 5); it tries 0.02 to
+    50; 0 leaves it out"""
+
+
+class SubtopicRunSettings(PairRunSettings):
+    """Everything about learning the subtopics of pairs of documents (SST, section 3.2, "Adaptive Clustering").
+
+    Train a model that puts the sentences of two documents into subtopics. The passage encoder is frozen; a graph of
+    similar sentences, graph attention and a head above it learn clusters of sentences that are connected, over which
+    the documents of similar pairs are spread alike.
+
+    Which pairs are similar is said by a file (pairs.file: two ids and 1 or 0 in a line, with tabs between).
+    validation.pairs names pairs that the model is measured on while it is trained and that decide which checkpoint is
+    the best: by the loss, or by auc, of similar pairs against others by the mass that both documents have in the same
+    subtopics.
+    """
+
+    next_command: ClassVar[str] = "graphdoc compare A B --subtopics MODEL"
+    unit: ClassVar[Unit | None] = "sentence"
+    defaults: ClassVar = {
+        "output": "runs/subtopics",
+        # The paper's receptive field.
+        "corpus": {"max_passages": 40},
+        "model": {"tune": "frozen"},
+        # Sentences differ more in length than passages.
+        "training": {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0, "padding": 0.3},
+        "pairs": {},
+    }
+    # Graphs are made of its vectors.
+    tunes: ClassVar[tuple[Tune, ...]] = ("frozen",)
+    least_batch: ClassVar[int] = 2
+
+    pairs: PairFileSettings
+    """which pairs are similar"""
+    subtopics: SubtopicSettings = SubtopicSettings()
+    """how sentences become graphs and subtopics"""
+    loss: SubtopicLossSettings = SubtopicLossSettings()
+    """what is learned"""
+
+    @property
+    def numbers(self) -> Sequence[str]:
+        """Names of what can decide which checkpoint is the best."""
+        return "loss", "auc"
+
+    @model_validator(mode="after")
+    def _check_pairs(self) -> Self:
+        if self.pairs.file is None:
+            raise SettingsError("pairs.file is missing; give a file of pairs with labels")
+        return self

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from operator import eq
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from ..errors import SettingsError
 from ..registry import RecipeTargets, load, recipes_of
 from ..runtime.text import one_line
 from ..runtime.yaml_files import parse_yaml, read_yaml
-from .base import Mistake, Refused, Settings, first_mistake
+from .base import Settings, first_mistake, shown
 from .run import RunSettings
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
@@ -103,22 +104,8 @@ def kinds_of(command: str) -> list[type[RunSettings]]:
 
     Args:
         command: the words of the command, as in the registry of recipes.
-
-    Raises:
-        SettingsError: settings of one of several recipes do not say the name that the registry gives it.
     """
-    recipes = recipes_of(command)
-    kinds = [settings_of(recipe) for recipe in recipes.values()]
-    for words, kind in zip(recipes, kinds, strict=True) if len(kinds) > 1 else ():
-        name, field = words.removeprefix(command).strip(), kind.model_fields.get(RECIPE)
-        # The first one is named by the command, and its name is its own affair.
-        wanted = name or (field.default if field else "NAME")
-        if field is None or get_args(field.annotation) != (wanted,) or field.default != wanted:
-            raise SettingsError(
-                f"{kind.__qualname__}: settings of the recipe {words!r} need the field {RECIPE}: "
-                f'Literal["{wanted}"] = "{wanted}", the name that graphdoc/registry.py gives it'
-            )
-    return kinds
+    return [settings_of(recipe) for recipe in recipes_of(command).values()]
 
 
 def load_chosen(
@@ -142,20 +129,17 @@ def load_chosen(
     for override in overrides:
         key, value = _key_and_value(override)
         _assign(values, key, value)
-        replaced.append(key)
+        replaced.append(tuple(key))
     by_name = {kind.model_fields[RECIPE].default: kind for kind in kinds} if len(kinds) > 1 else {}
     chosen = values.get(RECIPE, next(iter(by_name), None))
+    if by_name and chosen not in list(by_name):
+        raise SettingsError(f"{RECIPE}={shown(chosen)} is unknown; there are {', '.join(by_name)}")
+    kind = by_name.get(chosen, kinds[0])
     try:
-        if by_name and chosen not in list(by_name):
-            raise Refused(RECIPE, chosen, f"is unknown; there are {', '.join(by_name)}")
-        kind = by_name.get(chosen, kinds[0])
         return kind.model_validate(values)
-    except (ValidationError, Refused) as error:
-        if isinstance(error, Refused):
-            mistake = Mistake((RECIPE,), str(error).removeprefix(RECIPE))
-        else:
-            mistake = first_mistake(kind, error)
-        is_override = any(mistake.concerns(key) for key in replaced)
+    except ValidationError as error:
+        wrong, mistake = first_mistake(kind, error)
+        is_override = any(all(map(eq, wrong, other)) for other in replaced if wrong)
         source = COMMAND_LINE if is_override else one_line(str(path), 300) if path is not None else "the settings"
         raise SettingsError(f"{source}: {mistake}") from None
 

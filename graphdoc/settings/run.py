@@ -1,20 +1,21 @@
-"""What the settings of every recipe hold: the documents, the model, the training and the folder of the run."""
+"""What the settings of every recipe hold: the documents, the model, the training, and what is measured meanwhile."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
 from ..documents.parsing.rows import Columns
 from ..documents.readers.folders import source_reaching
 from ..documents.readers.reading import LabelFrom, OnError
-from .base import Count, FileName, Given, Refused, Settings, Share, output_folder
+from ..errors import SettingsError
+from .base import Count, FileName, Seed, Settings, Share, output_folder, shown
 from .document import DocumentSettings, Readout, Similarity, Unit
 
 Passages = Annotated[int, Field(ge=1, le=10**6)]
@@ -22,10 +23,6 @@ Passages = Annotated[int, Field(ge=1, le=10**6)]
 CACHE_VARIABLE = "GRAPHDOC_CACHE"
 # Every one takes memory for itself; no machine has so many cores that more would help.
 MOST_PREPARING_PROCESSES = 512
-
-
-def _as_names(columns: object) -> object:
-    return asdict(columns) if isinstance(columns, Columns) else columns
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -47,23 +44,21 @@ class CorpusSettings(Settings):
     """which configuration of the data set"""
     revision: str | None = None
     """branch, tag or commit of the data set; refs/convert/parquet holds the hub's own Parquet files"""
-    data_files: dict[str, list[FileName] | FileName] | list[FileName] | FileName | None = None
-    """files of the data set that are read, patterns too; split by split where they are not all one"""
     split: str = "train"
     """which split of the data set; slices such as train[:10%] work too, except when streaming"""
-    columns: Annotated[ColumnNames, BeforeValidator(_as_names)] = ColumnNames()
+    columns: Annotated[
+        ColumnNames, BeforeValidator(lambda columns: asdict(columns) if isinstance(columns, Columns) else columns)
+    ] = ColumnNames()
     """what the columns of rows are called"""
     label_from: LabelFrom = "column"
     """where labels come from: a column, or the folder that a file lies in, directly below the source"""
     encoding: str = "utf-8"
     """how text files are encoded"""
-    text_headings: bool = True
-    """look for headings in plain text files"""
     on_error: OnError = "skip_in_folders"
     """skip, count and name what cannot be read: where a folder holds it, everywhere, or stop at it"""
     max_passages: Passages = 50
     """passages of one document that are kept, the first in reading order; the rest is counted"""
-    least_passages: Passages = 2
+    least_passages: Passages = 1
     """documents of fewer passages are skipped and counted; sub-documents need 2"""
     leave_out_splits: list[str] = Field(default_factory=list)
     """documents are left out whose field split is one of these, such as test; capitals do not matter"""
@@ -71,10 +66,10 @@ class CorpusSettings(Settings):
     """headings of sections that are taken out of all documents, such as Abstract"""
     leave_out_first_sentence: bool = False
     """the first sentence is taken out of all documents, as where it becomes a query"""
-    deduplicate: bool = True
+    deduplicate: bool = False
     """leave out documents whose text is exactly that of an earlier one"""
     streaming: bool = False
-    """read the documents anew in every epoch instead of storing their tokens"""
+    """read the documents anew in every epoch instead of storing their tokens; for sub-documents"""
     preparing_processes: Annotated[int, Field(ge=1, le=MOST_PREPARING_PROCESSES)] | None = None
     """processes that cut and tokenise; null takes one for every core"""
     cache: FileName | None = None
@@ -82,21 +77,14 @@ class CorpusSettings(Settings):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if self.source and self.dataset:
-            raise self.refused("source", f"and {{here}}dataset={self.dataset!r} are both given; leave one of them out")
-        if not self.source and not self.dataset:
-            raise self.refused("source", "is missing, and so is {here}dataset; give one of them")
+        if bool(self.source) == bool(self.dataset):
+            both = f"and dataset={self.dataset!r} are both given; leave one of them out"
+            raise SettingsError(
+                f"source={shown(self.source)} "
+                + (both if self.source else "is missing, and so is dataset; give one of them")
+            )
         if "-" in self.sources:
-            raise self.refused("source", "is standard input, which can be read only once; save it as a file")
-        return self
-
-    @model_validator(mode="after")
-    def _check_documents(self) -> Self:
-        if self.max_passages < self.least_passages:
-            raise self.refused(
-                "max_passages", f"is below {{here}}least_passages={self.least_passages}, so that no document would be "
-                "kept; raise the one or lower the other"
-            )  # fmt: skip
+            raise SettingsError("source='-' is standard input, which can be read only once; save it as a file")
         return self
 
     @property
@@ -127,8 +115,9 @@ class CorpusSettings(Settings):
         Args:
             source: where they are, instead of the source or data set.
         """
-        there = {"dataset", "dataset_config", "revision", "data_files", "split"}
-        given = {name: getattr(self, name) for name in self.model_fields_set - there}
+        given = self.given_values()
+        for name in ("dataset", "dataset_config", "revision", "split"):
+            given.pop(name, None)
         return type(self)(**given | {"source": source})
 
     @property
@@ -156,29 +145,7 @@ class CorpusSettings(Settings):
         return max(1, cores // sharing)
 
 
-class LabelledCorpusSettings(CorpusSettings):
-    """A training corpus of which every document counts: short ones and copies are kept, unless it says otherwise."""
-
-    least_passages: Passages = 1
-    """documents of fewer passages are skipped and counted"""
-    deduplicate: bool = False
-    """leave out documents whose text is exactly that of an earlier one"""
-
-
 Tune = Literal["full", "lora", "frozen"]
-ModelValues = dict[str, Any]
-
-SET_BY_THE_RUN = {
-    "labels": "the labels of the documents",
-    "multi_label": "labels.multi_label",
-    "classifier_dropout": "labels.dropout",
-    "classifier_words": "graphdoc fit --classes",
-    "trained": "training itself",
-    "centre": "the model that it starts from (graphdoc fit)",
-    "lexical": "the model that it starts from (graphdoc fit)",
-    "views": "views, in graphdoc finetune views",
-    "subtopics": "subtopics, in graphdoc finetune subtopics",
-}
 
 
 class LoraSettings(Settings):
@@ -194,20 +161,22 @@ class LoraSettings(Settings):
     """how the names of the linear layers end that get an update; [] means attention and feed-forward layers"""
 
 
+def _describe_model(schema: dict[str, Any]) -> None:
+    schema |= DocumentSettings.model_json_schema()
+
+
 class ModelSettings(Settings):
     """What is trained and where it starts."""
 
     start: FileName = "roberta-base"
     """name or folder of a pretrained encoder, on which everything above starts untrained; or of a graphdoc checkpoint,
     which is trained on, with its settings unless others are given"""
-    settings: Annotated[ModelValues, Given(DocumentSettings, frozenset(SET_BY_THE_RUN))] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict, json_schema_extra=_describe_model)
     """settings of the model itself, such as graph_kind, pooling or projection_size"""
     tune: Tune = "full"
     """how the passage encoder is trained; what lies above it is always trained"""
     lora: LoraSettings = LoraSettings()
     """the low-rank updates, for tune: lora"""
-    compile: bool = False
-    """compile the transformer, which pays off in runs of hours"""
     store: Literal["whole", "updates"] = "whole"
     """store whole checkpoints, or only what was trained on top of the backbone, which is then loaded by its name"""
     begin: Literal["random", "mean"] = "random"
@@ -215,26 +184,16 @@ class ModelSettings(Settings):
     result_readout: Readout | None = None
     """readout of the trained model, where it is another than that of training; for pretraining alone"""
 
-    @model_validator(mode="before")
+    @field_validator("settings")
     @classmethod
-    def _refuse_what_the_run_sets(cls, values: Any) -> Any:
-        given = values.get("settings") if isinstance(values, Mapping) else None
-        for name, value in given.items() if isinstance(given, Mapping) else ():
-            if name in SET_BY_THE_RUN:
-                raise Refused(f"settings.{name}", value, f"is given by {SET_BY_THE_RUN[name]}; leave it out")
-        return values
+    def _check_settings(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        return DocumentSettings(**settings).given_values()
 
     @model_validator(mode="after")
-    def _check_tuning(self) -> Self:
+    def _check_store(self) -> Self:
         if self.store == "updates" and self.tune == "full":
-            raise self.refused(
-                "store", "needs a passage encoder that is not trained whole; set {here}tune=lora or frozen, or "
-                "{here}store=whole"
-            )  # fmt: skip
-        if self.tune != "lora" and self.lora != LoraSettings():
-            name = next(name for name, value in LoraSettings() if getattr(self.lora, name) != value)
-            raise self.refused(
-                f"lora.{name}", f"has no effect with {{here}}tune={self.tune}; set {{here}}tune=lora, or leave it out"
+            raise SettingsError(
+                "store='updates' needs a passage encoder that is not trained whole; set tune to lora or frozen"
             )
         return self
 
@@ -257,8 +216,8 @@ Temperature = Annotated[float, Field(ge=LEAST_TEMPERATURE)]
 class TrainingSettings(Settings):
     """How long and how a model is trained."""
 
-    batch_size: Annotated[int, Field(ge=1, le=10**7)] = 1536
-    """documents that the loss compares with each other, over all processes"""
+    batch_size: Annotated[int, Field(ge=1, le=10**7)] = 32
+    """documents or pairs of a batch, over all processes; a contrastive loss compares them with each other"""
     epochs: Annotated[float, Field(gt=0, le=1e6)] = 10.0
     """passes over the corpus"""
     max_steps: Count | None = None
@@ -285,7 +244,7 @@ class TrainingSettings(Settings):
     """largest share of padding in a mini-batch; null decides by device"""
     keep_activations: Annotated[int, Field(ge=0, le=10**12)] = 0
     """tokens whose activations are kept rather than computed twice; as many as fit in memory"""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Seed = 0
     """of everything that is drawn"""
     loading_processes: Annotated[int, Field(ge=0, le=MOST_LOADING_PROCESSES)] = 2
     """processes of each process that prepare batches ahead"""
@@ -301,6 +260,34 @@ class TrainingSettings(Settings):
     """where numbers are also written"""
 
 
+class ValidationSettings(Settings):
+    """What a model is measured by while it is trained."""
+
+    best: str = "loss"
+    """number that decides which checkpoint is the best"""
+
+
+class HeldOutSettings(ValidationSettings):
+    """A part of what there is to train on that is measured instead."""
+
+    share: Share = 0.1
+    """share of the documents or queries, of every class, that is measured and not trained on; 0 for none"""
+
+
+class TemperatureSettings(Settings):
+    """A loss that compares by softmax."""
+
+    temperature: Temperature = 1.0
+    """what similarities are divided by; with cosine 0.02 to 0.5 are usual, with dot 1"""
+
+
+class ContrastSettings(TemperatureSettings):
+    """How vectors are compared by a contrastive loss, and from then on."""
+
+    similarity: Similarity = "dot"
+    """dot is the paper's; the trained model compares by it from then on"""
+
+
 class RunSettings(Settings):
     """Everything about a run that every recipe has."""
 
@@ -308,8 +295,13 @@ class RunSettings(Settings):
     next_command: ClassVar[str]
     # What documents are cut into for training where the recipe decides it, and not the model.
     unit: ClassVar[Unit | None] = None
-    # Whether documents may be read anew in every epoch.
-    streams: ClassVar[bool] = False
+    # Settings that have another default in the recipe than elsewhere.
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    # How the passage encoder can be trained, and what is least of a batch.
+    tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora", "frozen")
+    least_batch: ClassVar[int] = 1
+    # Whether the model may have another readout in the end.
+    changes_readout: ClassVar[bool] = False
 
     output: FileName
     """folder of the run; the trained model is its folder model"""
@@ -319,36 +311,61 @@ class RunSettings(Settings):
     """what is trained, and where it starts"""
     training: TrainingSettings = TrainingSettings()
     """how long and how"""
+    validation: ValidationSettings = ValidationSettings()
+    """what is measured meanwhile"""
 
     @model_validator(mode="before")
     @classmethod
-    def _look_into_the_corpus(cls, values: Any) -> Any:
-        """Without a corpus, it is its source that is missing."""
-        return {"corpus": {}, **values} if isinstance(values, Mapping) else values
+    def _fill_in(cls, values: Any) -> Any:
+        """Put the defaults of the recipe below what is given."""
+        if not isinstance(values, Mapping):
+            return values
+        # Without a corpus, it is its source that is missing.
+        filled: dict[str, Any] = {"corpus": {}, **values}
+        for key, default in cls.defaults.items():
+            given = filled.get(key, {} if isinstance(default, Mapping) else default)
+            if isinstance(default, Mapping) and isinstance(given, Mapping):
+                given = {**default, **given}
+            elif isinstance(given, Settings):
+                given = given.replace(**{**default, **given.given_values()})
+            filled[key] = given
+        return filled
 
     @model_validator(mode="after")
-    def _check_places(self) -> Self:
+    def _check_run(self) -> Self:
         for key, folder in (("output", self.folder), ("corpus.cache", self.corpus.corpora_folder)):
             if (source := source_reaching(folder, self.corpus.sources, is_folder=True)) is not None:
-                raise self.refused(
-                    key, f"lies in corpus.source={source}, so that what is written there would be read as documents; "
-                    f"choose another {key}, or name the documents more closely"
-                )  # fmt: skip
-        return self
-
-    @model_validator(mode="after")
-    def _check_streams(self) -> Self:
-        if self.corpus.streaming and not self.streams:
-            raise self.refused(
-                "corpus.streaming", "is for graphdoc pretrain with recipe=sub_documents, and this recipe needs the "
-                "whole corpus beforehand; set it to false"
-            )  # fmt: skip
+                value = self.output if key == "output" else self.corpus.cache
+                raise SettingsError(
+                    f"{key}={shown(value)} lies in corpus.source={source}, where what is written would be read as "
+                    f"documents; choose another {key}, or name the documents more closely"
+                )
+        if self.model.tune not in self.tunes:
+            raise SettingsError(
+                f"model.tune={self.model.tune!r} is not for this training; set it to {' or '.join(self.tunes)}"
+            )
+        if self.model.result_readout is not None and not self.changes_readout:
+            raise SettingsError(
+                f"model.result_readout={self.model.result_readout!r} is for pretraining; set model.settings.readout"
+            )
+        if self.training.batch_size < self.least_batch:
+            raise SettingsError(
+                f"training.batch_size={self.training.batch_size} leaves nothing to compare; take {self.least_batch}"
+            )
+        if self.is_measured and self.validation.best not in self.numbers:
+            there = ", ".join(self.numbers)
+            raise SettingsError(f"validation.best={self.validation.best!r} is not measured; there are {there}")
         return self
 
     @property
     def is_measured(self) -> bool:
         """Whether the model is measured while the run goes on, or may be, where only the documents tell."""
         return False
+
+    @property
+    def numbers(self) -> Sequence[str]:
+        """Names of what can decide which checkpoint is the best."""
+        return ()
 
     @property
     def similarity(self) -> Similarity:
@@ -359,19 +376,3 @@ class RunSettings(Settings):
     def folder(self) -> Path:
         """The folder of the run."""
         return output_folder(self.output)
-
-
-class LabelledRunSettings(RunSettings):
-    """Everything about a run on documents with labels, groups or pairs that every such recipe has."""
-
-    corpus: LabelledCorpusSettings
-    """the documents"""
-
-    @model_validator(mode="after")
-    def _check_readout(self) -> Self:
-        if self.model.result_readout is not None:
-            raise self.refused(
-                "model.result_readout",
-                "is for pretraining; leave it out, and set model.settings.readout to train with that readout",
-            )
-        return self

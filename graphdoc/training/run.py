@@ -160,9 +160,6 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopi
         MissingExtraError: low-rank updates without the library for them.
     """
     prepare_tuning(encoder.model, settings.tune, settings.lora, subtopics=subtopics)
-    if settings.compile:
-        transformer: Any = encoder.model.passage_encoder.transformer
-        transformer.compile(dynamic=True)
     encoder.model.config.trained = True
 
 

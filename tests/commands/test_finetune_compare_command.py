@@ -101,7 +101,7 @@ def test_a_trained_model_tells_groups_apart(
     assert "32 documents of 4 groups to train on" in told
     assert "23 pairs of 16 documents to measure" in told
     assert "trained on too" not in told
-    assert "24 steps of 8 documents, split into up to 2 sections; contrastive loss, temperature 0.5" in told
+    assert "24 steps of 8 documents" in told
     results = results_of(tmp_path / "run")
     assert results["after"]["pair_auc"] > 0.97
     assert results["after"]["pair_auc"] >= results["before"]["pair_auc"]
@@ -174,7 +174,7 @@ def test_pairs_themselves(compare: Callable[..., Any], write: Callable[..., Path
     assert result.status == 0, result.err
     told = " ".join((result.out + result.err).split())
     assert "47 pairs of 28 documents to train on, 24 of them similar; left out: 1 repeated, 1 with themselves" in told
-    assert "88 steps of 4 pairs, split into up to 2 sections; cosine loss, margin 0" in told
+    assert "88 steps of 4 pairs" in told
     results = results_of(tmp_path / "run")
     assert results["after"]["pair_auc"] > 0.97
     assert results["best"]["score"] == results["after"]["pair_f1"]

@@ -21,7 +21,7 @@ pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
 
 @pytest.fixture
 def train(graphdoc: Callable[..., Any], backbone_folder: Callable[[str], Path], tmp_path: Path) -> Callable[..., Any]:
-    """Trains a tiny model on lists for six epochs of 7 steps: ``train("run", "negatives.lists=words")``."""
+    """Trains a tiny model on lists for six epochs of 7 steps: ``train("run", "negatives.kind=words")``."""
     folder = write_beir(tmp_path / "beir")
     values = {
         "corpus": {"source": str(folder / "corpus.jsonl"), "preparing_processes": 1, "cache": str(tmp_path / "cache")},
@@ -32,7 +32,7 @@ def train(graphdoc: Callable[..., Any], backbone_folder: Callable[[str], Path], 
         },
         "queries": {"source": str(folder), "split": "train"},
         "validation": {"split": "dev"},
-        "negatives": {"per_query": 2, "kind": "lists", "lists": "vectors", "depth": 6, "margin": 0.0},
+        "negatives": {"per_query": 2, "kind": "vectors", "depth": 6, "margin": 0.0},
         "loss": {"similarity": "cosine", "temperature": 0.1},
         "training": {"batch_size": 8, "epochs": 4, "learning_rate": 1e-2, "loading_processes": 0, "log_steps": 1,
                      "keep_checkpoints": 99},
@@ -134,7 +134,7 @@ def before_changed(path: Path, lists: NegativeLists) -> None:
 
 @pytest.mark.parametrize("by", ["words", "both"])
 def test_lists_by_words(train: Callable[..., Any], minings: list[str], tmp_path: Path, by: str) -> None:
-    result = train("run", f"negatives.lists={by}", "negatives.margin=0.05", "training.epochs=1")
+    result = train("run", f"negatives.kind={by}", "negatives.margin=0.05", "training.epochs=1")
     assert result.status == 0, result.err
     assert minings == [by]
     folder = tmp_path / "run" / "negatives"
@@ -152,7 +152,7 @@ def test_lists_by_words(train: Callable[..., Any], minings: list[str], tmp_path:
 def test_lists_of_a_file(train: Callable[..., Any], minings: list[str], tmp_path: Path) -> None:
     path = tmp_path / "lists.jsonl"
     NegativeLists({"by": "hand"}, {f"q{number}": ("d9", "nowhere") for number in range(36)}).write(path)
-    settings = (f"negatives.lists={path}", "training.epochs=1", "training.save_steps=5")
+    settings = (f"negatives.kind={path}", "training.epochs=1", "training.save_steps=5")
     defaults = tmp_path / "config.yaml"
     values = yaml.safe_load(defaults.read_text())
     for name in ("depth", "margin"):

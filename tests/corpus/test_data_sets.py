@@ -109,15 +109,9 @@ def test_changed_files_make_another_corpus_and_touched_ones_do_not(
     assert after.content != before.content
 
 
-def test_files_and_a_revision_may_be_chosen(
+def test_a_revision_may_be_chosen(
     settings: SettingsFactory, segmenter: Segmenter, web: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = prepare_corpus(settings(dataset=str(web)), segmenter)
-    first = {"train": "plain_text/train-00000*"}
-    corpus = prepare_corpus(settings(dataset=str(web), data_files=first), segmenter)
-    assert corpus.ids == whole.ids[:ROWS]
-    streamed = StreamingCorpus(settings(dataset=str(web), data_files=first, streaming=True), segmenter)
-    assert {one.id for one in streamed} == set(corpus.ids)
     asked: dict[str, Any] = {}
     real = datasets.load_dataset_builder
     monkeypatch.setattr(

@@ -61,7 +61,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 # What a recipe needs for a tiny run on the documents of ``config``, beside what all share.
 NEEDED: dict[str, list[str]] = {
-    "pretrain": ["evaluation.held_out=0.2"],
+    "pretrain": ["validation.share=0.2"],
     "pretrain sentence_pairs": [
         "model.settings.graph_layers=0",
         "model.settings.readout=mean",

@@ -19,8 +19,8 @@ from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.losses import PairedSentences, SubtopicLoss
 from graphdoc.recipes import subtopics
 from graphdoc.runtime.processes import Processes
+from graphdoc.settings.finetuning import SubtopicRunSettings
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.views import SubtopicRunSettings
 from graphdoc.training.run import RunContext, load_start
 from graphdoc.training.step import CachedStep
 
@@ -212,12 +212,12 @@ def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path:
         (["model.settings.readout=mean"], ["readout=mean", "initial_mean"]),
         (["pairs.file=nowhere.tsv"], ["nowhere.tsv"]),
         (["pairs.file=null"], ["pairs.file", "missing"]),
-        (["training.batch_size=7"], ["training.batch_size=7", "2"]),
+        (["training.batch_size=7"], ["7 pairs"]),
         (["subtopics.neighbours=0"], ["subtopics.neighbours=0"]),
         (["subtopics.cluster_size=0"], ["subtopics.cluster_size=0"]),
         (["loss.dissimilar_weight=-1"], ["loss.dissimilar_weight=-1"]),
-        (["model.settings.subtopics={columns: 3}"], ["model.settings.subtopics", "finetune subtopics"]),
-        (["validation.best=f1"], ["validation.best='f1'", "auc"]),
+        (["model.settings.subtopics={columns: 3}"], ["model.settings.subtopics"]),
+        (["validation.pairs=dev.tsv", "validation.best=f1"], ["validation.best='f1'", "auc"]),
         (["validation.pairs=nowhere.tsv"], ["nowhere.tsv", "validation.pairs"]),
     ],
 )

@@ -79,13 +79,13 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
         lambda documents: SubDocuments(documents, split="one_passage"),
         SubDocumentContrast(directions="one"),
         {"graph_layers": 1, "readout": "document_node"},
-        {"evaluation": {"held_out": 0.2}},
+        {"evaluation": {"share": 0.2}},
     ),
     "sentence pairs": (
         lambda documents: SentencePairs(documents, contrast_on="clean"),
         PairContrast(0.1),
         {},
-        {"evaluation": {"held_out": 0}},
+        {"evaluation": {"share": 0}},
     ),
     "classes": (Classes, ClassificationLoss(label_smoothing=0.1), {}, {"tune": "frozen"}),
     "groups": (Groups, SupervisedContrastive(0.1), {}, {"tune": "frozen"}),
@@ -193,12 +193,12 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
     for name, source in sources.items():
         trainer = Trainer(
             start, SubDocuments(source), SubDocumentContrast("cosine", 0.2), output=tmp_path / name, device="cpu",
-            model={"settings": settings}, evaluation={"held_out": 0.2}, **FEW,
+            model={"settings": settings}, evaluation={"share": 0.2}, **FEW,
         )  # fmt: skip
         found[name] = load_file(trainer.train() / "model.safetensors")
     config = tmp_path / "config.yaml"
     config.write_text(f"corpus: {{source: {path}}}\n", encoding="utf-8")
-    told = ["loss={similarity: cosine, temperature: 0.2}", "evaluation.held_out=0.2", f"model.start={start}"]
+    told = ["loss={similarity: cosine, temperature: 0.2}", "validation.share=0.2", f"model.start={start}"]
     told += [f"model.settings.{name}={value}" for name, value in settings.items()]
     told += [f"training.{name}={value}" for name, value in FEW.items()]
     command = ["pretrain", "--config", str(config), "--device", "cpu", *told, f"output={tmp_path / 'command'}"]
@@ -233,7 +233,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
 ) -> None:
     trainer = Trainer(
         str(language_model_folder), SentencePairs(documents), [PairCosine(0.25), MaskedTokens(0.5)],
-        output=tmp_path / "run", device="cpu", evaluation={"held_out": 0},
+        output=tmp_path / "run", device="cpu", evaluation={"share": 0},
         model={"settings": {"graph_layers": 0, "readout": "mean", "projection_size": None}}, **FEW,
     )  # fmt: skip
     loss: Any = trainer.settings.loss  # type: ignore[attr-defined]

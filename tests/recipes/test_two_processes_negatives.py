@@ -32,7 +32,7 @@ def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
         },
         "queries": {"source": str(folder), "split": "train"},
         "validation": {"share": 0},
-        "negatives": {"per_query": 2, "kind": "lists", "lists": "vectors", "depth": 5, "margin": 0.0, "refresh": 0.5},
+        "negatives": {"per_query": 2, "kind": "vectors", "depth": 5, "margin": 0.0, "refresh": 0.5},
         "loss": {"similarity": "cosine", "temperature": 0.1},
         "training": {"batch_size": 8, "epochs": 2, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1,
                      "save_steps": 4, "keep_checkpoints": 9},
@@ -48,7 +48,7 @@ def test_lists_of_two_processes(config: Path, tmp_path: Path) -> None:
         output = f"output={tmp_path / name}"
         return ["finetune", "retrieve", "--config", str(config), "--device", "cpu", output, *options]
 
-    both = ("negatives.lists=both", "negatives.refresh=null", "training.epochs=1")
+    both = ("negatives.kind=both", "negatives.refresh=null", "training.epochs=1")
     runs = {"vectors": command("vectors-two"), "both": command("both-two", *both)}
     first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
     for name, options in (("vectors", ()), ("both", both)):

@@ -90,11 +90,6 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     write_rows(tmp_path / "short.jsonl", [{"id": str(number), "text": "Too short."} for number in range(5)])
     lines = (tmp_path / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     (tmp_path / "broken.jsonl").write_text("\n".join([*lines[:9], lines[9][:30], *lines[10:]]), encoding="utf-8")
-    labelled = [
-        {"id": str(number), "text": ("rice mould" if number % 2 else "tide marsh") + " here.", "label": number % 2}
-        for number in range(8)
-    ]
-    write_rows(tmp_path / "labelled.jsonl", labelled)
 
     def command(name: str, *options: str) -> list[str]:
         output = f"output={tmp_path / name}"
@@ -109,27 +104,24 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
             "training.batch_size=7",
             "training.max_steps=3",
             "training.log_steps=1",
-            "evaluation.at_start=false",
         ]
         quick = Path(__file__).parents[2] / "configs" / "pretrain" / "sdr_quick.yaml"
         cache = f"corpus.cache={tmp_path / 'cache'}"
         return ["pretrain", "--config", str(quick), "--device", "cpu", *start, *changes, cache]
 
-    evaluated = (f"evaluation.train={tmp_path / 'labelled.jsonl'}", f"evaluation.test={tmp_path / 'labelled.jsonl'}")
     assert main(command("begun", "training.save_steps=1", "training.keep_checkpoints=9")) == 0
     for name in ("checkpoint-3", "checkpoint-2", "model"):
         (tmp_path / "begun" / name).rename(tmp_path / f"undisturbed-{name}")
     runs = {
         "two": command("two"),
         "resumed": command("begun", "training.save_steps=1", "training.keep_checkpoints=9", "--resume"),
-        "held out": command("held-out", "evaluation.held_out=0.2", *evaluated, "evaluation.best=loss"),
+        "held out": command("held-out", "validation.share=0.2", "validation.best=loss"),
         "frozen": command("frozen", "model.tune=frozen"),
         "empty": command("x", f"corpus.source={tmp_path / 'empty.jsonl'}"),
         "short": command("x", f"corpus.source={tmp_path / 'short.jsonl'}"),
         "stop": command("x", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=stop"),
         "skip": command("skip", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=skip"),
-        "no labels": command("x", f"evaluation.data={tmp_path / 'nowhere.jsonl'}"),
-        "no such number": command("wrong", "evaluation.held_out=0.2", "evaluation.best=beauty"),
+        "no such number": command("wrong", "validation.share=0.2", "validation.best=beauty"),
         "taken": command("two"),
         "pairs": pairs("pairs"),
         "no numbers": command("nan", "training.learning_rate=1e30", "training.clip=0", "training.max_steps=9"),
@@ -140,8 +132,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
         "empty": "empty.jsonl: it has no rows; leave it out",
         "short": "none of the 5 documents has 2 passages or more",
         "stop": "broken.jsonl",
-        "no labels": "nowhere.jsonl: there is no such file or folder",
-        "no such number": "evaluation.best='beauty'",
+        "no such number": "validation.best='beauty'",
         "taken": "two holds a run already",
         "no numbers": "wrong-batch-",
         "not writable": "cannot be written: Not a directory",
@@ -152,7 +143,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
             assert expected.get(name, "") in seen["err"], name
             assert "Traceback" not in seen["err"]
     # One process speaks.
-    assert "3 steps of 7 documents: each is compared with 6 negatives" in first["two"]["out"]
+    assert "3 steps of 7 documents" in first["two"]["out"]
     assert "2 processes" in first["two"]["out"]
     assert second["two"]["out"] == ""
 
@@ -179,9 +170,9 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     undisturbed = load_file(tmp_path / "undisturbed-model" / "model.safetensors")
     assert_close(resumed, undisturbed)
     results = json.loads((tmp_path / "held-out" / "results.json").read_text(encoding="utf-8"))
-    assert {"loss", "nmi"} <= results["after"].keys() == results["before"].keys()
+    assert {"loss", "accuracy"} <= results["after"].keys() == results["before"].keys()
     # Documents that one process measures are measured as by one process.
-    assert main(command("alone", "evaluation.held_out=0.2", *evaluated, "evaluation.best=loss")) == 0
+    assert main(command("alone", "validation.share=0.2", "validation.best=loss")) == 0
     alone = json.loads((tmp_path / "alone" / "results.json").read_text(encoding="utf-8"))
     assert results["after"] == pytest.approx(alone["after"], rel=1e-4)
     assert not (tmp_path / "x").exists()

@@ -28,13 +28,17 @@ def main(backbone: str, source: str, cache: str, output: str) -> None:
         reads = []
         real = CorpusSource.documents
         CorpusSource.documents = lambda *arguments: reads.append(1) or real(*arguments)  # type: ignore[assignment, func-returns-value]
-        corpus = prepare_corpus(CorpusSettings(source=source, cache=cache), encoder.segmenter, processes)
+        corpus = prepare_corpus(
+            CorpusSettings(source=source, cache=cache, least_passages=2), encoder.segmenter, processes
+        )
         prepared_here = len(reads)
         encoded = []
         encode = encoder.model.encode_passages
         encoder.model.encode_passages = lambda *arguments: encoded.append(1) or encode(*arguments)  # type: ignore[assignment, func-returns-value]
         vectors = parts.prepare_passage_vectors(corpus, encoder.model, processes=processes)
-        stream = StreamingCorpus(CorpusSettings(source=source, streaming=True), encoder.segmenter, processes)
+        stream = StreamingCorpus(
+            CorpusSettings(source=source, streaming=True, least_passages=2), encoder.segmenter, processes
+        )
         # The second process gives more documents to a batch, so that it has fewer batches.
         batches = list(stream.batches(2 + processes.rank, processes))
         seen = {

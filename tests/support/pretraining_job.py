@@ -38,7 +38,7 @@ torch.set_num_threads(1)
 LOSSES: dict[str, dict[str, Any]] = {
     "both": {"similarity": "dot", "temperature": 5.0},
     "one": {"similarity": "cosine", "temperature": 0.2, "directions": "one"},
-    "groups": {"similarity": "cosine", "temperature": 0.2, "mask_groups": True},
+    "groups": {"similarity": "cosine", "temperature": 0.2},
 }
 # The first process has a document of many passages, the second one many of few; of seven, one is dealt alone.
 SHARES = ([0, 4], [1, 2, 3, 5, 6])

@@ -78,6 +78,14 @@ def settings(tmp_path: Path) -> SettingsFactory:
             if not path.exists():
                 write_rows(path, rows_of(40))
             changes["source"] = str(path)
-        return CorpusSettings(**{"cache": str(tmp_path / "cache"), "preparing_processes": 1, **changes})
+        return CorpusSettings(
+            **{
+                "cache": str(tmp_path / "cache"),
+                "preparing_processes": 1,
+                "least_passages": 2,
+                "deduplicate": True,
+                **changes,
+            }
+        )
 
     return make

@@ -15,8 +15,8 @@ from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.recipes import views
 from graphdoc.recipes.views import ViewData
 from graphdoc.runtime.processes import Processes
+from graphdoc.settings.finetuning import ViewRunSettings
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.views import ViewRunSettings
 from graphdoc.training.run import RunContext, load_start
 
 CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "sst_small.yaml"

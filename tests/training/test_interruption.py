@@ -58,7 +58,7 @@ def undisturbed(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest
             "batch_size": 4, "epochs": EPOCHS, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1,
             "save_steps": 5,
         },
-        "evaluation": {"held_out": 0.15, "best": "accuracy"},
+        "validation": {"share": 0.15, "best": "accuracy"},
         "output": str(tmp_path / "run"),
     }  # fmt: skip
     path = tmp_path / "config.yaml"
@@ -192,7 +192,7 @@ def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed:
 def test_a_stream_is_stopped_by_a_signal_to_all_its_processes_too(undisturbed: Undisturbed, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     streamed = ("corpus.streaming=true", "corpus.preparing_processes=2", f"training.max_steps={STEPS}",
-                "evaluation={held_out: 0.0, best: null}", "training.save_steps=1000")  # fmt: skip
+                "validation={share: 0.0}", "training.save_steps=1000")  # fmt: skip
     for options, after in (((), 3), (("--resume",), STEPS_OF_EPOCH + 5)):
         run = start(undisturbed.config, folder, *streamed, *options)
         _, err = interrupt(run, folder, after, signal.SIGTERM, whole_group=True)

@@ -76,7 +76,7 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
     ("changes", "message"),
     [
         ({"training": {"max_steps": None}}, "training.max_steps"),
-        ({"evaluation": {"held_out": 0.1}}, "evaluation.held_out=0.1"),
+        ({"validation": {"share": 0.1}}, "validation.share=0"),
     ],
 )
 def test_what_a_stream_cannot_give_is_refused(
