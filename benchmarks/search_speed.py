@@ -26,9 +26,8 @@ import numpy.typing as npt
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
-from graphdoc.retrieval.filters import Fields
 from graphdoc.retrieval.lance import LanceStore, word_settings
-from graphdoc.retrieval.table import Sizes, rows_of, schema_of, table_of
+from graphdoc.retrieval.table import Fields, rows_of, schema_of, table_of
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
 
@@ -142,9 +141,8 @@ def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any)
 
 def build(place: Path, count: int) -> dict[str, float]:
     """Write an index, and maintain it."""
-    sizes = Sizes(WIDTH, WIDTH, WIDTH)
     begun = memory()
-    store = LanceStore.create(str(place), schema_of(sizes), RECORD)
+    store = LanceStore.create(str(place), schema_of(WIDTH, WIDTH, WIDTH), RECORD)
     fields = Fields(store.schema)
     store.add_columns(fields.new(next(documents(1, 0)).segmented.document))
     schema = store.schema.remove_metadata()

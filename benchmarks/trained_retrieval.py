@@ -17,9 +17,9 @@ from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
-from graphdoc.retrieval.candidates import index_words, word_rows
 from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex
+from graphdoc.retrieval.mining import index_words
 from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
 
@@ -167,7 +167,7 @@ def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]
     else:
         segmenter = DocumentEncoder.from_pretrained("mini", max_passages=None).segmenter
         found = segmenter.segment_many(read_documents(DATA / data.corpus))
-        index = index_words(map(word_rows, found), "en", str(place))
+        index = index_words(found, "en", str(place))
     return {
         way: {
             query: index.scores(text, DEPTH, by="words", words_unit=unit, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]

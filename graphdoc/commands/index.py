@@ -131,9 +131,9 @@ def _require_same(opened: DocumentIndex, sentences: str | None, repeats: str | N
 
 def folder_of(place: str) -> str | None:
     """The folder that an index lies in; None where it is in none."""
-    from ..retrieval import connection
+    from ..retrieval import lance
 
-    folder = connection.folder_of(place)
+    folder = lance.folder_of(place)
     return None if folder is None else str(folder)
 
 

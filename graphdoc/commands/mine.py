@@ -106,12 +106,11 @@ def _mined(
     index: DocumentIndex, judged: Judgements, own: Mapping[str, frozenset[str]], settings: MiningSettings
 ) -> tuple[NegativeLists, Judgements]:
     """The lists, and the judgements of documents that there are."""
-    from ..retrieval.candidates import documents_of_index, word_scores
-    from ..retrieval.mining import mine
+    from ..retrieval.mining import documents_of_index, mine, word_scores
 
     documents = documents_of_index(index)
     judged = judged.among(documents.rows)
-    by_vectors = "vectors" in settings.ways
+    by_vectors = "vectors" in settings.rankings
     model = index.record
     lists = mine(
         documents,

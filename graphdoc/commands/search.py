@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -34,9 +34,9 @@ from .sources import CorpusReading, encodable, is_missing, no_documents
 
 if TYPE_CHECKING:
     from ..documents.document import Document
-    from ..retrieval.alignments import HitAlignment
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import SearchResults
+    from ..retrieval.sentences import HitAlignment
 
 logger = logging.getLogger("graphdoc")
 
@@ -100,14 +100,7 @@ def search(
     outputs = Outputs(sources, html=html, json=json, csv=csv)
     reports = [] if html is None or document is None else _report_paths(html, top)
     check_apart(sources, map(str, reports))
-    settings = {
-        "where": where,
-        "weight": weight,
-        "pool": pool,
-    }
-    chosen: dict[str, Any] = {"by": by} | {name: value for name, value in settings.items() if value is not None}
-    if by not in BY_SENTENCES:
-        chosen["passages"] = max(passages, 3) if outputs.paths else passages
+    shown = max(passages, 3) if outputs.paths else passages
     needs_sentences = by in BY_SENTENCES and pool is None
     asked, unread = (query, None) if document is None else _read_document(document, index, reading)
     with searched_index(
@@ -116,9 +109,11 @@ def search(
         if document is not None and unread is not None:
             asked = _document_of(opened, document, index, unread)
         assert asked is not None
-        results = opened.search(asked, top, **chosen)
+        results = opened.search(asked, top, by=by, where=where, weight=weight, pool=pool, passages=shown)
         target = outputs.write(
-            html=lambda path: _write_page(opened, results, asked, path),
+            html=lambda path: results.to_html(
+                path, compare=None if isinstance(asked, str) else opened.comparer(asked, by)
+            ),
             json=lambda path: write_json(path, results.to_dict(explain=True)),
             csv=lambda path: write_csv(
                 path, results.columns, ([row[name] for name in results.columns] for row in results.rows())
@@ -134,8 +129,8 @@ def search(
 def _report_paths(html: str, top: int) -> list[Path]:
     """The comparison reports that may be written beside the page."""
     with quick_imports():
-        from ..retrieval.hit_report import comparison_name, comparisons_of
-    return [comparisons_of(html) / comparison_name(rank) for rank in range(1, top + 1)]
+        from ..retrieval.results import report_paths
+    return report_paths(html, top)
 
 
 def _read_document(source: str, index: str, reading: CorpusReading) -> tuple[Document | None, DocumentError | None]:
@@ -185,7 +180,7 @@ def searched_index(
         unread: why it is no file; this is raised where no document has its id.
         needs_sentences: whether the sentences of all documents are needed.
     """
-    from ..retrieval.connection import folder_of, has_table
+    from ..retrieval.lance import folder_of, has_table
 
     folder = folder_of(place)
     if folder is not None and is_missing(place):
@@ -217,15 +212,6 @@ def searched_index(
         logger.warning("%s", read_and_skipped(report))
     index.place = place
     yield index
-
-
-def _write_page(index: DocumentIndex, results: SearchResults, query: str | Document, path: str) -> None:
-    from ..retrieval.hit_report import write_page_with_comparisons
-
-    if isinstance(query, str):
-        results.to_html(path)
-    else:
-        write_page_with_comparisons(index, results, query, path)
 
 
 def _print(target: Console, results: SearchResults, passages: int) -> None:

@@ -15,11 +15,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
-from ..retrieval.candidates import index_words, word_rows
 from ..retrieval.fusion import Fusion, Scores, fused_scores
 from ..retrieval.index import DocumentIndex
+from ..retrieval.mining import index_words
 from ..retrieval.search import SearchOptions
-from ..retrieval.sentence_search import DIRECTION
 from ..retrieval.sentences import encode_sentences
 from ..runtime.progress import progress_bar
 from ..runtime.text import require_whole
@@ -196,7 +195,7 @@ class RankedCorpus:
         *,
         paragraph: Paragraph | None = None,
         normalisation: Normalisation = "none",
-        direction: Direction = DIRECTION,
+        direction: Direction = "both",
         show_progress: bool | None = None,
     ) -> None:
         self.documents, self._encoder, self._paragraph = documents, encoder, paragraph
@@ -282,7 +281,7 @@ def keywords(corpus: RankedCorpus) -> Scorer:
         MissingExtraError: the store of an index is not installed.
     """
     segmented = corpus.encoder.segmenter.segment_many(corpus.documents)
-    index = index_words(map(word_rows, segmented), corpus.encoder.model.config.language)
+    index = index_words(segmented, corpus.encoder.model.config.language)
     ids, count = [document.id for document in corpus.documents], len(corpus)
 
     def scores(place: int) -> Floats:

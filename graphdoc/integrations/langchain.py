@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from ..errors import MissingExtraError
 from ..retrieval.index import DocumentIndex
 from ..retrieval.search import By, SearchOptions
-from .found_texts import Content, require_search, search_texts
+from .retrievers import Content, require_search, search_texts
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -56,7 +56,7 @@ class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
         content: Content | None = None,
         **settings: Unpack[SearchOptions],
     ) -> list[Document]:
-        own: SearchOptions = {"by": self.by, "where": self.where, "passages": self.passages}
-        own.update(settings)
-        found = search_texts(self.index, query, content or self.content, self.k if k is None else k, **own)
-        return [Document(text.text, id=text.id, metadata=text.metadata) for text in found]
+        options: SearchOptions = {"by": self.by, "where": self.where, "passages": self.passages}
+        options.update(settings)
+        texts = search_texts(self.index, query, content or self.content, self.k if k is None else k, **options)
+        return [Document(text.text, id=text.id, metadata=text.metadata) for text in texts]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import accumulate
 from typing import Any
 
 from ..errors import MissingExtraError
 from ..retrieval.index import DocumentIndex
-from ..retrieval.search import By
-from .found_texts import Content, FoundText, require_search, search_texts, section_starts
+from ..retrieval.search import By, SearchOptions
+from .retrievers import Content, FoundText, require_search, search_texts
 
 try:
     from llama_index.core.retrievers import BaseRetriever
@@ -23,8 +24,8 @@ try:
 except ImportError as error:
     raise MissingExtraError(error.name or "llama_index", "interop", "search from LlamaIndex") from error
 
-# What a language model is shown of a node beside its text: the rest says how it was found.
-_HOW_IT_WAS_FOUND = (
+# What a language model is not shown of a node, since it only says how it was found.
+_HIDDEN = (
     *("id", "rank", "score", "parts", "passages"),
     *("number", "section", "start", "end", "words", "vectors"),
 )
@@ -62,42 +63,35 @@ class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        require_search(content, k, by=by, where=where, passages=passages)
-        self.index, self.k, self.by, self.where = index, k, by, where
-        self.passages, self.content = passages, content
+        self.index, self.k, self.content = index, k, content
+        self.options: SearchOptions = {"by": by, "where": where, "passages": passages}
+        require_search(content, k, **self.options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = search_texts(
-            self.index,
-            query_bundle.query_str,
-            self.content,
-            self.k,
-            by=self.by,
-            where=self.where,
-            passages=self.passages,
-        )
-        starts: dict[str, list[int]] = {}
-        for text in found:
-            if text.passage is not None and text.document not in starts:
-                starts[text.document] = section_starts(self.index.document(text.document))
-        return [NodeWithScore(node=self._node(text, starts), score=text.score) for text in found]
+        texts = search_texts(self.index, query_bundle.query_str, self.content, self.k, **self.options)
+        starts = {text.document: self._section_starts(text.document) for text in texts if self.content == "passage"}
+        return [NodeWithScore(node=self._node(text, starts), score=text.score) for text in texts]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
+    def _section_starts(self, id: str) -> list[int]:
+        """Where the text of each section begins in the text of a document, in which blank lines part them."""
+        sections = self.index.document(id).sections
+        return list(accumulate((len(section.text) + 2 if section.text else 0 for section in sections), initial=0))
+
     def _node(self, text: FoundText, starts: dict[str, list[int]]) -> TextNode:
         begin, end = (0, len(text.text)) if self.content == "document" else (None, None)
-        if text.passage is not None:
+        if self.content == "passage":
             start = starts[text.document][text.metadata["section"]]
             begin, end = start + text.metadata["start"], start + text.metadata["end"]
-        hidden = [name for name in _HOW_IT_WAS_FOUND if name in text.metadata]
+        hidden = [name for name in _HIDDEN if name in text.metadata]
+        source = RelatedNodeInfo(node_id=text.document, node_type=ObjectType.DOCUMENT)
         return TextNode(
             id_=text.id,
             text=text.text,
             metadata=text.metadata,
-            relationships={
-                NodeRelationship.SOURCE: RelatedNodeInfo(node_id=text.document, node_type=ObjectType.DOCUMENT)
-            },
+            relationships={NodeRelationship.SOURCE: source},
             start_char_idx=begin,
             end_char_idx=end,
             excluded_embed_metadata_keys=hidden,

@@ -24,8 +24,7 @@ from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.packing import Packing
 from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash
-from ..retrieval.candidates import PassageWords
-from ..retrieval.mining import MinedDocuments, MiningSettings, Way, WordScores, merged, mine
+from ..retrieval.mining import MinedDocuments, MiningSettings, PassageWords, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
@@ -268,11 +267,10 @@ class MinedNegatives:
 
     def _mine(self, by: Any, step: int) -> NegativeLists:
         run, data, processes = self._run, self._data, self._run.processes
-        way: Way = by
-        settings = MiningSettings(way, self._settings.depth, self._settings.margin or None)
+        settings = MiningSettings(by, self._settings.depth, self._settings.margin or None)
         made_for = self._made_for(_START if not step else "")
         queries, vectors = dict(data.judgements.queries), None
-        if "vectors" in settings.ways:
+        if "vectors" in settings.rankings:
             vectors = corpus_vectors(
                 run.encoder,
                 data.corpus,
@@ -282,7 +280,7 @@ class MinedNegatives:
                 show_progress=run.show_progress,
             )
         # Words are searched by the first process alone.
-        first, every = (0, 1) if "words" in settings.ways else (processes.rank, processes.count)
+        first, every = (0, 1) if "words" in settings.rankings else (processes.rank, processes.count)
         own = dict(list(queries.items())[first::every]) if every > 1 or processes.is_first else {}
         parts: list[NegativeLists] = []
 
@@ -296,7 +294,7 @@ class MinedNegatives:
                 MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),
                 {query: data.judgements.positives(query) for query in own},
                 settings,
-                words=self._word_scores(own, "words" in settings.ways),
+                words=self._word_scores(own, "words" in settings.rankings),
                 vectors=asked,
                 never=data.own,
                 record={"model": {"weights": self._weights()} if vectors is not None else None,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from ..errors import SettingsError
-from ..runtime.text import described
 from .lance import Candidates
 
 Fusion = Literal["reciprocal_rank", "weighted"]
-FUSIONS: tuple[str, ...] = get_args(Fusion)
 # Cormack, Clarke and Buettcher 2009.
 RANK_CONSTANT = 60.0
 # The score of a document is the sum of those of its best passages.
@@ -24,18 +21,44 @@ Scores = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class RankedDocument:
-    """A document with its score in one ranking, and the passages that the score is the sum of.
+class Ranking:
+    """The documents that one search finds.
 
     Args:
-        id: the document.
-        score: larger is better.
-        passages: number and score of the passages found, best first; empty where only the whole document was.
+        scores: by document, best first; those of equal score by id.
+        passages: scores of the passages found by their number, best first, by document; none of a document that was
+            found as a whole.
     """
 
-    id: str
-    score: float
-    passages: tuple[tuple[int, float], ...] = ()
+    scores: Scores
+    passages: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of_passages(cls, found: Candidates) -> Ranking:
+        """Rank documents by the sum of their best passages.
+
+        >>> Ranking.of_passages(Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))).scores
+        {'b': 4.0, 'a': 3.0}
+        """
+        passages: dict[str, dict[int, float]] = {}
+        scores = found.scores.tolist()
+        # Once for all documents: best first, and those of equal score in their order in the document.
+        for row in np.lexsort((np.asarray(found.numbers), -found.scores)).tolist():
+            passages.setdefault(found.ids[row], {})[found.numbers[row]] = scores[row]
+        totals = {id: sum(list(own.values())[:BEST_PASSAGES]) for id, own in passages.items()}
+        return cls(best_first(totals), passages)
+
+    @classmethod
+    def of_documents(cls, found: Candidates) -> Ranking:
+        """Rank documents that were found as wholes."""
+        return cls(best_first(dict(zip(found.ids, found.scores.tolist(), strict=True))))
+
+    def plus(self, whole: Ranking) -> Ranking:
+        """Add the scores of whole documents; what one of both did not find adds nothing."""
+        totals = dict(self.scores)
+        for id, score in whole.scores.items():
+            totals[id] = totals.get(id, 0.0) + score
+        return Ranking(best_first(totals), self.passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +78,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A document in the joined ranking.
+    """A document in the fused ranking.
 
     Args:
         id: the document.
@@ -68,65 +91,13 @@ class Fused:
     parts: Mapping[str, Part]
 
 
-def group_passages(found: Candidates, best: int = BEST_PASSAGES) -> list[RankedDocument]:
-    """Rank documents by the sum of their best passages.
-
-    Args:
-        found: passages, in any order.
-        best: passages that count.
-
-    Returns:
-        The documents, best first; those of equal score by id.
-
-    >>> found = Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))
-    >>> [(document.id, document.score) for document in group_passages(found)]
-    [('b', 4.0), ('a', 3.0)]
-    """
-    passages: dict[str, list[tuple[int, float]]] = {}
-    scores = found.scores.tolist()
-    # Once for all documents: best first, and those of equal score in their order in the document.
-    for row in np.lexsort((np.asarray(found.numbers), -found.scores)).tolist():
-        passages.setdefault(found.ids[row], []).append((found.numbers[row], scores[row]))
-    return _best_first(
-        [RankedDocument(id, sum([score for _, score in own[:best]]), tuple(own)) for id, own in passages.items()]
-    )
-
-
-def whole_documents(found: Candidates) -> list[RankedDocument]:
-    """The documents of a search that ranks them as wholes, best first; those of equal score by id."""
-    return _best_first([RankedDocument(*pair) for pair in zip(found.ids, found.scores.tolist(), strict=True)])
-
-
-def with_whole(passages: list[RankedDocument], whole: list[RankedDocument]) -> list[RankedDocument]:
-    """Add the score of a whole document to that of its best passages; what one of both did not find adds nothing.
-
-    >>> with_whole([RankedDocument("a", 3.0, ((0, 3.0),))], [RankedDocument("b", 4.0), RankedDocument("a", 2.0)])
-    [RankedDocument(id='a', score=5.0, passages=((0, 3.0),)), RankedDocument(id='b', score=4.0, passages=())]
-    """
-    scores = scores_of(passages)
-    for document in whole:
-        scores[document.id] = scores.get(document.id, 0.0) + document.score
-    of_passages = {document.id: document.passages for document in passages}
-    return _best_first([RankedDocument(id, score, of_passages.get(id, ())) for id, score in scores.items()])
-
-
-def scores_of(documents: Sequence[RankedDocument]) -> Scores:
-    """Scores by document."""
-    return {document.id: document.score for document in documents}
-
-
-def _best_first(documents: list[RankedDocument]) -> list[RankedDocument]:
-    # Those of equal score by id, so that no run depends on chance.
-    return sorted(documents, key=lambda document: (-document.score, document.id))
-
-
 def fuse(
     rankings: Mapping[str, Mapping[str, float]],
     fusion: Fusion = "reciprocal_rank",
     weights: Mapping[str, float] | None = None,
     most: int | None = None,
 ) -> list[Fused]:
-    """Join rankings; the scores of a single one stay as they are.
+    """Fuse rankings; the scores of a single one stay as they are.
 
     ``reciprocal_rank``: a document has ``weight / (60 + rank)`` from each ranking that found it. ``weighted``: scores
     of a ranking are brought to 0 to 1, by its lowest and its highest, and added up with the weights (Graph-RoBERTa,
@@ -134,33 +105,26 @@ def fuse(
 
     Args:
         rankings: scores by document of every ranking, larger is better.
-        fusion: how they are joined.
+        fusion: how they are fused.
         weights: weight of every ranking; None for the same.
         most: documents wanted; None for all.
 
     Returns:
         The documents, best first; those of equal score by id. The score is the sum of the shares.
 
-    Raises:
-        SettingsError: the fusion is unknown, or a weight is negative or missing.
-
     >>> best = fuse({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}})
     >>> [document.id for document in best]
     ['b', 'a', 'c']
     """
     if len(rankings) == 1:
-        shares = {name: {id: scores[id] for id in _in_order(scores)} for name, scores in rankings.items()}
+        shares = {name: best_first(scores) for name, scores in rankings.items()}
     else:
         shares = _shares(rankings, fusion, weights)
-    ranks = {name: {id: rank for rank, id in enumerate(own, start=1)} for name, own in shares.items()}
-    return [
-        Fused(
-            id,
-            score,
-            {name: Part(ranks[name][id], rankings[name][id], own[id]) for name, own in shares.items() if id in own},
-        )
-        for id, score in _summed(shares, most)
-    ]
+    parts: dict[str, dict[str, Part]] = {}
+    for name, own in shares.items():
+        for rank, (id, share) in enumerate(own.items(), start=1):
+            parts.setdefault(id, {})[name] = Part(rank, rankings[name][id], share)
+    return [Fused(id, score, parts[id]) for id, score in list(_sums(shares).items())[:most]]
 
 
 def fused_scores(
@@ -168,48 +132,37 @@ def fused_scores(
     fusion: Fusion = "reciprocal_rank",
     weights: Mapping[str, float] | None = None,
 ) -> Scores:
-    """Scores of two or more rankings joined as by :func:`fuse`, by document, best first.
+    """Scores of two or more rankings fused as by :func:`fuse`, by document, best first.
 
     >>> list(fused_scores({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}}))
     ['b', 'a', 'c']
     """
-    return dict(_summed(_shares(rankings, fusion, weights)))
+    return _sums(_shares(rankings, fusion, weights))
+
+
+def best_first(scores: Mapping[str, float]) -> Scores:
+    """The same scores, best first; those of equal score by id, so that no run depends on chance."""
+    return dict(sorted(scores.items(), key=lambda scored: (-scored[1], scored[0])))
 
 
 def _shares(
     rankings: Mapping[str, Mapping[str, float]], fusion: Fusion, weights: Mapping[str, float] | None
 ) -> dict[str, Scores]:
     """What every ranking adds to the score of its documents, best first."""
-    if fusion not in FUSIONS:
-        raise SettingsError(f"fusion is {described(fusion)}; choose one of {', '.join(FUSIONS)}")
-    shares = _reciprocal_ranks if fusion == "reciprocal_rank" else _scaled
-    found = {}
-    for name, scores in rankings.items():
-        weight, order = _weight(name, weights), _in_order(scores)
-        own = shares([scores[id] for id in order])
-        found[name] = {id: weight * share for id, share in zip(order, own, strict=True)}
-    return found
+    shares = {}
+    for name, ranking in rankings.items():
+        weight, scores = 1.0 if weights is None else weights[name], best_first(ranking)
+        own = _SHARES[fusion](list(scores.values()))
+        shares[name] = {id: weight * share for id, share in zip(scores, own, strict=True)}
+    return shares
 
 
-def _summed(shares: Mapping[str, Mapping[str, float]], most: int | None = None) -> list[tuple[str, float]]:
+def _sums(shares: Mapping[str, Mapping[str, float]]) -> Scores:
     totals: Scores = {}
     for own in shares.values():
         for id, share in own.items():
             totals[id] = totals.get(id, 0.0) + share
-    return [(id, totals[id]) for id in _in_order(totals)[:most]]
-
-
-def _in_order(scores: Mapping[str, float]) -> list[str]:
-    return sorted(scores, key=lambda id: (-scores[id], id))
-
-
-def _weight(name: str, weights: Mapping[str, float] | None) -> float:
-    if weights is None:
-        return 1.0
-    value = weights.get(name)
-    if not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise SettingsError(f"the weight of {name} is {described(value)}; give a number of 0 or more")
-    return float(value)
+    return best_first(totals)
 
 
 def _reciprocal_ranks(scores: Sequence[float]) -> list[float]:
@@ -220,3 +173,11 @@ def _scaled(scores: Sequence[float]) -> list[float]:
     lowest, highest = (min(scores), max(scores)) if scores else (0.0, 0.0)
     # Where all are alike there is nothing to tell them by, and each was found.
     return [(score - lowest) / (highest - lowest) if highest > lowest else 1.0 for score in scores]
+
+
+# What a ranking gives its documents, by their scores from the best on.
+_SHARES: dict[Fusion, Callable[[Sequence[float]], list[float]]] = {
+    "reciprocal_rank": _reciprocal_ranks,
+    "weighted": _scaled,
+}
+FUSIONS: tuple[str, ...] = tuple(_SHARES)

@@ -2,54 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack, get_args
 
+import numpy as np
+
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
+from ..inference.all_levels import with_sentences
 from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
 from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
+from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
-from .connection import folder_of, ids_of, require_folder
-from .filters import field_columns, filter_columns, kind_name
-from .fusion import Scores, scores_of
-from .lance import LanceStore, State, word_settings
-from .results import Hit, SearchResults
-from .search import BY_PASSAGES, Search, SearchOptions, SearchSettings
-from .sentence_search import SentenceSearch
-from .sentences import PLACES, count_sentences
-from .table import (
+from .fusion import Scores
+from .lance import (
     DOCUMENT,
-    DOCUMENT_COLUMNS,
+    IS_DOCUMENT,
     PASSAGE,
     SECTION,
+    LanceStore,
+    State,
+    folder_of,
+    is_one_of,
+    require_folder,
+    word_settings,
+)
+from .results import Hit, SearchResults
+from .search import BY_PASSAGES, BY_SENTENCES, Search, SearchOptions, SearchSettings
+from .sentence_search import SentenceSearch
+from .sentences import stored_sentences
+from .table import (
+    DOCUMENT_COLUMNS,
+    SENTENCE_COLUMNS,
+    SENTENCE_PLACES,
     document_of,
+    field_columns,
+    filter_columns,
+    ids_of,
+    kind_name,
     leaves_out_repeats,
     load_encoder,
     paragraph_of,
-    quoted,
     record_of,
     require_same_model,
     require_version,
     schema_of,
 )
 from .terms import Queries, Vector
-from .updating import (
-    Boilerplate,
-    OnError,
-    Update,
-    UpdateReport,
-    encode_with_known,
-    known_vectors,
-    sizes_of,
-    with_kept_sentences,
-)
+from .updating import Boilerplate, OnError, Update, UpdateReport, encode_with_known, known_vectors
 
 # Rows that came after the last maintenance, as a share of all, from which on it is due.
 _DUE = 0.05
@@ -67,7 +73,6 @@ class DocumentIndex:
 
     def __init__(self, store: LanceStore, encoder: DocumentEncoder | None = None) -> None:
         self._store, self.place, self._encoder = store, store.place, encoder
-        self._folder = folder_of(store.place)
         self._queries = Queries(store, lambda: self.encoder)
 
     @classmethod
@@ -88,7 +93,7 @@ class DocumentIndex:
                 be ranked by them; ``section``, ``blank_line`` or ``passage`` says which sentences belong together,
                 where it is not to be as the encoder's settings say.
             repeats: whether passages that repeat in the index, such as licences, count. If not, maintenance finds them
-                (:mod:`graphdoc.segmentation.repeats`) in all documents that are there, and makes those anew that have
+                (:mod:`graphdoc.segmentation.repeats`) in all documents that are there, and rebuilds those that have
                 them; until then documents that are new count whole.
 
         Raises:
@@ -104,10 +109,12 @@ class DocumentIndex:
         encoder.require_vectors()
         # What repeats is found in the index itself.
         encoder = encoder.leaving_out(None)
-        paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
-        record = record_of(encoder, word_settings(encoder.model.config.language), paragraph, repeats=not repeats)
+        config = encoder.model.config
+        paragraph = config.paragraph if sentences is True else sentences or None
+        record = record_of(encoder, word_settings(config.language), paragraph, repeats=not repeats)
         require_folder(place, must_be_empty=True)
-        schema = schema_of(sizes_of(encoder), sentences=paragraph is not None, repeats=not repeats)
+        sizes = encoder.hidden_size, encoder.vector_size("passage"), config.passage_size
+        schema = schema_of(*sizes, sentences=paragraph is not None, repeats=not repeats)
         return cls(LanceStore.create(place, schema, record), encoder)
 
     @classmethod
@@ -128,14 +135,13 @@ class DocumentIndex:
         if encoder is not None and loading:
             raise SettingsError(f"{next(iter(loading))} has no effect beside an encoder; leave one of them out")
         require_folder(place)
-        opened = LanceStore.open(place)
-        require_version(opened.record, opened.place)
-        index = cls(opened)
+        index = cls(LanceStore.open(place))
+        require_version(index.record, index.place)
         if encoder is not None:
-            require_same_model(opened.record, encoder, opened.place)
+            require_same_model(index.record, encoder, index.place)
             index._encoder = encoder.leaving_out(None)
         elif loading:
-            index._encoder = load_encoder(opened.record, opened.place, **loading)
+            index._encoder = load_encoder(index.record, index.place, **loading)
         return index
 
     @classmethod
@@ -167,7 +173,7 @@ class DocumentIndex:
             ModelError: it cannot be loaded, or has changed since.
         """
         if self._encoder is None:
-            self._encoder = load_encoder(self._store.record, self.place)
+            self._encoder = load_encoder(self.record, self.place)
         return self._encoder
 
     def __len__(self) -> int:
@@ -175,7 +181,7 @@ class DocumentIndex:
         return self.state().documents
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and len(self._latest.select(["id"], "level = 'document'", ids=ids_of(id))) > 0
+        return isinstance(id, str) and len(self._latest.select(["id"], IS_DOCUMENT, ids=ids_of(id))) > 0
 
     def __repr__(self) -> str:
         state = self.state()
@@ -183,21 +189,19 @@ class DocumentIndex:
 
     def describe(self) -> dict[str, Any]:
         """Place, size, model and fields as plain values."""
-        return self._about(self.state()) | {
-            "sentences": self._store.record.get("sentences"),
-            "fields": self.fields,
-        }
+        return self._about(self.state()) | {"sentences": self.record.get("sentences"), "fields": self.fields}
 
     @property
     def paragraph(self) -> Paragraph | None:
         """Which of its sentences belong together; None where it keeps no sentences."""
-        return paragraph_of(self._store.record)
+        return paragraph_of(self.record)
 
     def count_sentences(self) -> int:
         """Number of sentences whose vectors it keeps; reads where each of them stands, 16 bytes."""
         if self.paragraph is None:
             return 0
-        return sum(map(count_sentences, self._latest.batches([PLACES], "level = 'document'")))
+        rows = self._latest.batches([SENTENCE_PLACES], IS_DOCUMENT)
+        return sum(len(places.as_py() or b"") // 16 for batch in rows for places in batch.column(0))
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -243,11 +247,10 @@ class DocumentIndex:
             DocumentError: a document has no text, an id that is taken, or metadata that do not fit.
             RetrievalError: the index cannot be written.
         """
-        require_one_of("on_error", on_error, ("stop", "skip"))
+        require_one_of("on_error", on_error, get_args(OnError))
         with self._writing():
-            self._store.refresh()
-            work = Update(self._store, self.encoder, on_error, show_progress, workers)
-            report = work.run(documents_of(documents))
+            update = Update(self._latest, self.encoder, on_error, show_progress, workers)
+            report = update.run(documents_of(documents))
             report.rebuilt = self._maintain_if_due(maintain, show_progress)
         return report
 
@@ -266,8 +269,7 @@ class DocumentIndex:
         """
         named = ids_of(ids)
         with self._writing():
-            self._store.refresh()
-            count = self._store.delete(named) if named else 0
+            count = self._latest.delete(named) if named else 0
             self._maintain_if_due(maintain)
         return count
 
@@ -283,8 +285,7 @@ class DocumentIndex:
     @property
     def is_maintenance_due(self) -> bool:
         """Whether more than a twentieth of the rows came after the last maintenance."""
-        state = self.state()
-        return _is_due(state)
+        return _is_due(self.state())
 
     def rows(self, columns: Iterable[str] | None = None, *, level: str | None = None) -> Iterator[Any]:
         """The rows of the table as they are stored, some at a time (Arrow record batches).
@@ -296,8 +297,7 @@ class DocumentIndex:
         if level is not None:
             require_one_of("level", level, (DOCUMENT, SECTION, PASSAGE))
         store = self._latest
-        where = None if level is None else f"level = '{level}'"
-        yield from store.batches(list(columns or store.schema.names), where)
+        yield from store.batches(columns or store.schema.names, None if level is None else f"level = '{level}'")
 
     def document(self, id: str) -> Document:
         """A document as it was indexed.
@@ -305,7 +305,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        rows = self._latest.select(list(DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
+        rows = self._latest.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=ids_of(id)).to_pylist()
         if not rows:
             raise RetrievalError(f"{self.place} has no document {id!r}; check the id, or index the document")
         return document_of(rows[0])
@@ -322,8 +322,27 @@ class DocumentIndex:
         """
         encoder = self.encoder.leaving_out(Boilerplate.of(self._latest, [id]))
         segmented = encoder.segment_with_text(self.document(id))
-        (found,) = encode_with_known(encoder, [segmented], known_vectors(self._store, [id]))
-        return with_kept_sentences(self._store, encoder, found.document) if sentences else found.document
+        (encoded,) = encode_with_known(encoder, [segmented], known_vectors(self._store, [id]))
+        if not sentences:
+            return encoded.document
+        known = None
+        if self.paragraph is not None:
+            rows = self._store.select(["id", *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[id])
+            known = next((own.vectors.astype(np.float32) for _, own in stored_sentences(rows)), None)
+        return with_sentences(encoder, encoded.document, known=known, paragraph=self.paragraph)
+
+    def comparer(self, query: Document, by: str = "hybrid") -> Callable[[Hit], Comparison]:
+        """A function that compares a query document with a hit, for :meth:`SearchResults.to_html`.
+
+        Args:
+            query: the query document.
+            by: what was searched by; of a search by sentences a comparison has these too.
+        """
+        by_sentences = by in BY_SENTENCES
+        encoded = self.encoder.encode_levels(query)
+        if by_sentences:
+            encoded = with_sentences(self.encoder, encoded, paragraph=self.paragraph)
+        return lambda hit: self.encoder.compare(encoded, self.encoded(hit.id, sentences=by_sentences))
 
     def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
         """Find documents.
@@ -349,11 +368,9 @@ class DocumentIndex:
             if not isinstance(query, Document):
                 raise SettingsError(f"by={chosen.by!r} ranks by a document; give one, such as Document.from_text(...)")
             shown: dict[str, Any] = {"text": query.text, "document": query.id, "title": query.title}
-            by_sentences = SentenceSearch(
-                store, lambda: self.encoder, query, lambda: self._queries.query(query), chosen, self.place
-            )
-            hits = by_sentences.run() if state.documents else ()
-            warnings = by_sentences.warnings
+            search = SentenceSearch(store, lambda: self.encoder, query, lambda: self._queries.query(query), chosen)
+            hits = search.run() if state.documents else ()
+            warnings = search.warnings
         else:
             asked = self._queries.query(query)
             shown = {"text": asked.shown, "document": asked.id, "title": asked.title}
@@ -370,7 +387,7 @@ class DocumentIndex:
         elif not hits:
             warnings.append("nothing was found" + (f" where {chosen.where}" if chosen.where else ""))
         about = self._about(state)
-        return SearchResults(hits, shown, chosen.by, chosen.joined_by, chosen.where, k, about, tuple(warnings))
+        return SearchResults(hits, shown, chosen.by, chosen.fused_by, chosen.where, k, about, tuple(warnings))
 
     def scores(
         self,
@@ -381,7 +398,7 @@ class DocumentIndex:
         ids: Sequence[str] | None = None,
         **settings: Unpack[SearchOptions],
     ) -> dict[str, Scores]:
-        """Scores by document of ``words``, ``vectors`` or both, of all that they find, before they are joined and cut.
+        """Scores by document of ``words``, ``vectors`` or both, of all that they find, before they are fused and cut.
 
         Args:
             query: as for :meth:`search`.
@@ -394,8 +411,8 @@ class DocumentIndex:
         require_one_of("by", chosen.by, BY_PASSAGES)
         store, asked = self._latest, self._queries.query(query)
         asked = asked if vector is None else replace(asked, vector=lambda: vector)
-        where = None if ids is None else f"id IN ({', '.join(map(quoted, ids))})"
-        return {name: scores_of(ranking) for name, ranking in Search(store, asked, chosen).rankings(where).items()}
+        rankings = Search(store, asked, chosen).rankings(None if ids is None else is_one_of("id", ids))
+        return {name: ranking.scores for name, ranking in rankings.items()}
 
     def _about(self, state: State) -> dict[str, Any]:
         """Place, size and model as plain values."""
@@ -404,17 +421,18 @@ class DocumentIndex:
 
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
         """Maintain, and give the number of documents that were encoded again."""
-        rebuilt = 0
-        if wanted or (wanted is None and _is_due(self._store.state())):
+        state, rebuilt = self._store.state(), 0
+        if wanted or (wanted is None and _is_due(state)):
             can_load = self._encoder is not None or self.record["source"] is not None
-            if leaves_out_repeats(self.record) and can_load and self._store.state().documents:
+            if leaves_out_repeats(self.record) and can_load and state.documents:
                 rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
             self._store.maintain()
         return rebuilt
 
     def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; an object store keeps writers apart itself."""
-        return nullcontext() if self._folder is None else FolderLock(self._folder, "another change")
+        folder = folder_of(self._store.place)
+        return nullcontext() if folder is None else FolderLock(folder, "another change")
 
 
 def _is_due(state: State) -> bool:

@@ -1,29 +1,60 @@
-"""The index in LanceDB: a folder or an object store, with several readers and writers at once."""
+"""The table of an index in LanceDB: a folder or an object store, with several readers and writers at once."""
 
 from __future__ import annotations
 
-import importlib
+import asyncio
 import json
+import logging
 import math
 import os
-import sys
+import re
+import threading
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-from ..errors import MissingExtraError, RetrievalError
+from ..errors import GraphdocError, MissingExtraError, RetrievalError, SettingsError
+from ..runtime.files import FolderLock
 from ..runtime.memory import quick_imports
-from .connection import fall_back_from_damage, folder_of, is_unfinished, next_of, translate_errors, wait_for
-from .table import DOCUMENT, PASSAGE, quoted
+from ..runtime.text import one_line
 
+logger = logging.getLogger(__name__)
+
+# The name of the table, and its folder within that of an index.
+TABLE, TABLE_FOLDER = "documents", "documents.lance"
+RECORD = b"graphdoc"
+DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
+IS_DOCUMENT = f"level = '{DOCUMENT}'"
+# The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
+_GONE = "gone"
+_TEXTS = ("text", "document_text")
+_VECTORS = {"passage_vector": PASSAGE, "document_vector": DOCUMENT}
+_SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
+# Below this number of rows a search that reads all of them is quick, and finds the best for certain.
+ROWS_FOR_VECTOR_INDEX = 20_000
+# Below this number of vectors there is nothing to learn the structure from.
+_LEAST_FOR_VECTOR_INDEX = 1_024
+# Readers of an older version have this long to finish.
+KEPT_VERSIONS = timedelta(hours=1)
+# Bits of a number in the search structure. A search among a million takes as long with 3 as with 4, in 48 MB less;
+# with 2 it reads twice as many rows as are wanted to find the best.
+_BITS = 3
+_PARTITION = 8_192
+# Partitions that a search looks into, and whole vectors that it compares for each that is wanted.
+_PROBES, _READ = 80, 1.5
+# Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long;
+# making one of them takes 12 CPU minutes for a million passages.
+_MOST_PARTS = 8
+# A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
+STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
 # Languages that LanceDB can reduce to stems, by the two-letter codes that documents are cut with.
 _STEMMED = {
     "ar": "Arabic", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fi": "Finnish",
@@ -32,8 +63,12 @@ _STEMMED = {
 }  # fmt: skip
 # Scripts without spaces between words are cut by a dictionary.
 _WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
+# Version files end with these bytes, and are named so that the newest comes first.
+_VERSION_END, _LARGEST_VERSION = b"LANC", 2**64 - 1
 # Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
 warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
+
+Result = TypeVar("Result")
 
 
 def word_settings(language: str) -> dict[str, Any]:
@@ -53,58 +88,36 @@ def word_settings(language: str) -> dict[str, Any]:
     }
 
 
-Found = TypeVar("Found")
-
-TABLE = "documents"
-RECORD = b"graphdoc"
-PASSAGE_TEXT, DOCUMENT_TEXT = "text", "document_text"
-PASSAGE_VECTOR, DOCUMENT_VECTOR = "passage_vector", "document_vector"
-# Below this number of rows a search that reads all of them is quick, and finds the best for certain.
-ROWS_FOR_VECTOR_INDEX = 20_000
-# Below this number of vectors there is nothing to learn the structure from.
-_LEAST_FOR_VECTOR_INDEX = 1_024
-# Readers of an older version have this long to finish.
-KEPT_VERSIONS = timedelta(hours=1)
-_SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
-# Bits of a number in the search structure. A search among a million takes as long with 3 as with 4, in 48 MB less;
-# with 2 it reads twice as many rows as are wanted to find the best.
-_BITS = 3
-_PARTITION = 8_192
-# Partitions that a search looks into, and whole vectors that it compares for each that is wanted.
-_PROBES, _READ = 80, 1.5
-# Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long;
-# making one of them takes 12 CPU minutes for a million passages.
-_MOST_PARTS = 8
-_LEVELS = {PASSAGE_VECTOR: PASSAGE, DOCUMENT_VECTOR: DOCUMENT}
-# Rows of sections have such vectors too.
-_SHARED = (DOCUMENT_VECTOR,)
-# The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
-_GONE = "gone"
-# A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
-STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
+def quoted(value: str) -> str:
+    """A string as a filter writes it."""
+    return "'" + value.replace("'", "''") + "'"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """What one search of a store finds, best first.
+def is_one_of(column: str, values: Iterable[str]) -> str:
+    """The condition that a column holds one of some texts."""
+    return f"{column} IN ({', '.join(map(quoted, values))})"
+
+
+def all_of(*conditions: str | None) -> str | None:
+    """The condition that all of some hold; None where there is none."""
+    return " AND ".join(f"({condition})" for condition in conditions if condition) or None
+
+
+class Candidates(NamedTuple):
+    """The rows that one search finds, best first.
 
     Args:
-        ids: document of every row found.
+        ids: document of every row.
         numbers: number of the passage, 0 for documents.
         scores: ``(rows,)``, larger is better.
     """
 
-    ids: tuple[str, ...]
-    numbers: tuple[int, ...]
+    ids: Sequence[str]
+    numbers: Sequence[int]
     scores: npt.NDArray[np.float64]
 
-    def __len__(self) -> int:
-        """Number of rows found."""
-        return len(self.ids)
 
-
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """How large an index is, and what maintenance is due.
 
     Args:
@@ -138,7 +151,6 @@ class LanceStore:
         self._opened, self.place = table, place
         self._process = os.getpid()
         self.record: Mapping[str, Any] = json.loads(schema.metadata[RECORD])
-        self._metric = self.record.get("similarity")
         self._is_prepared = False
         # What is known of the version that is read.
         self._schema: Any = schema
@@ -156,25 +168,20 @@ class LanceStore:
         Raises:
             RetrievalError: there is one already, or the place cannot be written.
         """
-        place = _address(place)
-        content = json.dumps(record, ensure_ascii=False).encode()
-        with_record = schema.with_metadata({RECORD: content})
-        connection = _connected(place)
-        is_there = TABLE in _names(connection, place)
+        connection, place, is_there = _connected(place)
         if is_there and not _is_unfinished(connection, place):
             raise RetrievalError(f"{place} holds an index already, or what is left of one; choose another place")
+        schema = schema.with_metadata({RECORD: json.dumps(record, ensure_ascii=False).encode()})
         mode = "overwrite" if is_there else "create"
-        table = _waited(place, lambda: connection.create_table(TABLE, schema=with_record, mode=mode))
-        store = cls(table, place, with_record)
+        store = cls(_done(place, lambda: connection.create_table(TABLE, schema=schema, mode=mode)), place, schema)
         store._prepare()
         return store
 
     @classmethod
     def exists(cls, place: str | Path) -> bool:
         """Whether there is a table."""
-        place = _address(place)
-        connection = _connected(place)
-        return TABLE in _names(connection, place) and not _is_unfinished(connection, place)
+        connection, place, is_there = _connected(place)
+        return is_there and not _is_unfinished(connection, place)
 
     @classmethod
     def open(cls, place: str | Path) -> LanceStore:
@@ -183,20 +190,14 @@ class LanceStore:
         Raises:
             RetrievalError: there is none, or it was not made by graphdoc.
         """
-        place = _address(place)
-        connection = _connected(place)
-        if TABLE not in _names(connection, place) or _is_unfinished(connection, place):
+        connection, place, is_there = _connected(place)
+        if not is_there or _is_unfinished(connection, place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
         if (folder := folder_of(place)) is not None:
-            fall_back_from_damage(folder)
-        table = _waited(place, lambda: connection.open_table(TABLE))
-        schema = _waited(place, lambda: table.schema())
-        try:
-            record = json.loads((schema.metadata or {})[RECORD])
-            is_own = isinstance(record, dict) and "format_version" in record
-        except (KeyError, ValueError):
-            is_own = False
-        if not is_own:
+            _fall_back_from_damage(folder)
+        table = _done(place, lambda: connection.open_table(TABLE))
+        schema = _done(place, lambda: table.schema())
+        if "format_version" not in json.loads((schema.metadata or {}).get(RECORD, "{}")):
             raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
         return cls(table, place, schema)
 
@@ -253,67 +254,80 @@ class LanceStore:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
-        count = int(self._do(lambda: self._table.count_rows(f"{_is_one_of(ids)} AND level = '{DOCUMENT}'")))
+        named = is_one_of("id", ids)
+        count = int(self._do(lambda: self._table.count_rows(f"{named} AND {IS_DOCUMENT}")))
         if count:
-            self._do(lambda: self._table.delete(_is_one_of(ids)))
+            self._do(lambda: self._table.delete(named))
             self._changed()
         return count
 
-    def select(
-        self, columns: Sequence[str], where: str | None = None, *, ids: Sequence[str] = (), most: int | None = None
-    ) -> Any:
+    def select(self, columns: Iterable[str], where: str | None = None, *, ids: Sequence[str] = ()) -> Any:
         """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
-        condition = " AND ".join(f"({part})" for part in (_is_one_of(ids) if ids else None, where) if part)
+        condition = all_of(is_one_of("id", ids) if ids else None, where)
 
-        def found() -> Coroutine[Any, Any, Any]:
+        def rows() -> Coroutine[Any, Any, Any]:
             query = self._table.query().select(list(columns))
-            query = query.where(condition) if condition else query
-            return (query if most is None else query.limit(most)).to_arrow()  # type: ignore[no-any-return]
+            return (query.where(condition) if condition else query).to_arrow()  # type: ignore[no-any-return]
 
-        return self._do(found)
+        return self._do(rows)
 
-    def batches(self, columns: Sequence[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
+    def batches(self, columns: Iterable[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
-        condition = f"level != '{_GONE}'" + (f" AND ({where})" if where else "")
-        found = self._do(
+        condition = all_of(f"level != '{_GONE}'", where)
+        batches = self._do(
             lambda: self._table.query().select(list(columns)).where(condition).to_batches(max_batch_length=most)
         )
-        while (batch := self._do(partial(next_of, found))) is not None:
+
+        async def next_batch() -> Any:
+            return await anext(batches, None)
+
+        while (batch := self._do(next_batch)) is not None:
             yield batch
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
 
         def query() -> Any:
-            match = _library("lancedb.query").MatchQuery(words, column)
+            match = _lancedb().query.MatchQuery(words, column)
             return self._table.query().nearest_to_text(match).limit(most)
 
-        return self._found(query, "_score", most, where)
+        return self._candidates(query, "_score", most, where)
 
     def by_vector(
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
-        if column in _SHARED:
-            where = f"level = '{_LEVELS[column]}'" + (f" AND ({where})" if where else "")
+        if column == "document_vector":
+            # Rows of sections have such vectors too.
+            where = all_of(IS_DOCUMENT, where)
         query = partial(self._nearest, vector, column, most)
-        found = self._found(partial(query, is_bounded=where is None), "_distance", most, where)
-        if where is None and len(found) < min(most, self.state().passages):
-            found = self._found(partial(query, is_bounded=False), "_distance", most, None)
+        found = self._candidates(partial(query, is_bounded=where is None), "_distance", most, where)
+        if where is None and len(found.ids) < min(most, self.state().passages):
+            found = self._candidates(partial(query, is_bounded=False), "_distance", most, None)
         return found
 
     def _nearest(self, vector: npt.NDArray[np.float32], column: str, most: int, *, is_bounded: bool) -> Any:
-        nearest = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
+        nearest = self._table.query().nearest_to(vector).column(column).distance_type(self.record["similarity"])
         # Without a bound more partitions are searched until there are enough rows, as where a filter leaves few in
         # each. Where rows of the table were deleted, LanceDB then searches all partitions.
         nearest = nearest.maximum_nprobes(0).minimum_nprobes(_PROBES)
         nearest = nearest.maximum_nprobes(_PROBES) if is_bounded else nearest
         return nearest.refine_factor(1).limit(math.ceil(_READ * most))
 
+    def _candidates(self, query: Callable[[], Any], score: str, most: int, where: str | None) -> Candidates:
+        def ranked() -> Coroutine[Any, Any, Any]:
+            columns = query().select(["id", "number", score])
+            return (columns.where(where) if where else columns).to_arrow()  # type: ignore[no-any-return]
+
+        rows = self._do(ranked)[:most]
+        values = rows.column(score).to_numpy().astype(np.float64)
+        # LanceDB gives one minus the cosine, or one minus the dot product.
+        scores = values if score == "_score" else 1.0 - values
+        return Candidates(rows.column("id").to_pylist(), rows.column("number").to_pylist(), scores)
+
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
-        found = self._do(lambda: self._table.tokenize(text, column=PASSAGE_TEXT))
-        return [str(token.text) for token in found]
+        return [str(token.text) for token in self._do(lambda: self._table.tokenize(text, column=_TEXTS[0]))]
 
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
@@ -323,18 +337,17 @@ class LanceStore:
         present = {index.columns[0]: index.name for index in self._do(lambda: self._table.list_indices())}
         # A search without the structure reads the column of all rows, those of other levels too.
         is_large = self._do(lambda: self._table.count_rows()) >= ROWS_FOR_VECTOR_INDEX
-        for column in _LEVELS:
+        for column in _VECTORS:
             count = self._do(partial(self._table.count_rows, f"{column} IS NOT NULL"))
-            is_due = self._is_divided(present[column]) if column in present else is_large
+            is_due = is_large
+            if column in present:
+                is_due = self._do(partial(self._table.index_stats, present[column])).num_indices > _MOST_PARTS
             if is_due and count >= _LEAST_FOR_VECTOR_INDEX:
                 # LanceDB would count the rows that have no vector here, and look for centres of its partitions there.
-                kind = partial(_library("lancedb.index").IvfRq, num_partitions=max(1, round(count / _PARTITION)))
-                self._index(column, kind(distance_type=self._metric, num_bits=_BITS))
+                partitions, metric = max(1, round(count / _PARTITION)), self.record["similarity"]
+                kind = _lancedb().index.IvfRq(distance_type=metric, num_bits=_BITS, num_partitions=partitions)
+                self._index(column, kind)
         self._changed()
-
-    def _is_divided(self, name: str) -> bool:
-        """Whether a search structure has so many parts that it is made anew."""
-        return bool(self._do(lambda: self._table.index_stats(name)).num_indices > _MOST_PARTS)
 
     def state(self) -> State:
         """How large it is, and what is waiting."""
@@ -353,79 +366,88 @@ class LanceStore:
         if self._is_prepared:
             return
         present = {index.columns[0] for index in self._do(lambda: self._table.list_indices())}
-        for column, kind in _SCALAR.items():
+        kinds, words = _lancedb().index, self.record["words"]
+        structures = {column: partial(getattr(kinds, kind)) for column, kind in _SCALAR.items()}
+        texts = partial(
+            kinds.FTS,
+            language=words["language"] or "English",
+            stem=words["stem"],
+            remove_stop_words=not words["stop_words"],
+            base_tokenizer=words["tokenizer"],
+        )
+        for column, kind in (structures | dict.fromkeys(_TEXTS, texts)).items():
             if column not in present:
-                self._index(column, getattr(_library("lancedb.index"), kind)())
-        for column in (PASSAGE_TEXT, DOCUMENT_TEXT):
-            if column not in present:
-                words = self.record["words"]
-                kind = _library("lancedb.index").FTS
-                self._index(
-                    column,
-                    kind(
-                        language=words["language"] or "English",
-                        stem=words["stem"],
-                        remove_stop_words=not words["stop_words"],
-                        base_tokenizer=words["tokenizer"],
-                    ),
-                )
+                self._index(column, kind())
         self._is_prepared = True
 
     def _index(self, column: str, config: Any) -> None:
         self._do(lambda: self._table.create_index(column, config=config, replace=True))
 
-    def _found(self, query: Callable[[], Any], score: str, most: int, where: str | None) -> Candidates:
-        def rows_of_query() -> Coroutine[Any, Any, Any]:
-            asked = query().select(["id", "number", score])
-            return (asked.where(where) if where else asked).to_arrow()  # type: ignore[no-any-return]
-
-        rows = self._do(rows_of_query)[:most]
-        values = rows.column(score).to_numpy().astype(np.float64)
-        # LanceDB gives one minus the cosine, or one minus the dot product.
-        scores = values if score == "_score" else 1.0 - values
-        return Candidates(tuple(rows.column("id").to_pylist()), tuple(rows.column("number").to_pylist()), scores)
-
-    def _do(self, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
-        return translate_errors(self.place, lambda: wait_for(work()))
+    def _do(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        return _done(self.place, work)
 
 
-def _library(name: str) -> Any:
-    # Its warnings are said as errors, in one line, where they matter; it reads this when it is imported.
-    os.environ.setdefault("LANCEDB_LOG", "error")
-    # Read ahead of those who wait for it; maintenance would fill the 2 GB that LanceDB takes by itself.
-    os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(32 << 20))
-    if name in sys.modules:
-        return sys.modules[name]
+def folder_of(place: str | Path) -> Path | None:
+    """The folder that an index lies in; None for the address of an object store.
+
+    >>> folder_of("s3://bucket/index") is None, folder_of("papers.index").name
+    (True, 'papers.index')
+    """
+    return None if "://" in str(place) else Path(place).absolute()
+
+
+def has_table(folder: Path) -> bool:
+    """Whether a folder has the table of an index, also one that is damaged or half made."""
     try:
-        with quick_imports():
-            return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
+        return (folder / TABLE_FOLDER).exists()
+    except OSError:  # No folder can have the name.
+        return False
 
 
-def _waited(place: str, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
-    """What asynchronous work of LanceDB gives; some of its errors come before there is anything to wait for."""
-    return translate_errors(place, lambda: wait_for(work()))
+def require_folder(place: str | Path, *, must_be_empty: bool = False) -> None:
+    """Refuse a folder that cannot hold an index; object stores are checked by LanceDB.
+
+    Args:
+        place: where the index lies.
+        must_be_empty: refuse a folder that holds anything else; otherwise one that does not exist.
+
+    Raises:
+        RetrievalError: it is a file, or a folder with something else in it where it must be empty.
+    """
+    path = folder_of(place)
+    if path is None:
+        return
+    try:
+        is_there = path.exists()
+        os.fsencode(path)
+    except (OSError, ValueError) as error:
+        raise RetrievalError(f"{one_line(str(path), 80)!r} is no name of a folder ({error}); give another") from error
+    if is_there and not path.is_dir():
+        raise RetrievalError(f"{path} is a file; give the folder of an index")
+    if not must_be_empty and not is_there:
+        raise RetrievalError(f"{path} does not exist; make an index with: graphdoc index CORPUS --output {path}")
+    if must_be_empty and is_there:
+        others = [entry.name for entry in path.iterdir() if entry.name not in (".lock", TABLE_FOLDER)]
+        if others:
+            raise RetrievalError(f"{path} holds other files, such as {min(others)}; give an empty folder, or another")
 
 
-def _address(place: str | Path) -> str:
-    return str(folder_of(place) or place)
-
-
-def _connected(place: str) -> Any:
-    options = STORE_OPTIONS if "://" in place and not place.startswith("memory:") else None
-    return _waited(place, lambda: _library("lancedb").connect_async(place, storage_options=options))
-
-
-def _names(connection: Any, place: str) -> list[str]:
-    return list(_waited(place, lambda: connection.list_tables()).tables)
+def _connected(place: str | Path) -> tuple[Any, str, bool]:
+    """A connection to LanceDB, the place as it takes it, and whether the table is there, whole or not."""
+    address = str(folder_of(place) or place)
+    options = STORE_OPTIONS if "://" in address and not address.startswith("memory:") else None
+    connection = _done(address, lambda: _lancedb().connect_async(address, storage_options=options))
+    return connection, address, TABLE in _done(address, lambda: connection.list_tables()).tables
 
 
 def _is_unfinished(connection: Any, place: str) -> bool:
     """Whether the making of the table was cut short before anything could be kept in it."""
     folder = folder_of(place)
     # What an object store holds cannot be listed with LanceDB: a part of an index may be there.
-    if folder is None or not is_unfinished(folder):
+    if folder is None:
+        return False
+    files = (path for path in (folder / TABLE_FOLDER).rglob("*") if path.is_file())
+    if not all(path.parent.name in ("_transactions", "_versions") for path in files):
         return False
     try:
         wait_for(connection.open_table(TABLE))
@@ -435,5 +457,134 @@ def _is_unfinished(connection: Any, place: str) -> bool:
     return False
 
 
-def _is_one_of(ids: Sequence[str]) -> str:
-    return f"id IN ({', '.join(map(quoted, ids))})"
+def _fall_back_from_damage(folder: Path) -> None:
+    """Set the newest version file of a table aside where it is cut short, as by a power cut or half a copy.
+
+    A warning says that the version before it is read, as also where the newest file is missing.
+
+    Raises:
+        RetrievalError: more than the newest version is missing or damaged.
+        OutputError: another process is writing there.
+    """
+
+    def version(file: Path) -> int:
+        return _LARGEST_VERSION - int(file.stem)
+
+    def is_whole(file: Path) -> bool:
+        try:
+            return file.read_bytes().endswith(_VERSION_END)
+        except FileNotFoundError:  # Maintenance has removed it meanwhile.
+            return True
+
+    versions, newest = folder / TABLE_FOLDER / "_versions", 0
+    # Before the files are listed, so that a version that is written meanwhile is not missed.
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = int(json.loads((versions / "latest_version_hint.json").read_text())["version"])
+    files = sorted(path for path in versions.glob("*.manifest") if path.stem.isdecimal() and len(path.stem) == 20)[:2]
+    whole = [file for file in files if is_whole(file)]
+    newest = max([newest, *map(version, files[:1])])
+    if not whole or newest == version(whole[0]):
+        return
+    if newest - version(whole[0]) > 1:
+        raise RetrievalError(
+            f"{folder} is damaged: versions {version(whole[0]) + 1} to {newest} are missing; copy the index again, "
+            "or remove it and index the documents again"
+        )
+    if files[0] != whole[0]:
+        with FolderLock(folder, "another change"):
+            files[0].replace(files[0].with_suffix(".damaged"))
+    logger.warning(
+        "%s: version %d is damaged or missing; version %d is read, without the change after it: copy the index again, "
+        "or index the documents again",
+        folder,
+        newest,
+        version(whole[0]),
+    )
+
+
+@cache
+def _lancedb() -> Any:
+    # Its warnings are said as errors, in one line, where they matter; it reads this when it is imported.
+    os.environ.setdefault("LANCEDB_LOG", "error")
+    # Read ahead of those who wait for it; maintenance would fill the 2 GB that LanceDB takes by itself.
+    os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(32 << 20))
+    try:
+        with quick_imports():
+            import lancedb
+            import lancedb.index
+            import lancedb.query
+    except ImportError as error:
+        raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
+    return lancedb
+
+
+def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
+    """Wait for asynchronous work.
+
+    It runs in a loop of its own, so that code that is itself called from a loop (a notebook, a server) can wait here.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="graphdoc-lance", daemon=True).start()
+    return loop
+
+
+# The thread of the loop is not there in a process that was forked, which not every system can do.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_loop.cache_clear)
+
+# Where in LanceDB's own source an error arose.
+_SOURCE = re.compile(r",?\s*(?:/\S+)?/(?:registry/src|rustc)/\S+|(?<=\s)/rustc/\S+")
+# Signs in a message, and what to do then; the first that fits.
+_FIXES = (
+    ("no space left|file too large|quota|os error 2[78]",
+     "free some disk space and run the same again, nothing is lost"),
+    ("forbidden|status: 40[13]|accessdenied|unauthorized|invalidaccesskey",
+     "the store refuses access; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights of this user"),
+    ("nosuchbucket|status: 404|bucket does not exist", "there is no such bucket; make it or correct the address"),
+    ("error sending request|connection refused|timed out|timeout|connect error|error trying to",
+     "the store does not answer; check AWS_ENDPOINT, AWS_REGION and the network"),
+    ("permission denied|read-only file system", "it may not be written; change its rights, or choose another"),
+    ("commit conflict|too many concurrent writers|concurrent commit|retryable",
+     "another writer changed it at the same time; run the same again"),
+    ("no object store provider", "give a folder, or an address such as s3://bucket/index"),
+    ("not found|failed to fill whole buffer|invalid range|too small|invalid magic|corrupt|panicked",
+     "the index is damaged; take it from a copy, or remove it and index the documents again"),
+)  # fmt: skip
+
+
+def _done(place: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Wait for work of LanceDB; its errors become one line.
+
+    Raises:
+        SettingsError: a text holds half of a surrogate pair.
+        RetrievalError: the store cannot be used.
+    """
+    try:
+        return wait_for(work())
+    except GraphdocError:
+        raise
+    except Exception as error:
+        # A panic of the library has a class of its own, which no module of it exports.
+        if isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == "RustPanic":
+            raise _translated(place, error) from error
+        raise
+
+
+def _translated(place: str, error: Exception) -> GraphdocError:
+    text = one_line(_SOURCE.sub("", str(error)))
+    if isinstance(error, UnicodeEncodeError):
+        return SettingsError(f"{one_line(repr(error.object), 60)} holds half of a surrogate pair; leave it out")
+    fix = next((f"; {fix}" for signs, fix in _FIXES if re.search(signs, text.lower())), "")
+    retried = re.search(r"RetryError.*?(status: \d+|source: .*)", text)
+    reason = f"the store fails ({one_line(retried[1], 120)})" if retried else text[:300]
+    return RetrievalError(f"{place} cannot be used: {reason}{fix}")

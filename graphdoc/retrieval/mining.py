@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,24 +13,48 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from ..errors import RetrievalError, SettingsError
 from ..runtime.progress import progress_bar
 from ..runtime.text import described, require_one_of, require_whole
-from .fusion import Scores, fused_scores
+from ..segmentation.spans import SegmentedDocument
+from ..similarity.encoded_document import EncodedDocument
+from ..subtopics.terms import TermMaker
+from .fusion import Ranking, Scores, fused_scores
+from .index import DocumentIndex
+from .lance import DOCUMENT, Candidates, LanceStore, word_settings
 from .negatives import CLOSE, JUDGED, REASONS, SIMILAR, NegativeLists
+from .table import (
+    DOCUMENT_COLUMNS,
+    FORMAT,
+    FORMAT_VERSION,
+    Fields,
+    document_of,
+    headings_above,
+    rows_of,
+    schema_of,
+    table_of,
+    text_hash,
+    vectors_of,
+)
 
 Rows = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
-Floats = npt.NDArray[np.float64]
-Way = Literal["words", "vectors", "both"]
+Ranker = Literal["words", "vectors", "both"]
 # Gives the scores of documents for the query of an id, those of its positives among them.
 WordScores = Callable[[str, Sequence[str]], Scores]
 
-# Documents that are compared with some queries at once, and queries whose candidates are looked for together.
-_BLOCK, _QUERIES = 16_384, 256
+# Documents that are compared with some queries at once, queries at most, and scores that are held, 4 bytes each.
+_BLOCK, _QUERIES, _MOST_SCORES = 16_384, 256, 2**26
+# Documents wanted of a word search for one negative, since some of those found are none.
+_FOUND_PER_NEGATIVE = 2
+# Positives whose scores are asked for at once, and documents that are written to an index of words at once.
+_POSITIVES, _WRITTEN = 500, 2_000
+# Passages that a search takes at least, as an index does; k1 and b of BM25 are Lucene's.
+_FEWEST_PASSAGES, K1, B = 1_000, 1.2, 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +74,7 @@ class MinedDocuments:
     similarity: str = "cosine"
 
     def __post_init__(self) -> None:
-        if len(set(self.ids)) < len(self.ids):
+        if len(self.rows) < len(self.ids):
             twice = next(id for id, count in Counter(self.ids).items() if count > 1)
             raise RetrievalError(f"two documents have the id {twice!r}; give each its own to mine negatives")
 
@@ -65,140 +90,34 @@ class MinedDocuments:
     @cached_property
     def order(self) -> Rows:
         """The place of every document among the ids in order, by which ties are broken, ``(documents,)``."""
-        order = np.empty(len(self.ids), np.int64)
-        order[sorted(range(len(self.ids)), key=lambda row: self.ids[row])] = np.arange(len(self.ids))
-        return order
+        return np.argsort(sorted(range(len(self.ids)), key=self.ids.__getitem__))
 
-    def units(self, rows: Rows) -> Vectors:
-        """Vectors of some documents at unit length, ``(rows, hidden)``."""
+    def similarities(self, queries: Vectors, device: torch.device | str = "cpu") -> Vectors:
+        """Similarities of all documents to queries, ``(queries, documents)``, a block of documents in memory at once.
+
+        Args:
+            queries: ``(queries, hidden)``.
+            device: where they are compared.
+        """
         assert self.vectors is not None
-        found = np.asarray(self.vectors[rows], np.float32)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.asarray(found / np.where(lengths > 0, lengths, 1), np.float32)
+        scores = np.empty((len(queries), len(self.ids)), np.float32)
+        query = self._compared(queries).to(device)
+        for start in range(0, len(self.ids), _BLOCK):
+            block = self._compared(self.vectors[start : start + _BLOCK]).to(device)
+            scores[:, start : start + _BLOCK] = (query @ block.T).cpu().numpy()
+        return scores
+
+    def _compared(self, vectors: Vectors) -> Tensor:
+        rows = torch.from_numpy(np.array(vectors, np.float32))
+        return normalize(rows, dim=-1) if self.similarity == "cosine" else rows
 
     def is_similar(self, rows: Rows, positives: Rows, bound: float | None) -> npt.NDArray[np.bool_]:
         """Which documents are copies or near-duplicates of a positive, ``(rows,)``."""
-        found = np.isin(self.groups[rows], self.groups[positives])
+        similar = np.isin(self.groups[rows], self.groups[positives])
         if bound is not None and self.vectors is not None and len(rows):
-            found |= (self.units(rows) @ self.units(positives).T).max(axis=1) > bound
-        return found
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pool:
-    """Candidates of a query that are neither its positives nor too close to the best of them.
-
-    Args:
-        rows: places of the documents, best first, those of equal score by id, ``(candidates,)``.
-        scores: ``(candidates,)``, falling.
-        positives: scores of the positives, ``(positives,)``; minus infinity for those that were not found.
-        close: how many documents were left out because their score is above the limit.
-        close_rows: their places, where they are known.
-    """
-
-    rows: Rows
-    scores: Floats
-    positives: Floats
-    close: int
-    close_rows: frozenset[int] = frozenset()
-
-
-def nearest(
-    queries: Vectors,
-    documents: Vectors,
-    positives: Sequence[Rows],
-    order: Rows,
-    most: int,
-    limit: Callable[[float], float],
-    similarity: str = "cosine",
-    device: torch.device | str = "cpu",
-    *,
-    left_out: Sequence[Rows] | None = None,
-    block: int = _BLOCK,
-) -> list[Pool]:
-    """Find the nearest documents of every query among those whose score is not above a limit.
-
-    Args:
-        queries: ``(queries, hidden)``.
-        documents: ``(documents, hidden)``; memory is needed for a block of them, where they are mapped.
-        positives: places of the documents that answer each query, one at least.
-        order: ``(documents,)``, by which documents of equal score are put in order.
-        most: how many.
-        limit: gives the highest score that is wanted, of the score of the best positive.
-        similarity: ``cosine`` or ``dot``.
-        device: where they are compared.
-        left_out: places of further documents by query that are not looked for, nor counted.
-        block: documents that are compared at once.
-    """
-    asked = as_compared(queries, similarity, device)
-    answers = [scores_of(one, documents, rows, similarity) for one, rows in zip(asked, positives, strict=True)]
-    limits = torch.tensor([limit(float(own.max())) for own in answers], dtype=torch.float32, device=device)
-    hidden = [np.concatenate(some) for some in zip(positives, left_out or positives, strict=True)]
-    numbers = torch.from_numpy(np.repeat(np.arange(len(queries)), [len(rows) for rows in hidden]))
-    unwanted = torch.from_numpy(np.concatenate(hidden))
-    places = torch.from_numpy(np.ascontiguousarray(order)).to(device)
-    scores = torch.empty((len(queries), 0), device=device)
-    rows = torch.empty((len(queries), 0), dtype=torch.int64, device=device)
-    close = torch.zeros(len(queries), dtype=torch.int64, device=device)
-    for start in range(0, len(documents), block):
-        found = asked @ as_compared(documents[start : start + block], similarity, device).T
-        here = (unwanted >= start) & (unwanted < start + block)
-        found[numbers[here].to(device), (unwanted[here] - start).to(device)] = -torch.inf
-        is_close = found > limits[:, None]
-        close += is_close.sum(dim=1)
-        found[is_close] = -torch.inf
-        new = _best(found, places[start : start + block], most)
-        scores, rows = torch.cat([scores, found.gather(1, new)], dim=1), torch.cat([rows, new + start], dim=1)
-        chosen = _in_order(scores, places[rows])[:, :most]
-        scores, rows = scores.gather(1, chosen), rows.gather(1, chosen)
-    return [
-        Pool(own_rows[is_there], own_scores[is_there].astype(np.float64), own_answers, count)
-        for own_rows, own_scores, own_answers, count in zip(
-            rows.cpu().numpy(), scores.cpu().numpy(), answers, close.tolist(), strict=True
-        )
-        for is_there in [own_scores > -np.inf]
-    ]
-
-
-def as_compared(vectors: Vectors, similarity: str, device: torch.device | str = "cpu") -> Tensor:
-    """Vectors whose dot products are similarities, ``(rows, hidden)``."""
-    found = torch.from_numpy(np.array(vectors, np.float32)).to(device)
-    return normalize(found, dim=-1) if similarity == "cosine" else found
-
-
-def scores_of(query: Tensor, documents: Vectors, rows: Rows, similarity: str) -> Floats:
-    """Scores of some documents for a query, ``(rows,)``.
-
-    Args:
-        query: ``(hidden,)``, as :func:`as_compared` gives it.
-        documents: ``(documents, hidden)``.
-        rows: places of the documents.
-        similarity: ``cosine`` or ``dot``.
-    """
-    found = as_compared(documents[rows], similarity, query.device) @ query
-    return found.cpu().numpy().astype(np.float64)
-
-
-def _best(scores: Tensor, places: Tensor, most: int) -> Tensor:
-    """Columns of the best scores of every row, those of equal score by their places, ``(rows, most)``."""
-    width = scores.shape[1]
-    if most >= width:
-        return torch.arange(width, device=scores.device).expand(len(scores), -1)
-    values, columns = scores.topk(most, dim=1)
-    last = values[:, -1:]
-    # Which of several equal scores are among the best, topk leaves to chance.
-    is_tied = ((scores >= last).sum(dim=1) > most) & (last[:, 0] > -torch.inf)
-    for row in is_tied.nonzero()[:, 0].tolist():
-        rivals = (scores[row] >= last[row]).nonzero()[:, 0]
-        columns[row] = rivals[_in_order(scores[row, rivals][None], places[rivals][None])[0, :most]]
-    return columns
-
-
-def _in_order(scores: Tensor, places: Tensor) -> Tensor:
-    """Columns of every row by falling score, those of equal score by their places."""
-    by_place = places.argsort(dim=1, stable=True)
-    by_score = scores.gather(1, by_place).argsort(dim=1, descending=True, stable=True)
-    return by_place.gather(1, by_score)
+            units, others = (normalize(torch.from_numpy(np.array(self.vectors[some]))) for some in (rows, positives))
+            similar |= (units @ others.T).amax(dim=1).numpy() > bound
+        return similar
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +125,7 @@ class MiningSettings:
     """How negatives are mined.
 
     Args:
-        by: candidates by ``words`` (BM25), by ``vectors`` or by both, joined by reciprocal rank.
+        by: candidates by ``words`` (BM25), by ``vectors`` or by both, fused by reciprocal rank.
         depth: negatives of a query, at most.
         margin: candidates whose score is above that of the best positive less this share of it are no negatives,
             since they may answer the query too (NV-Retriever's percentage margin); None takes all.
@@ -217,21 +136,20 @@ class MiningSettings:
         SettingsError: a value is unknown or out of range.
     """
 
-    by: Way = "both"
+    by: Ranker = "both"
     depth: int = 100
     margin: float | None = 0.05
     mask_similar: float | None = 0.98
 
     def __post_init__(self) -> None:
-        require_one_of("by", self.by, get_args(Way))
+        require_one_of("by", self.by, get_args(Ranker))
         require_whole("depth", self.depth, may_be_none=False)
-        for name, value, most in (("margin", self.margin, 1.0), ("mask_similar", self.mask_similar, 1.0)):
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (is_number and 0 <= value <= most):
-                raise SettingsError(f"{name} is {described(value)}; give a number from 0 to {most:g}, or None")
+        for name, value in (("margin", self.margin), ("mask_similar", self.mask_similar)):
+            if value is not None and not 0 <= value <= 1:
+                raise SettingsError(f"{name} is {described(value)}; give a number from 0 to 1, or None")
 
     @property
-    def ways(self) -> tuple[str, ...]:
+    def rankings(self) -> tuple[str, ...]:
         """The rankings that candidates come from."""
         return ("words", "vectors") if self.by == "both" else (self.by,)
 
@@ -242,23 +160,6 @@ class MiningSettings:
         (0.76, inf)
         """
         return np.inf if self.margin is None else best - self.margin * abs(best)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Query:
-    """A query whose negatives are mined.
-
-    Args:
-        id: its id.
-        positives: places of the documents that answer it.
-        never: places of further documents that are no negatives.
-        vector: ``(hidden,)``; None where vectors are not asked.
-    """
-
-    id: str
-    positives: Rows
-    never: Rows
-    vector: Vectors | None
 
 
 def mine(
@@ -277,7 +178,7 @@ def mine(
 
     A list holds the best ``depth`` of the candidates that remain. Not among them are judged positives, documents
     whose score is too close to that of the best positive, and copies and near-duplicates of a positive; how many of
-    each were passed over is counted. With both ways a document that is too close by one of them is no negative.
+    each were passed over is counted. With both rankings a document that is too close in one of them is no negative.
 
     Args:
         documents: where negatives are looked for.
@@ -293,35 +194,39 @@ def mine(
 
     Raises:
         RetrievalError: no query has a positive among the documents.
-        SettingsError: what a way needs is missing.
+        SettingsError: words or vectors are missing.
     """
-    for name, given in (("words", words), ("vectors", vectors if documents.vectors is not None else None)):
-        if name in settings.ways and given is None:
-            raise SettingsError(f"by={settings.by} needs {name} of queries and documents; give them, or another way")
-    known = documents.rows
-    asked = [
-        _Query(
-            id,
-            documents.rows_of(ids),
-            documents.rows_of((never or {}).get(id, ())),
-            None if vectors is None else vectors[place],
-        )
-        for place, (id, ids) in enumerate(positives.items())
-    ]
-    unknown = sum(one not in known for ids in positives.values() for one in set(ids))
-    mined = [query for query in asked if len(query.positives)]
-    if asked and not mined:
+    for name, source in (("words", words), ("vectors", vectors if documents.vectors is not None else None)):
+        if name in settings.rankings and source is None:
+            raise SettingsError(f"by={settings.by} needs {name} of queries and documents; give them, or another by")
+    answers = {query: documents.rows_of(ids) for query, ids in positives.items()}
+    queries = [(place, query) for place, query in enumerate(positives) if len(answers[query])]
+    if positives and not queries:
         raise RetrievalError(
-            f"none of {len(asked):,} queries has a positive among the {len(known):,} documents; give the documents "
-            "that the judgements are of"
+            f"none of {len(positives):,} queries has a positive among the {len(documents.ids):,} documents; give the "
+            "documents that the judgements are of"
         )
     excluded: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
     lists: dict[str, tuple[str, ...]] = {}
-    with progress_bar(show_progress, len(mined), "Mining negatives", "queries") as bar:
-        for start in range(0, len(mined), _QUERIES):
-            some = mined[start : start + _QUERIES]
-            for query, (rows, counts) in zip(some, _mined(documents, some, settings, words, device), strict=True):
-                lists[query.id] = tuple(documents.ids[row] for row in rows)
+    together = min(_QUERIES, max(1, _MOST_SCORES // max(1, len(documents.ids))))
+    with progress_bar(show_progress, len(queries), "Mining negatives", "queries") as bar:
+        for start in range(0, len(queries), together):
+            some = queries[start : start + together]
+            similarities: Vectors | None = None
+            if "vectors" in settings.rankings:
+                assert vectors is not None
+                similarities = documents.similarities(vectors[[place for place, _ in some]], device)
+            for row, (_, query) in enumerate(some):
+                scores: dict[str, npt.NDArray[Any]] = {}
+                if "words" in settings.rankings:
+                    assert words is not None
+                    scores["words"] = _word_row(
+                        documents, words(query, [documents.ids[row] for row in answers[query]])
+                    )
+                if similarities is not None:
+                    scores["vectors"] = similarities[row]
+                others = documents.rows_of((never or {}).get(query, ()))
+                lists[query], counts = _negatives(documents, answers[query], others, scores, settings)
                 excluded.update(counts)
                 bar.update(1)
     return NegativeLists(
@@ -329,10 +234,10 @@ def mine(
             **asdict(settings),
             **(record or {}),
             "similar_by": "text" if documents.vectors is None or settings.mask_similar is None else "text and vectors",
-            "documents": len(known),
+            "documents": len(documents.ids),
             "queries": len(lists),
-            "queries_without_positive": len(asked) - len(mined),
-            "unknown_positives": unknown,
+            "queries_without_positive": len(positives) - len(queries),
+            "unknown_positives": sum(id not in documents.rows for ids in positives.values() for id in set(ids)),
             "queries_without_negatives": sum(not ids for ids in lists.values()),
             "excluded": dict(excluded),
         },
@@ -340,135 +245,78 @@ def mine(
     )
 
 
-def _mined(
+def _word_row(documents: MinedDocuments, scores: Scores) -> npt.NDArray[np.float64]:
+    """Scores of all documents, minus infinity for those that were not found."""
+    row = np.full(len(documents.ids), -np.inf)
+    for id, score in scores.items():
+        if score > 0 and id in documents.rows:
+            row[documents.rows[id]] = score
+    return row
+
+
+def _negatives(
     documents: MinedDocuments,
-    queries: Sequence[_Query],
+    positives: Rows,
+    never: Rows,
+    scores: Mapping[str, npt.NDArray[Any]],
     settings: MiningSettings,
-    words: WordScores | None,
-    device: torch.device | str,
-) -> list[tuple[list[int], dict[str, int]]]:
-    """Places of the negatives of every query, best first, and numbers of candidates passed over by reason."""
-    found: dict[str, tuple[list[int], dict[str, int]]] = {}
-    # Some candidates will turn out to be near-duplicates, and of a query whose candidates are many.
-    waiting, most = list(queries), 2 * settings.depth
-    while waiting:
-        again = []
-        for query, pools in zip(waiting, _pools(documents, waiting, most, settings, words, device), strict=True):
-            found[query.id], is_enough = _chosen(documents, query, pools, settings)
-            if not is_enough and "vectors" in pools and len(pools["vectors"].rows) == most:
-                again.append(query)
-        waiting, most = again, 4 * most
-    return [found[query.id] for query in queries]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The negatives of a query, best first, and numbers of candidates passed over by reason.
 
-
-def _pools(
-    documents: MinedDocuments,
-    queries: Sequence[_Query],
-    most: int,
-    settings: MiningSettings,
-    words: WordScores | None,
-    device: torch.device | str,
-) -> list[dict[str, Pool]]:
-    """Candidates of every query by way."""
-    found: list[dict[str, Pool]] = [{} for _ in queries]
-    if "words" in settings.ways:
-        assert words is not None
-        for query, own in zip(queries, found, strict=True):
-            own["words"] = _word_pool(documents, query, settings, words)
-    if "vectors" in settings.ways:
-        assert documents.vectors is not None
-        vectors = np.stack([query.vector for query in queries if query.vector is not None])
-        positives = [query.positives for query in queries]
-        # What is too close by words is no candidate by vectors either.
-        close = [own["words"].close_rows if "words" in own else () for own in found]
-        left_out = [np.array([*query.never, *rows], np.int64) for query, rows in zip(queries, close, strict=True)]
-        pools = nearest(
-            vectors,
-            documents.vectors,
-            positives,
-            documents.order,
-            most,
-            settings.limit,
-            documents.similarity,
-            device,
-            left_out=left_out,
-        )
-        for own, pool in zip(found, pools, strict=True):
-            own["vectors"] = pool
-    return found
-
-
-def _word_pool(documents: MinedDocuments, query: _Query, settings: MiningSettings, words: WordScores) -> Pool:
-    positives = query.positives.tolist()
-    given = words(query.id, [documents.ids[row] for row in positives])
-    scores = {documents.rows[id]: score for id, score in given.items() if score > 0 and id in documents.rows}
-    answers = np.array([scores.pop(row, -np.inf) for row in positives])
-    for row in query.never.tolist():
-        scores.pop(row, None)
-    # A positive that has no word of the query has the score 0.
-    limit = settings.limit(max(float(answers.max()), 0.0))
-    close = frozenset(row for row, score in scores.items() if score > limit)
-    rows = np.array([row for row in scores if row not in close], np.int64)
-    values = np.array([scores[row] for row in rows.tolist()], np.float64)
-    order = np.lexsort((documents.order[rows], -values))
-    return Pool(rows[order], values[order], answers, len(close), close)
-
-
-def _chosen(
-    documents: MinedDocuments, query: _Query, pools: Mapping[str, Pool], settings: MiningSettings
-) -> tuple[tuple[list[int], dict[str, int]], bool]:
-    """Places of a query's negatives and numbers of candidates passed over; whether every way has found enough."""
-    words, vectors = pools.get("words"), pools.get("vectors")
-    not_these: dict[str, frozenset[int]] = {}
-    if words is not None and vectors is not None:
-        not_these["words"] = _too_near(documents, query, words, settings.limit(float(vectors.positives.max())))
+    Args:
+        documents: where they are looked for.
+        positives: places of the documents that answer it, one at least.
+        never: places of further documents that are no negatives.
+        scores: ``(documents,)`` by ranking, minus infinity for documents that were not found.
+        settings: how they are mined.
+    """
+    is_close = np.zeros(len(documents.ids), np.bool_)
+    for row in scores.values():
+        best = float(row[positives].max())
+        # A positive that has no word of the query has the score 0.
+        is_close |= row > settings.limit(best if best > -np.inf else 0.0)
+    is_close[positives] = is_close[never] = False
     kept: dict[str, list[int]] = {}
     judged: set[int] = set()
     similar: set[int] = set()
-    for way, pool in pools.items():
-        kept[way], passed, last = _walk(documents, query, pool, not_these.get(way, frozenset()), settings)
+    for name, row in scores.items():
+        free = np.where(is_close, -np.inf, row)
+        free[positives] = free[never] = -np.inf
+        kept[name], passed, last = _walk(documents, free, positives, settings)
         similar |= passed
-        keys = zip((-pool.positives).tolist(), documents.order[query.positives].tolist(), strict=True)
-        judged.update(row for row, key in zip(query.positives.tolist(), keys, strict=True) if key < last)
-    counts = {JUDGED: len(judged), CLOSE: sum(pool.close for pool in pools.values()), SIMILAR: len(similar)}
-    is_enough = min(map(len, kept.values())) == settings.depth
+        judged.update(place for place in positives.tolist() if (-row[place], documents.order[place]) < last)
+    counts = {JUDGED: len(judged), CLOSE: int(is_close.sum()), SIMILAR: len(similar)}
     if len(kept) == 1:
-        return (next(iter(kept.values())), counts), is_enough
-    ranks = {way: {documents.ids[row]: -float(rank) for rank, row in enumerate(rows)} for way, rows in kept.items()}
-    return ([documents.rows[id] for id in islice(fused_scores(ranks), settings.depth)], counts), is_enough
-
-
-def _too_near(documents: MinedDocuments, query: _Query, words: Pool, limit: float) -> frozenset[int]:
-    """Places of the candidates by words whose vectors are too close to that of the query."""
-    assert documents.vectors is not None
-    assert query.vector is not None
-    measure = documents.similarity
-    scores = scores_of(as_compared(query.vector, measure), documents.vectors, words.rows, measure)
-    return frozenset(words.rows[scores > limit].tolist())
+        return tuple(documents.ids[row] for rows in kept.values() for row in rows), counts
+    ranks = {name: {documents.ids[row]: -float(rank) for rank, row in enumerate(rows)} for name, rows in kept.items()}
+    return tuple(islice(fused_scores(ranks), settings.depth)), counts
 
 
 def _walk(
-    documents: MinedDocuments, query: _Query, pool: Pool, not_these: frozenset[int], settings: MiningSettings
-) -> tuple[list[int], set[int], tuple[float, int]]:
+    documents: MinedDocuments, scores: npt.NDArray[Any], positives: Rows, settings: MiningSettings
+) -> tuple[list[int], set[int], tuple[float, float]]:
     """Go down a ranking until there are enough negatives.
 
     Returns:
         Places of the negatives; those of near-duplicates that were passed over on the way; the last negative's score,
         with the sign turned, and place in order, which come after those of all that were found if there are too few.
     """
-    kept: list[int] = []
-    passed: set[int] = set()
-    similar = documents.is_similar(pool.rows, query.positives, settings.mask_similar)
-    for row, score, is_similar in zip(pool.rows.tolist(), pool.scores.tolist(), similar.tolist(), strict=True):
-        if row in not_these:
-            continue
-        if is_similar:
-            passed.add(row)
-            continue
-        kept.append(row)
-        if len(kept) == settings.depth:
-            return kept, passed, (-score, int(documents.order[row]))
-    return kept, passed, (np.inf, -1)
+    most, candidates = 2 * settings.depth, np.flatnonzero(scores > -np.inf)
+    while True:
+        rows = candidates
+        if len(rows) > most:
+            # All that tie with the last of the best are among them.
+            rows = rows[scores[rows] >= np.partition(scores[rows], -most)[-most]]
+        rows = rows[np.lexsort((documents.order[rows], -scores[rows]))]
+        is_similar = documents.is_similar(rows, positives, settings.mask_similar)
+        places = np.flatnonzero(~is_similar)[: settings.depth]
+        if len(places) == settings.depth:
+            last = int(rows[places[-1]])
+            passed = rows[: places[-1]][is_similar[: places[-1]]]
+            return rows[places].tolist(), set(passed.tolist()), (-scores[last], documents.order[last])
+        if len(rows) == len(candidates):
+            return rows[places].tolist(), set(rows[is_similar].tolist()), (np.inf, -1)
+        most *= 4
 
 
 def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeLists:
@@ -479,12 +327,142 @@ def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeList
         order: the ids of all queries, in the order that they are to have.
     """
     all_parts = list(parts)
-    found = {query: ids for part in all_parts for query, ids in part.lists.items()}
-    lists = {query: found[query] for query in order if query in found}
+    lists = {query: ids for part in all_parts for query, ids in part.lists.items()}
     counts = Counter[str]()
     for part in all_parts:
         counts.update(part.excluded)
     record = {**all_parts[0].record, "excluded": dict(counts)}
     for name in ("queries", "queries_without_positive", "queries_without_negatives", "unknown_positives"):
         record[name] = sum(part.record[name] for part in all_parts)
-    return NegativeLists(record, lists)
+    return NegativeLists(record, {query: lists[query] for query in order if query in lists})
+
+
+def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDocuments:
+    """The documents of an index, to mine negatives among them.
+
+    Args:
+        index: the index.
+        vectors: whether their vectors are read, ``documents x hidden x 4`` bytes.
+    """
+    columns = [*DOCUMENT_COLUMNS, *(["document_vector"] if vectors else [])]
+    ids: list[str] = []
+    texts: list[str] = []
+    parts: list[Vectors] = []
+    for batch in index.rows(columns, level=DOCUMENT):
+        ids += batch.column("id").to_pylist()
+        texts += [text_hash(document_of(row)) for row in batch.select(DOCUMENT_COLUMNS).to_pylist()]
+        if vectors:
+            parts.append(vectors_of(batch, "document_vector"))
+    groups = np.unique(texts, return_inverse=True)[1].astype(np.int64)
+    return MinedDocuments(ids, groups, np.concatenate(parts) if parts else None, index.record["similarity"])
+
+
+def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) -> WordScores:
+    """The word search of an index, as :func:`mine` asks it.
+
+    A document's score is the sum of its three best passages. Positives that are not among those found are searched
+    for by themselves.
+
+    Args:
+        index: the index.
+        queries: texts by query id.
+        depth: negatives that are wanted of a query.
+    """
+
+    def scores(query: str, positives: Sequence[str]) -> Scores:
+        wanted = _FOUND_PER_NEGATIVE * depth + len(positives)
+        found = index.scores(queries[query], wanted, by="words")["words"]
+        missing = [id for id in positives if id not in found]
+        for start in range(0, len(missing), _POSITIVES):
+            some = missing[start : start + _POSITIVES]
+            found |= index.scores(queries[query], len(some), ids=some, by="words")["words"]
+        return found
+
+    return scores
+
+
+class PassageWords:
+    """BM25 of passages in this process, which data loaders may fork: LanceDB's threads do not go together with forks.
+
+    Terms are stems without stop words (:class:`~graphdoc.subtopics.terms.TermMaker`), the formula is Lucene's, as in
+    an index, and a document's score is the sum of its three best passages.
+
+    Args:
+        documents: the documents, held as counts of their terms.
+        language: their language, as a two-letter code.
+    """
+
+    def __init__(self, documents: Iterable[SegmentedDocument], language: str) -> None:
+        self._terms, self._numbers = TermMaker(language), dict[str, int]()
+        ids, owners, numbers = list[str](), array("q"), array("q")
+        columns, counts, ends = array("i"), array("f"), array("q", [0])
+        for segmented in documents:
+            for number, (span, above) in enumerate(zip(segmented.passages, headings_above(segmented), strict=True)):
+                counted = Counter(self._terms.occurrences(above + segmented.text(span)))
+                columns.extend(self._numbers.setdefault(term, len(self._numbers)) for term in counted)
+                counts.extend(counted.values())
+                ends.append(len(columns))
+                owners.append(len(ids))
+                numbers.append(number)
+            ids.append(segmented.document.id)
+        self._ids, self._owners, self._passages = ids, np.array(owners), np.array(numbers)
+        shape = (len(owners), len(self._numbers))
+        matrix = csr_matrix((np.array(counts), np.array(columns), np.array(ends)), shape, dtype=np.float32)
+        self._weights = bm25_weights(matrix).T.tocsr()
+
+    def scores(self, query: str, positives: Sequence[str], depth: int) -> Scores:
+        """Scores of documents for a query (see :func:`word_scores`)."""
+        terms = [self._numbers[term] for term in self._terms.occurrences(query) if term in self._numbers]
+        scores = np.asarray(self._weights[terms].sum(axis=0), np.float64).ravel()
+        most = min(len(scores), max(_FEWEST_PASSAGES, 20 * (_FOUND_PER_NEGATIVE * depth + len(positives))))
+        wanted = [place for place, id in enumerate(self._ids) if id in frozenset(positives)]
+        rows = np.union1d(np.argsort(-scores, kind="stable")[:most], np.flatnonzero(np.isin(self._owners, wanted)))
+        rows = rows[scores[rows] > 0]
+        ids = [self._ids[owner] for owner in self._owners[rows]]
+        return Ranking.of_passages(Candidates(ids, self._passages[rows].tolist(), scores[rows])).scores
+
+
+def bm25_weights(counts: csr_matrix) -> csr_matrix:
+    """What every term adds to the BM25 score of every text, of the counts of terms ``(texts, terms)``."""
+    texts = counts.shape[0]
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log1p((texts - having + 0.5) / (having + 0.5))
+    norms = K1 * (1 - B + B * lengths / max(lengths.mean() if texts else 0.0, 1e-12))
+    saturated = counts.data / (counts.data + np.repeat(norms, np.diff(counts.indptr)))
+    return csr_matrix(
+        ((idf[counts.indices] * saturated).astype(counts.dtype), counts.indices, counts.indptr), counts.shape
+    )
+
+
+def index_words(documents: Iterable[SegmentedDocument], language: str, place: str = "memory://") -> DocumentIndex:
+    """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time.
+
+    Args:
+        documents: the documents.
+        language: their language, as a two-letter code.
+        place: where the index is made.
+
+    Raises:
+        MissingExtraError: the store is not installed.
+        RetrievalError: the place holds something, or cannot be written.
+    """
+    about = {"format": FORMAT, "format_version": FORMAT_VERSION, "similarity": "cosine", "source": None}
+    model = {"model": {"name": "none: words alone"}, "weights": None}
+    schema = schema_of(1, 1, 1)
+    store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
+    waiting = iter(documents)
+    while window := list(islice(waiting, _WRITTEN)):
+        rows = [row for segmented in window for row in _word_rows(segmented, Fields(schema))]
+        store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
+    store.maintain()
+    return DocumentIndex(store)
+
+
+def _word_rows(segmented: SegmentedDocument, fields: Fields) -> list[dict[str, Any]]:
+    """The rows of a document without its vectors."""
+    count = len(segmented.passages)
+    nothing = np.zeros((count, 1), np.float32)
+    encoded = EncodedDocument(segmented, np.zeros(1, np.float32), nothing, nothing, np.ones(count, np.float32))
+    rows = rows_of(encoded, None, fields, unit_length=False)
+    return [{name: value for name, value in row.items() if not isinstance(value, np.ndarray)} for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -14,7 +14,7 @@ from ..documents.parsing.formats import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, RetrievalError
 from ..runtime.files import write_atomically
-from ..runtime.text import counted, one_line
+from ..runtime.text import counted
 
 FORMAT, FORMAT_VERSION = "graphdoc negatives", 1
 # Why a document that ranks high is no negative; the first that holds counts.
@@ -24,8 +24,7 @@ REASONS = {
     CLOSE: "have scores too close to that of the best positive, or above it",
     SIMILAR: "are copies or near-duplicates of a positive",
 }
-_HEADER = "the first line of a file of negatives says its format; make it anew with: graphdoc mine"
-_LINE = 'a line is expected as {"query": id, "negatives": [ids]}'
+_AGAIN = "mine the negatives again with: graphdoc mine"
 
 
 @dataclass(frozen=True)
@@ -63,17 +62,14 @@ class NegativeLists:
         """Hash of the lists, by which they are known again."""
         digest = hashlib.blake2b(digest_size=16)
         for line in self._lines():
-            digest.update(line.encode("utf-8", "surrogatepass"))
+            digest.update(line)
         return digest.hexdigest()
 
     def describe(self) -> list[str]:
         """What there is, and what was left out, in a few lines."""
         total = sum(map(len, self.lists.values()))
-        mean = total / len(self.lists) if self.lists else 0.0
-        lines = [
-            f"{counted(total, 'mined negative')} of {_queries(len(self))}, {mean:.1f} each, by "
-            f"{self.record.get('by', 'an unknown way')}"
-        ]
+        mean, by = total / len(self.lists) if self.lists else 0.0, self.record.get("by", "unknown means")
+        lines = [f"{counted(total, 'mined negative')} of {_queries(len(self))}, {mean:.1f} each, by {by}"]
         lines += [
             f"no negatives: {self.excluded[reason]:,} candidates that {words}"
             for reason, words in REASONS.items()
@@ -90,73 +86,46 @@ class NegativeLists:
             OutputError: the file cannot be written.
         """
         header = {"format": FORMAT, "format_version": FORMAT_VERSION, "queries": len(self), "record": self.record}
+        content = json.dumps(header).encode() + b"\n" + b"".join(self._lines())
+        # Without name and time, so that the same lists are the same file.
+        content = gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content
+        return write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
-        def write(temporary: Path) -> None:
-            with temporary.open("wb") as raw:
-                # Without name and time, so that the same lists are the same file.
-                is_packed = str(path).endswith(".gz")
-                file: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_packed else raw
-                file.write(json.dumps(header).encode() + b"\n")
-                for line in self._lines():
-                    file.write(line.encode())
-                if is_packed:
-                    file.close()
-
-        return write_atomically(path, write)
-
-    def _lines(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[bytes]:
         for query, ids in self.lists.items():
-            yield json.dumps({"query": query, "negatives": list(ids)}) + "\n"
+            yield (json.dumps({"query": query, "negatives": list(ids)}) + "\n").encode()
 
     @classmethod
-    def read(
-        cls, path: str | Path, *, documents: Collection[str] | None = None, queries: Collection[str] | None = None
-    ) -> NegativeLists:
+    def read(cls, path: str | Path) -> NegativeLists:
         """Read lists that :meth:`write` wrote.
 
-        Args:
-            path: the file.
-            documents: ids that there are; None checks none.
-            queries: ids of the queries that there are; None checks none.
-
         Raises:
-            RetrievalError: the file is missing, damaged or of a newer version, or names what is not there.
+            RetrievalError: the file is missing, damaged or of another version.
         """
         lines = _parsed(path)
-        header = next(lines, None)
-        if header is None or header[1].get("format") != FORMAT or not isinstance(header[1].get("record"), dict):
-            raise RetrievalError(f"{path} is no file of negatives: {_HEADER}")
-        excluded = header[1]["record"].get("excluded", {})
+        _, header = next(lines, (0, {}))
+        record, version = header.get("record"), header.get("format_version")
+        if header.get("format") != FORMAT or version != FORMAT_VERSION or not isinstance(record, dict):
+            raise RetrievalError(
+                f"{path} is no file of negatives of format version {FORMAT_VERSION}, but of {version!r}; {_AGAIN}"
+            )
+        excluded = record.get("excluded", {})
         if not isinstance(excluded, dict) or not all(isinstance(count, int) for count in excluded.values()):
-            raise RetrievalError(
-                f"{path}:1: excluded is {one_line(json.dumps(excluded), 60)}, not counts by reason; mine the "
-                "negatives anew"
-            )
-        version = header[1].get("format_version")
-        if version != FORMAT_VERSION:
-            raise RetrievalError(
-                f"{path} has the format version {version!r}, this graphdoc reads {FORMAT_VERSION}; mine the negatives "
-                "anew, or install the version that wrote it"
-            )
+            raise RetrievalError(f"{path}:1: excluded is not a count by reason; {_AGAIN}")
         lists: dict[str, tuple[str, ...]] = {}
         for number, line in lines:
             query, ids = line.get("query"), line.get("negatives")
-            if not isinstance(query, str) or not _are_ids(ids):
-                raise RetrievalError(f"{path}:{number}: {_LINE}; mend the line")
-            if query in lists or len(set(ids)) < len(ids):
-                what = f"query {query!r} occurs" if query in lists else f"a negative of query {query!r} occurs"
-                raise RetrievalError(f"{path}:{number}: {what} twice; keep one of the two")
+            if not isinstance(query, str) or not _are_ids(ids) or query in lists or len(set(ids)) < len(ids):
+                raise RetrievalError(
+                    f'{path}:{number}: this is not {{"query": id, "negatives": [ids]}} with each id once; {_AGAIN}'
+                )
             lists[query] = tuple(ids)
-        if len(lists) != header[1].get("queries"):
+        if len(lists) != header.get("queries"):
             raise RetrievalError(
-                f"{path} is damaged: it has {_queries(len(lists))}, and was written with "
-                f"{header[1].get('queries')!r}; mine the negatives anew"
+                f"{path} is damaged: it has {_queries(len(lists))} and was written with {header.get('queries')!r}; "
+                f"{_AGAIN}"
             )
-        _require_known(path, "query", lists, queries)
-        if documents is not None:
-            there = documents if isinstance(documents, set | frozenset | dict) else frozenset(documents)
-            _require_known(path, "document", (id for ids in lists.values() for id in ids), there)
-        return cls(header[1]["record"], lists)
+        return cls(record, lists)
 
 
 def _parsed(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -168,9 +137,7 @@ def _parsed(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
             except ValueError:
                 value = None
             if not isinstance(value, dict):
-                raise RetrievalError(
-                    f"{path}:{number}: the line is no JSON object; {_LINE if number > 1 else _HEADER}"
-                )
+                raise RetrievalError(f"{path}:{number}: the line is not a JSON object; {_AGAIN}")
             yield number, value
     except DocumentError as error:
         raise RetrievalError(str(error)) from error.__cause__
@@ -178,18 +145,6 @@ def _parsed(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _are_ids(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(id, str) and clean_text(id).strip() for id in value)
-
-
-def _require_known(path: str | Path, kind: str, ids: Iterable[str], known: Collection[str] | None) -> None:
-    if known is None:
-        return
-    unknown = dict.fromkeys(id for id in ids if id not in known)
-    if unknown:
-        count = _queries(len(unknown)) if kind == "query" else counted(len(unknown), kind)
-        raise RetrievalError(
-            f"{path}: {count} of these negatives {'is' if len(unknown) == 1 else 'are'} not there, such as "
-            f"{next(iter(unknown))!r}; mine the negatives anew with these queries and documents"
-        )
 
 
 def _queries(count: int) -> str:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from urllib.parse import quote
 
+from ..analysis.report.page import render_report
 from ..analysis.search_page.page import write_search_page
 from ..runtime.files import write_text
-from .alignments import OF_PAIRS, HitAlignment
+from ..similarity.comparison import Comparison
 from .fusion import Part
+from .sentences import ALIGNMENT_COLUMNS, SIDES, HitAlignment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,12 +23,11 @@ if TYPE_CHECKING:
 # How a pair is told from the best one for a paragraph of the query document.
 FROM_THE_HIT = "best match of the hit's paragraph"
 _BY_PASSAGES = ("hybrid", "words", "vectors")
-_OF_HITS = ("rank", "id", "title", "score")
-_OF_PASSAGES = ("passage", "heading", "start", "end", "text")
+_HIT_COLUMNS = ("rank", "id", "title", "score")
+_PASSAGE_COLUMNS = ("passage", "heading", "start", "end", "text")
 
 
-@dataclass(frozen=True, slots=True)
-class TermPart:
+class TermPart(NamedTuple):
     """What a term adds to the score of word search.
 
     Args:
@@ -40,9 +42,12 @@ class TermPart:
     document_frequency: int
     part: float
 
+    def __str__(self) -> str:
+        times = "once" if self.frequency == 1 else f"{self.frequency} times"
+        return f"{self.term} ({times}; in {self.document_frequency:,})"
 
-@dataclass(frozen=True, slots=True)
-class PassagePart:
+
+class PassagePart(NamedTuple):
     """What a passage adds to the score of vector search.
 
     Args:
@@ -55,9 +60,11 @@ class PassagePart:
     heading: str
     part: float
 
+    def __str__(self) -> str:
+        return f"passage {self.number + 1}" + (f" ({self.heading})" if self.heading else "")
 
-@dataclass(frozen=True, slots=True)
-class PairPart:
+
+class PairPart(NamedTuple):
     """What a pair of paragraphs adds to the score by sentences.
 
     Args:
@@ -76,6 +83,11 @@ class PairPart:
     part: float
     direction: Literal["source", "candidate"] = "source"
 
+    def __str__(self) -> str:
+        sides = ((self.source, self.source_heading), (self.candidate, self.candidate_heading))
+        pair = " with ".join(f"paragraph {number + 1}" + (f" ({name})" if name else "") for number, name in sides)
+        return pair + (f", {FROM_THE_HIT}" if self.direction == "candidate" else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -93,32 +105,21 @@ class Explanation:
     id: str
     score: float
     parts: Mapping[str, Part]
-    words: tuple[TermPart, ...]
-    vectors: tuple[PassagePart, ...]
+    words: tuple[TermPart, ...] = ()
+    vectors: tuple[PassagePart, ...] = ()
     sentences: tuple[PairPart, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Terms, passages and pairs of paragraphs as plain values."""
-        return {name: [asdict(part) for part in getattr(self, name)] for name in ("words", "vectors", "sentences")}
+        return {name: [part._asdict() for part in getattr(self, name)] for name in ("words", "vectors", "sentences")}
 
     def __str__(self) -> str:
         lines = [f"{self.id}: {self.score:.4f}"]
         for name, ranking in self.parts.items():
             lines.append(f"  {name}: rank {ranking.rank}, score {ranking.score:.3f}, share {ranking.share:.4f}")
             parts: Sequence[TermPart | PassagePart | PairPart] = getattr(self, name, self.sentences)
-            lines += [f"    {_part_name(part)}: {part.part:+.3f}" for part in parts]
+            lines += [f"    {part}: {part.part:+.3f}" for part in parts]
         return "\n".join(lines)
-
-
-def _part_name(part: TermPart | PassagePart | PairPart) -> str:
-    if isinstance(part, PairPart):
-        sides = ((part.source, part.source_heading), (part.candidate, part.candidate_heading))
-        pair = " with ".join(f"paragraph {number + 1}" + (f" ({name})" if name else "") for number, name in sides)
-        return pair + (f", {FROM_THE_HIT}" if part.direction == "candidate" else "")
-    if isinstance(part, TermPart):
-        times = "once" if part.frequency == 1 else f"{part.frequency} times"
-        return f"{part.term} ({times}; in {part.document_frequency:,})"
-    return f"passage {part.number + 1}" + (f" ({part.heading})" if part.heading else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,7 @@ class PassageHit:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return values | {"matches": [list(match) for match in self.matches]}
+        return asdict(self) | {"matches": [list(match) for match in self.matches]}
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Hit:
         id: its id.
         title: its title, empty when there is none.
         score: its score; the sum of the shares of its parts.
-        parts: what each ranking that found it gives, ``words`` and ``vectors``.
+        parts: what each ranking that found it gives, such as ``words`` and ``vectors``.
         passages: its best passages.
         metadata: what else the index holds of it.
         explained: computes the explanation.
@@ -205,7 +205,7 @@ class Hit:
         Args:
             explain: whether the explanation is among them.
             excerpt: whether the alignment is cut to what a page shows of it
-                (:meth:`~graphdoc.retrieval.alignments.HitAlignment.excerpt`).
+                (:meth:`~graphdoc.retrieval.sentences.HitAlignment.excerpt`).
         """
         aligned = self.alignment
         return {
@@ -214,10 +214,7 @@ class Hit:
             "title": self.title,
             "score": self.score,
             "metadata": dict(self.metadata),
-            "parts": {
-                name: {"rank": part.rank, "score": part.score, "share": part.share}
-                for name, part in self.parts.items()
-            },
+            "parts": {name: asdict(part) for name, part in self.parts.items()},
             "passages": [passage.to_dict() for passage in self.passages],
             "alignment": aligned and (aligned.excerpt() if excerpt else aligned.to_dict()),
             "explanation": self.explain().to_dict() if explain else None,
@@ -234,7 +231,7 @@ class SearchResults:
         query: text, id and title of what was asked for.
         by: what was searched by: ``hybrid``, ``words`` or ``vectors``, or by sentences ``sentences``, ``flat``,
             ``paragraphs`` or ``document``.
-        fusion: how rankings were joined; None where there was one.
+        fusion: how rankings were fused; None where there was one.
         where: the filter, if any.
         k: how many were asked for.
         index: place, size and model of the index.
@@ -285,28 +282,27 @@ class SearchResults:
     def columns(self) -> tuple[str, ...]:
         """The columns of :meth:`to_frame`."""
         parts = [f"{name}_{value}" for name in self._rankings for value in ("rank", "score")]
-        return (*_OF_HITS, *parts, *(_OF_PASSAGES if self._is_of_passages else OF_PAIRS))
+        return (*_HIT_COLUMNS, *parts, *(_PASSAGE_COLUMNS if self.by in _BY_PASSAGES else ALIGNMENT_COLUMNS))
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of :meth:`to_frame` as dictionaries."""
-        found = []
+        rows = []
         for hit in self.hits:
-            whole: dict[str, Any] = {name: getattr(hit, name) for name in _OF_HITS}
+            shared: dict[str, Any] = {name: getattr(hit, name) for name in _HIT_COLUMNS}
             for name in self._rankings:
                 part = hit.parts.get(name)
-                whole |= {f"{name}_rank": part and part.rank, f"{name}_score": part and part.score}
-            aligned = hit.alignment
-            rows = list(map(_passage_row, hit.passages) if aligned is None else aligned.rows())
-            found += [{**dict.fromkeys(self.columns), **whole, **row} for row in rows or [{}]]
-        return found
-
-    @property
-    def _is_of_passages(self) -> bool:
-        return self.by in _BY_PASSAGES
+                shared |= {f"{name}_rank": part and part.rank, f"{name}_score": part and part.score}
+            if hit.alignment is None:
+                passages = ({"passage": passage.number, **passage.to_dict()} for passage in hit.passages)
+                own = [{name: values[name] for name in _PASSAGE_COLUMNS} for values in passages]
+            else:
+                own = list(hit.alignment.rows())
+            rows += [{**dict.fromkeys(self.columns), **shared, **row} for row in own or [{}]]
+        return rows
 
     @property
     def _rankings(self) -> tuple[str, str]:
-        return "words", "vectors" if self._is_of_passages else self.by
+        return "words", "vectors" if self.by in _BY_PASSAGES else self.by
 
     def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file.
@@ -315,28 +311,36 @@ class SearchResults:
             explain: whether every hit carries its explanation.
             excerpt: whether alignments are cut to what a page shows of them, as its content is.
         """
+        values = {name: getattr(self, name) for name in ("by", "fusion", "where", "k")}
         return {
             "query": dict(self.query),
-            "by": self.by,
-            "fusion": self.fusion,
-            "where": self.where,
-            "k": self.k,
+            **values,
             "index": dict(self.index),
             "warnings": list(self.warnings),
             "hits": [hit.to_dict(explain=explain, excerpt=excerpt) for hit in self.hits],
         }
 
-    def to_html(self, path: str | Path, *, explain: bool = True) -> Path:
+    def to_html(
+        self, path: str | Path, *, explain: bool = True, compare: Callable[[Hit], Comparison] | None = None
+    ) -> Path:
         """Write the results as a page to read and click through, one file that needs no network.
 
         Args:
             path: the HTML file.
             explain: whether every hit carries its explanation.
+            compare: compares the query document with a hit (:meth:`DocumentIndex.comparer`); each hit then leads to
+                the report of that, in a folder beside the page (:func:`report_paths`).
 
         Raises:
-            OutputError: the file cannot be written.
+            OutputError: a file cannot be written.
         """
-        return write_search_page(self.to_dict(explain=explain, excerpt=True), path)
+        content = self.to_dict(explain=explain, excerpt=True)
+        if compare is not None:
+            reports = report_paths(path, len(self))
+            for hit, shown, report in zip(self, content["hits"], reports, strict=True):
+                write_text(report, hit_report(compare(hit), hit.alignment))
+                shown["comparison"] = f"{quote(report.parent.name)}/{report.name}"
+        return write_search_page(content, path)
 
     def to_json(self, path: str | Path, *, explain: bool = False) -> Path:
         """Write everything as JSON, atomically.
@@ -348,5 +352,60 @@ class SearchResults:
         return write_text(path, content + "\n")
 
 
-def _passage_row(passage: PassageHit) -> dict[str, Any]:
-    return {"passage": passage.number, **{name: getattr(passage, name) for name in _OF_PASSAGES[1:]}}
+def report_paths(path: str | Path, count: int) -> list[Path]:
+    """The comparison reports of hits beside their page: ``hits-comparisons/001.html`` for ``hits.html``."""
+    folder = Path(path).with_name(f"{Path(path).stem}-comparisons")
+    return [folder / f"{rank:03d}.html" for rank in range(1, count + 1)]
+
+
+def hit_report(comparison: Comparison, aligned: HitAlignment | None = None) -> str:
+    """Return the report of a hit beside the query document, as an HTML page.
+
+    A comparison knows nothing of the search that led to it: it looks in both directions and never normalises. Here
+    the alignment is that of the search, whose contributions add up to the score of the hit. The report shows passages
+    that the model reads; pairs with sentences beyond them are counted and left out.
+
+    Args:
+        comparison: the query document and the hit, with sentences.
+        aligned: what the score is made of; None where the search was not by sentences.
+    """
+    content = comparison.to_dict()
+    if aligned is not None:
+        pairs, left_out = _pairs_shown(aligned, comparison)
+        about = {"by": aligned.alignment.by, "score": aligned.score}
+        if pairs:
+            content["alignment"] = {**about, "pairs": pairs}
+        ways = {"direction": aligned.direction, "normalisation": aligned.normalisation}
+        content["search"] = {**about, **ways, "aligned": bool(pairs), "left_out": left_out}
+    return render_report(content)
+
+
+def _pairs_shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[dict[str, Any]], int]:
+    """The pairs of paragraphs with the numbers that parts have in the comparison, and how many are not in it."""
+    if aligned.whole or comparison.a.sentences is None or comparison.b.sentences is None:
+        return [], 0
+    # By side and number of a sentence in its document the number that it has in the comparison.
+    rows: dict[str, dict[int, int]] = {}
+    paragraphs: dict[str, Any] = {}
+    sides = ((aligned.source, comparison.a), (aligned.candidate, comparison.b))
+    for side, (document, encoded) in zip(SIDES, sides, strict=True):
+        shown = {(span.section, span.start, span.end): row for row, span in enumerate(encoded.sentences or ())}
+        places = map(tuple, document.sentences.places[:, :3].tolist())
+        rows[side] = {number: shown[place] for number, place in enumerate(places) if place in shown}
+        paragraphs[side] = encoded.paragraph_rows
+    pairs, left_out = [], 0
+    for pair in aligned.pairs:
+        sentences = [
+            {**part._asdict(), **{side: rows[side][getattr(part, side)] for side in SIDES}}
+            for part in pair.sentences
+            if all(getattr(part, side) in rows[side] for side in SIDES)
+        ]
+        left_out += len(pair.sentences) - len(sentences)
+        first: dict[str, Any] = {side: aligned.first_sentence(side, getattr(pair, side)) for side in SIDES}
+        first = sentences[0] if sentences else {side: rows[side].get(number) for side, number in first.items()}
+        if not sentences and (pair.sentences or None in first.values()):
+            left_out += not pair.sentences
+            continue
+        numbers = {side: int(paragraphs[side][first[side]]) for side in SIDES}
+        pairs.append({**pair._asdict(), "sentences": sentences, **numbers})
+    return pairs, left_out

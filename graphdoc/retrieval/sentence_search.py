@@ -4,155 +4,102 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
-
-import numpy as np
-from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+from typing import Any, TypeVar, cast
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError
-from ..inference.pipeline import EncodingPipeline
-from ..runtime.progress import progress_bar
-from ..settings.document import Paragraph
 from ..similarity.alignment import align
-from ..similarity.hierarchical import Background, By, Direction, DocumentScorer, Normalisation, SentenceSet
-from .alignments import HitAlignment, adding_up_to
-from .filters import filter_columns, store_filter
-from .fusion import Fused, RankedDocument, fuse, fused_scores, scores_of
-from .lance import LanceStore
-from .results import Explanation, Hit, PairPart, TermPart
+from ..similarity.hierarchical import Background, By, DocumentScorer, SentenceSet
+from .filters import store_filter
+from .fusion import Fused, Ranking, Scores, fuse, fused_scores
+from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of, quoted
+from .results import Explanation, Hit, PairPart
 from .search import Search, SearchSettings, WordsUnit, rows_of_hits, term_parts
 from .sentences import (
-    COLUMNS,
-    SentenceBlock,
+    HitAlignment,
     SentenceDocument,
     Sentences,
-    blocks_of,
+    adding_up_to,
     encode_sentences,
     sentence_set,
     stored_sentences,
 )
-from .table import DOCUMENT, content_hash, document_of, paragraph_of, quoted
+from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, content_hash, document_of, filter_columns, paragraph_of
 from .terms import Query
 from .updating import Boilerplate
 
-# What measures best (benchmarks/results/document_ranking_dev.md); the paper's is source.
-DIRECTION: Direction = "both"
 # Sentences that are scored together: enough that a product is worth its while, and some 25 MB of vectors.
 BLOCK_SENTENCES = 16_384
-# Documents whose rows are looked up, or that are encoded, together.
-_BLOCK_DOCUMENTS = 64
-# Documents whose ids are looked up together.
-_BLOCK_IDS = 500
+# Documents that are looked up together, by id alone or with their sentences.
+_BLOCK_IDS, _BLOCK_DOCUMENTS = 500, 64
 # Passages that documents have, which are read together; a passage is about five sentences.
 _READ_PASSAGES, _READ_DOCUMENTS = 2_000, 256
 # Sentences of the documents that z-scores come from, where there are more.
 _SAMPLE_SENTENCES = 100_000
-_DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure", "content_hash")
-_IS_DOCUMENT = f"level = '{DOCUMENT}'"
+Item = TypeVar("Item")
+_TO_INDEX = "index them anew with sentences (graphdoc index --sentences section)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredSentences:
-    """The documents of an index that keeps sentences.
+class SentenceCorpus:
+    """The documents of an index with their sentences.
 
     Args:
         store: the index.
         where: a condition that documents have to meet, in the SQL of the store.
+        encoded: sentences by document, where the index keeps none.
     """
 
     store: LanceStore
     where: str | None = None
+    encoded: Mapping[str, Sentences] | None = None
 
     def ids(self) -> list[str]:
-        """Ids of all documents that have sentences."""
-        return list(self.store.select(["id"], self._condition()).column("id").to_pylist())
+        """Ids of all documents."""
+        return list(self.store.select(["id"], all_of(IS_DOCUMENT, self.where)).column("id").to_pylist())
 
-    def blocks(self, ids: Sequence[str] | None = None, least: int = BLOCK_SENTENCES) -> Iterator[SentenceBlock]:
-        """The sentences of some documents, or of all, in blocks of so many sentences at least."""
-        yield from blocks_of(self._rows(ids), least)
+    def blocks(
+        self, ids: Sequence[str] | None = None, least: int = BLOCK_SENTENCES
+    ) -> Iterator[tuple[list[str], SentenceSet]]:
+        """Some documents, or all, with their sentences, in blocks of so many sentences at least."""
+        block: dict[str, Sentences] = {}
+        for some in self._batches(ids):
+            block |= some
+            if sum(map(len, block.values())) >= least:
+                yield list(block), sentence_set(list(block.values()))
+                block = {}
+        if block:
+            yield list(block), sentence_set(list(block.values()))
 
-    def document(self, id: str) -> SentenceDocument | None:
-        """A document with its sentences; None where there is none, or none any more."""
-        rows = self.store.select([*_DOCUMENT_COLUMNS, *COLUMNS], _IS_DOCUMENT, ids=[id])
-        ids, vectors, places, _ = stored_sentences(rows)
-        if not ids:
-            return None
-        (row,) = rows.to_pylist()
-        return SentenceDocument.of(document_of(row), Sentences(vectors, places), row["content_hash"])
-
-    def _rows(self, ids: Sequence[str] | None) -> Iterator[Any]:
-        columns = ["id", *COLUMNS]
-        if ids is None:
+    def _batches(self, ids: Sequence[str] | None) -> Iterator[dict[str, Sentences]]:
+        columns, where = ["id", *SENTENCE_COLUMNS], all_of(IS_DOCUMENT, self.where)
+        if self.encoded is not None:
+            for some in _parts(list(self.encoded) if ids is None else ids, _BLOCK_DOCUMENTS):
+                yield {id: self.encoded[id] for id in some if id in self.encoded}
+        elif ids is None:
             state = self.store.state()
             most = _READ_PASSAGES * state.documents // max(1, state.passages)
-            yield from self.store.batches(columns, self._condition(), most=max(1, min(_READ_DOCUMENTS, most)))
-            return
-        for start in range(0, len(ids), _BLOCK_DOCUMENTS):
-            yield self.store.select(columns, self._condition(), ids=ids[start : start + _BLOCK_DOCUMENTS])
-
-    def _condition(self) -> str:
-        return _IS_DOCUMENT if self.where is None else f"{_IS_DOCUMENT} AND ({self.where})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EncodedSentences:
-    """Some documents of an index that keeps no sentences, which are encoded when they are needed, and once.
-
-    Args:
-        store: the index.
-        encoder: its encoder.
-        paragraph: which sentences belong together.
-        chosen: ids of the documents.
-        encoded: their sentences, as far as they were encoded.
-    """
-
-    store: LanceStore
-    encoder: EncodingPipeline
-    paragraph: Paragraph
-    chosen: Sequence[str]
-    encoded: dict[str, Sentences] = field(default_factory=dict)
-
-    def blocks(self, ids: Sequence[str] | None = None, least: int = BLOCK_SENTENCES) -> Iterator[SentenceBlock]:
-        """The sentences of some documents, or of all, in blocks of so many sentences at least."""
-        wanted = list(self.chosen if ids is None else ids)
-        waiting: list[str] = []
-        with progress_bar(None, sum(id not in self.encoded for id in wanted)) as bar:
-            for start in range(0, len(wanted), _BLOCK_DOCUMENTS):
-                some = wanted[start : start + _BLOCK_DOCUMENTS]
-                self._encode([id for id in some if id not in self.encoded], bar)
-                waiting += [id for id in some if id in self.encoded]
-                if sum(len(self.encoded[id].places) for id in waiting) >= least:
-                    yield self._block(waiting)
-                    waiting = []
-        if waiting:
-            yield self._block(waiting)
+            for rows in self.store.batches(columns, where, most=max(1, min(_READ_DOCUMENTS, most))):
+                yield dict(stored_sentences(rows))
+        else:
+            for some in _parts(ids, _BLOCK_DOCUMENTS):
+                yield dict(stored_sentences(self.store.select(columns, where, ids=some)))
 
     def document(self, id: str) -> SentenceDocument | None:
         """A document with its sentences; None where there is none, or none any more."""
-        rows = self.store.select(list(_DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=[id]).to_pylist()
-        if not rows or id not in self.encoded:
+        columns = [*DOCUMENT_COLUMNS, "content_hash", *(SENTENCE_COLUMNS if self.encoded is None else ())]
+        rows = self.store.select(columns, IS_DOCUMENT, ids=[id])
+        own = dict(stored_sentences(rows)) if self.encoded is None else self.encoded
+        if not len(rows) or id not in own:
             return None
-        return SentenceDocument.of(document_of(rows[0]), self.encoded[id], rows[0]["content_hash"])
-
-    def _encode(self, ids: Sequence[str], bar: tqdm[Any]) -> None:
-        rows = self.store.select(list(_DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=ids).to_pylist() if ids else []
-        documents = [document_of(row) for row in rows]
-        encoded = encode_sentences(self.encoder, documents, self.paragraph, bar=bar)
-        for document, sentences in zip(documents, encoded, strict=True):
-            self.encoded[document.id] = sentences
-
-    def _block(self, ids: Sequence[str]) -> SentenceBlock:
-        sentences = [self.encoded[id] for id in ids]
-        vectors = np.concatenate([own.vectors for own in sentences])
-        paragraphs = np.concatenate([own.places[:, 3] for own in sentences])
-        return SentenceBlock(list(ids), sentence_set(vectors, paragraphs, [len(own.places) for own in sentences]))
+        (row,) = rows.to_pylist()
+        return SentenceDocument(document_of(row), own[id], row["content_hash"])
 
 
-def sample_of(corpus: StoredSentences, without: str | None, most: int = _SAMPLE_SENTENCES) -> SentenceSet | None:
+def sample_of(corpus: SentenceCorpus, without: str | None, most: int = _SAMPLE_SENTENCES) -> SentenceSet | None:
     """The sentences of all documents of an index but one, or of a sample where there are too many.
 
     Which documents are in the sample depends on their ids alone, so that it is the same for every search, and changes
@@ -171,8 +118,7 @@ def sample_of(corpus: StoredSentences, without: str | None, most: int = _SAMPLE_
         return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
     ids = sorted((id for id in corpus.ids() if id != without), key=drawn)
-    block = next(corpus.blocks(ids, most), None) if ids else None
-    return None if block is None else block.sentences
+    return next((sentences for _, sentences in corpus.blocks(ids, most)), None)
 
 
 class SentenceSearch:
@@ -184,7 +130,6 @@ class SentenceSearch:
         source: the query document.
         query: makes its words and its vector, where they count.
         settings: how documents are ranked.
-        place: where the index lies, for messages.
     """
 
     def __init__(
@@ -194,16 +139,14 @@ class SentenceSearch:
         source: Document,
         query: Callable[[], Query],
         settings: SearchSettings,
-        place: str,
     ) -> None:
-        self._store, self._encoder, self._source, self._query = store, encoder, source, query
-        self._settings, self._place = settings, place
-        self._by = cast(By, settings.by)
+        self._store, self._encoder, self._document, self._query = store, encoder, source, query
+        self._settings, self._by = settings, cast(By, settings.by)
         self._words_unit: WordsUnit = settings.words_unit or "document"
-        self._normalisation: Normalisation = settings.normalisation or "none"
-        self._direction: Direction = settings.direction or DIRECTION
         self._paragraph = paragraph_of(store.record)
-        self._where = settings.where and store_filter(settings.where, filter_columns(store.schema))
+        where = None if settings.where is None else store_filter(settings.where, filter_columns(store.schema))
+        # The query document is not its own hit.
+        self._where = all_of(where, f"id != {quoted(source.id)}")
         self.warnings: list[str] = []
 
     def run(self) -> tuple[Hit, ...]:
@@ -214,213 +157,168 @@ class SentenceSearch:
                 the candidates.
             DocumentError: the document has no text.
         """
-        chosen = self._chosen()
-        if chosen is not None and not chosen:
+        ids = self._ids()
+        if ids is not None and not ids:
             return ()
-        corpus = self._corpus(chosen)
-        source = SentenceDocument.of(self._source, self._sentences())
-        sentences = source.sentences.as_set()
-        background = self._background(sentences)
-        scores = self._scores(sentences, background, corpus, chosen)
+        self._corpus = self._sentences_of(ids)
+        self._source = SentenceDocument(self._document, self._own_sentences())
+        self._sentences = sentence_set([self._source.sentences])
+        self._background = self._usual_scores()
+        scores = self._scores(ids)
         if not scores:
             return ()
         rankings: dict[str, Mapping[str, float]] = {self._by: scores}
-        words: dict[str, RankedDocument] = {}
+        words = Ranking({})
         if self._settings.weight:
-            words = self._words(list(scores) if chosen is not None else None)
+            found = self._words(None if ids is None else list(scores))
             # What word search did not find has none of the words.
-            of_words = {id: words[id].score if id in words else 0.0 for id in scores}
+            of_words = {id: found.scores.get(id, 0.0) for id in scores}
             if len(set(of_words.values())) > 1:
-                rankings = {"words": of_words, **rankings}
+                rankings, words = {"words": of_words, **rankings}, found
             else:
-                has_words = bool(self._query().text)
-                reason = "tells none of the documents from another" if has_words else "has no words to search for"
+                reason = "tells none of the documents from another" if self._query().text else "has no words to find"
                 self.warnings.append(f"word search {reason}: words count nothing")
-                words = {}
         weight = self._settings.weight or 0.0
-        weights = {"words": weight, self._by: 1 - weight}
-        aligned = partial(self._aligned, corpus, source, sentences, background)
-        return self._hits(fuse(rankings, "weighted", weights, self._settings.k), words, aligned)
+        return self._hits(fuse(rankings, "weighted", {"words": weight, self._by: 1 - weight}, self._settings.k), words)
 
-    def _chosen(self) -> list[str] | None:
+    def _ids(self) -> list[str] | None:
         """Ids of the documents that are ranked; None for all."""
-        settings = self._settings
-        if self._normalisation == "zscore" and self._paragraph is None:
+        settings, place = self._settings, self._store.place
+        if settings.normalisation == "zscore" and self._paragraph is None:
             raise RetrievalError(
-                f"{self._place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
-                "documents; index them anew with sentences (graphdoc index --sentences section), or leave "
-                "normalisation out"
+                f"{place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
+                f"documents; {_TO_INDEX}, or leave normalisation out"
             )
         if settings.candidates is not None:
             return self._candidates(tuple(settings.candidates))
-        if settings.pool is None:
-            if self._paragraph is None:
-                raise RetrievalError(
-                    f"{self._place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; index "
-                    "them anew with sentences (graphdoc index --sentences section), or rank the nearest alone "
-                    "(pool=100, --pool 100), whose sentences are encoded now"
-                )
-            return None
-        first = Search(self._store, self._query(), SearchSettings(k=settings.pool, where=settings.where, passages=0))
-        rankings = {name: scores_of(ranking) for name, ranking in first.rankings().items()}
-        return list(fused_scores(rankings))[: settings.pool]
+        if settings.pool is not None:
+            first = SearchSettings(k=settings.pool, where=settings.where)
+            rankings = Search(self._store, self._query(), first).rankings()
+            return list(fused_scores({name: ranking.scores for name, ranking in rankings.items()}))[: settings.pool]
+        if self._paragraph is None:
+            raise RetrievalError(
+                f"{place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; {_TO_INDEX}, or "
+                "rank the nearest alone (pool=100, --pool 100), whose sentences are encoded now"
+            )
+        return None
 
     def _candidates(self, ids: Sequence[str]) -> list[str]:
         """The candidates that the index has and the filter admits, without the query document."""
-        present, admitted = self._ids(None, ids), self._ids(self._where, ids)
+        present, admitted = (
+            {
+                id
+                for some in _parts(ids, _BLOCK_IDS)
+                for id in self._store.select(["id"], all_of(IS_DOCUMENT, where), ids=some).column("id").to_pylist()
+            }
+            for where in (None, self._where)
+        )
         missing = [id for id in ids if id not in present]
         if len(missing) == len(ids):
             raise RetrievalError(
-                f"{self._place} has none of the {len(ids):,} candidates, such as {ids[0]!r}; give ids of its documents"
+                f"{self._store.place} has none of the {len(ids):,} candidates, such as {ids[0]!r}; give ids of its "
+                "documents"
             )
         if missing:
             self.warnings.append(
-                f"{len(missing):,} of {len(ids):,} candidates, such as {missing[0]!r}, are not in {self._place}: left "
-                "out"
+                f"{len(missing):,} of {len(ids):,} candidates, such as {missing[0]!r}, are not in the index: left out"
             )
-        if self._source.id in present:
-            self.warnings.append(f"{self._source.id!r} is a candidate of itself and was left out")
-        return [id for id in ids if id in admitted and id != self._source.id]
+        if self._document.id in present:
+            self.warnings.append(f"{self._document.id!r} is a candidate of itself and was left out")
+        return [id for id in ids if id in admitted]
 
-    def _ids(self, where: str | None, ids: Sequence[str]) -> set[str]:
-        condition = _IS_DOCUMENT + (f" AND ({where})" if where else "")
-        blocks = [ids[start : start + _BLOCK_IDS] for start in range(0, len(ids), _BLOCK_IDS)]
-        return {
-            id for some in blocks for id in self._store.select(["id"], condition, ids=some).column("id").to_pylist()
-        }
+    def _sentences_of(self, ids: Sequence[str] | None) -> SentenceCorpus:
+        """The sentences of the documents that are ranked: those of the index, or encoded now."""
+        if self._paragraph is not None or ids is None:
+            return SentenceCorpus(self._store, self._where)
+        encoder = self._encoder().leaving_out(Boilerplate.of(self._store, ids))
+        tables = (self._store.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=some) for some in _parts(ids, _BLOCK_IDS))
+        documents = [document_of(row) for rows in tables for row in rows.to_pylist()]
+        encoded = encode_sentences(encoder, documents, encoder.model.config.paragraph, None)
+        names = (document.id for document in documents)
+        return SentenceCorpus(self._store, None, dict(zip(names, encoded, strict=True)))
 
-    def _corpus(self, chosen: list[str] | None) -> StoredSentences | EncodedSentences:
-        if self._paragraph is not None:
-            # The query document is not its own hit.
-            conditions = [f"id != {quoted(self._source.id)}", self._where]
-            return StoredSentences(self._store, " AND ".join(f"({part})" for part in conditions if part))
-        assert chosen is not None
-        encoder = self._encoder().leaving_out(Boilerplate.of(self._store, chosen))
-        return EncodedSentences(self._store, encoder, encoder.model.config.paragraph, chosen)
-
-    def _sentences(self) -> Sentences:
+    def _own_sentences(self) -> Sentences:
         """The sentences of the query document: those of the index, if it has it as it is."""
         if self._paragraph is not None:
-            rows = self._store.select(["id", "content_hash", *COLUMNS], _IS_DOCUMENT, ids=[self._source.id])
-            ids, vectors, places, _ = stored_sentences(rows)
-            if ids and rows.column("content_hash").to_pylist() == [content_hash(self._source)]:
-                return Sentences(vectors, places)
+            columns = ["id", "content_hash", *SENTENCE_COLUMNS]
+            rows = self._store.select(columns, IS_DOCUMENT, ids=[self._document.id])
+            if rows.column("content_hash").to_pylist() == [content_hash(self._document)]:
+                for _, sentences in stored_sentences(rows):
+                    return sentences
         encoder = self._encoder()
         paragraph = self._paragraph or encoder.model.config.paragraph
-        (sentences,) = encode_sentences(encoder, [self._source], paragraph, None)
+        (sentences,) = encode_sentences(encoder, [self._document], paragraph, None)
         return sentences
 
-    def _background(self, source: SentenceSet) -> Background | None:
+    def _usual_scores(self) -> Background | None:
         """What scores are usually like in the whole index, whatever is ranked; None where they are not normalised."""
-        if self._normalisation == "none":
+        if self._settings.normalisation == "none":
             return None
-        sample = sample_of(StoredSentences(self._store), self._source.id)
+        sample = sample_of(SentenceCorpus(self._store), self._document.id)
         if sample is None:
             return None
-        return Background.of_sample(source, sample, by=self._by, direction=self._direction)
+        return Background.of_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
 
-    def _scores(
-        self,
-        source: SentenceSet,
-        background: Background | None,
-        corpus: StoredSentences | EncodedSentences,
-        ids: Sequence[str] | None,
-    ) -> dict[str, float]:
+    @property
+    def _ways(self) -> dict[str, Any]:
+        """How the query document is compared with others."""
+        names = ("by", "normalisation", "direction")
+        return {name: getattr(self._settings, name) for name in names} | {"background": self._background}
+
+    def _scores(self, ids: Sequence[str] | None) -> Scores:
         """Scores of some documents, or of all, a block of them in memory at a time."""
-        scorer = DocumentScorer(
-            source,
-            by=self._by,
-            normalisation=self._normalisation,
-            direction=self._direction,
-            background=background,
-        )
-        scored: list[str] = []
-        for block in corpus.blocks(ids):
-            scored += block.ids
-            scorer.add(block.sentences)
+        scorer, scored = DocumentScorer(self._sentences, **self._ways), list[str]()
+        for block, sentences in self._corpus.blocks(ids):
+            scored += block
+            scorer.add(sentences)
         return dict(zip(scored, scorer.scores().tolist(), strict=True))
 
-    def _words(self, ids: Sequence[str] | None) -> dict[str, RankedDocument]:
-        """What word search finds, by document: of some documents, or of all."""
-        query = self._query()
-        if not query.text:
-            return {}
-        search = Search(self._store, query, SearchSettings(by="words", where=self._settings.where))
+    def _words(self, ids: Sequence[str] | None) -> Ranking:
+        """What word search finds: of some documents, or of all."""
+        if not self._query().text:
+            return Ranking({})
+        search = Search(self._store, self._query(), SearchSettings(by="words", where=self._settings.where))
         depth = max(1, self._store.state().rows)
-        conditions: list[str | None] = [None]
-        if ids is not None:
-            blocks = [ids[start : start + _BLOCK_IDS] for start in range(0, len(ids), _BLOCK_IDS)]
-            conditions = [f"id IN ({', '.join(map(quoted, some))})" for some in blocks]
-        return {
-            document.id: document
-            for condition in conditions
-            for document in search.ranking("words", self._words_unit, condition, depth)
-        }
+        conditions = [None] if ids is None else [is_one_of("id", some) for some in _parts(ids, _BLOCK_IDS)]
+        rankings = [search.ranking("words", self._words_unit, condition, depth) for condition in conditions]
+        scores = {id: score for ranking in rankings for id, score in ranking.scores.items()}
+        return Ranking(scores, {id: own for ranking in rankings for id, own in ranking.passages.items()})
 
-    def _hits(
-        self,
-        chosen: Sequence[Fused],
-        words: Mapping[str, RankedDocument],
-        aligned: Callable[[str, float, str | None], HitAlignment],
-    ) -> tuple[Hit, ...]:
+    def _hits(self, chosen: Sequence[Fused], words: Ranking) -> tuple[Hit, ...]:
         rows: dict[str, dict[str, Any]] = {}
-        for start in range(0, len(chosen), _BLOCK_IDS):
-            rows |= rows_of_hits(self._store, [fused.id for fused in chosen[start : start + _BLOCK_IDS]], {})[0]
+        for some in _parts(chosen, _BLOCK_IDS):
+            rows |= rows_of_hits(self._store, [fused.id for fused in some], {})[0]
         hits = []
         for rank, fused in enumerate(chosen, start=1):
-            row = rows.get(fused.id, {})
-            own = partial(aligned, fused.id, fused.parts[self._by].score, row.get("content_hash"))
-            passages = dict(words[fused.id].passages) if fused.id in words else {}
-            explained = partial(self._explain, fused, own, passages)
-            title, metadata = row.get("title") or "", row.get("metadata", {})
-            hits.append(Hit(rank, fused.id, title, fused.score, fused.parts, (), metadata, explained, own))
+            row = rows[fused.id]
+            aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
+            explained = partial(self._explain, fused, aligned, words.passages.get(fused.id, {}))
+            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
+            hits.append(Hit(*about, (), row["metadata"], explained, aligned))
         return tuple(hits)
 
-    def _aligned(
-        self,
-        corpus: StoredSentences | EncodedSentences,
-        source: SentenceDocument,
-        sentences: SentenceSet,
-        background: Background | None,
-        id: str,
-        score: float,
-        version: str | None,
-    ) -> HitAlignment:
+    def _aligned(self, id: str, score: float, version: str | None) -> HitAlignment:
         """Where a hit is like the query document."""
-        candidate = corpus.document(id)
+        candidate = self._corpus.document(id)
         if candidate is None or candidate.version != version:
             raise RetrievalError(f"document {id!r} has changed or was removed since; search again")
-        alignment = align(
-            sentences,
-            candidate.sentences.as_set(),
-            by=self._by,
-            normalisation=self._normalisation,
-            direction=self._direction,
-            background=background,
-        )
-        return HitAlignment(adding_up_to(score, alignment), source, candidate, self._direction, self._normalisation)
+        alignment = adding_up_to(score, align(self._sentences, sentence_set([candidate.sentences]), **self._ways))
+        settings = self._settings
+        return HitAlignment(alignment, self._source, candidate, settings.direction, settings.normalisation)
 
     def _explain(
         self, fused: Fused, aligned: Callable[[], HitAlignment], passages: Mapping[int, float]
     ) -> Explanation:
         """Take the score of a document apart."""
-        terms: tuple[TermPart, ...] = ()
-        if "words" in fused.parts:
-            terms = term_parts(self._store, self._query().text, fused, self._words_unit, passages)
-        return Explanation(fused.id, fused.score, fused.parts, terms, (), _pair_parts(aligned()))
+        alignment, text = aligned(), self._query().text if "words" in fused.parts else ""
+        terms = term_parts(self._store, text, fused, self._words_unit, passages)
+        parts = []
+        for pair in alignment.pairs:
+            headings = alignment.heading("source", pair.source), alignment.heading("candidate", pair.candidate)
+            parts.append(PairPart(pair.source, pair.candidate, *headings, pair.contribution, pair.direction))
+        by_part = sorted(parts, key=lambda part: (-part.part, part.source, part.candidate))
+        return Explanation(fused.id, fused.score, fused.parts, terms, (), tuple(by_part))
 
 
-def _pair_parts(aligned: HitAlignment) -> tuple[PairPart, ...]:
-    """What every pair of paragraphs adds to a score, largest first."""
-    parts = [
-        PairPart(
-            pair.source,
-            pair.candidate,
-            aligned.heading("source", pair.source),
-            aligned.heading("candidate", pair.candidate),
-            pair.contribution,
-            pair.direction,
-        )
-        for pair in aligned.pairs
-    ]
-    return tuple(sorted(parts, key=lambda part: (-part.part, part.source, part.candidate)))
+def _parts(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]

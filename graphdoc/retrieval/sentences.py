@@ -1,32 +1,33 @@
-"""Sentences of documents as an index keeps them: vectors in half precision, and where each of them stands."""
+"""Sentences of documents as an index keeps them, and where two documents are alike by their sentences."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import torch
-from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..inference.pipeline import EncodingPipeline
 from ..segmentation.segmenter import paragraph_numbers
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import Paragraph
-from ..similarity.hierarchical import SentenceSet
+from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
+from ..similarity.hierarchical import Direction, Normalisation, SentenceSet
+from .table import SENTENCE_COLUMNS
 
-VECTORS, PLACES = "sentence_vectors", "sentence_places"
-COLUMNS = (VECTORS, PLACES)
-# Vectors hardly get smaller, and LanceDB reads them twice as fast as they are.
-_AS_THEY_ARE = {"lance-encoding:compression": "none", "lance-encoding:structural-encoding": "fullzip"}
-
-Places = npt.NDArray[np.int32]
-_Part = tuple[npt.NDArray[np.float16], Places, npt.NDArray[np.int64]]
+SIDES = ("source", "candidate")
+# What a page shows of an alignment, however long the documents are. A paragraph may be a whole document.
+SHOWN_PAIRS, SHOWN_SENTENCES, _OPENING = 5, 12, 4
+# The columns of the rows of an alignment.
+ALIGNMENT_COLUMNS = (
+    *("direction", "contribution", "similarity"),
+    *(f"{side}_{name}" for side in SIDES for name in ("paragraph", "heading", "sentence", "text")),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,58 +41,21 @@ class Sentences:
     """
 
     vectors: npt.NDArray[Any]
-    places: Places
+    places: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.places)
 
     def columns(self) -> dict[str, bytes]:
         """What a row of an index holds of them."""
-        return {VECTORS: self.vectors.astype(np.float16).tobytes(), PLACES: self.places.astype(np.int32).tobytes()}
+        content = self.vectors.astype(np.float16).tobytes(), self.places.astype(np.int32).tobytes()
+        return dict(zip(SENTENCE_COLUMNS, content, strict=True))
 
-    def as_set(self) -> SentenceSet:
-        """The document, to be compared with others."""
-        return sentence_set(self.vectors, self.places[:, 3], [len(self.places)])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SentenceDocument:
-    """A document with its sentences, to be shown beside another one.
-
-    Args:
-        sentences: its sentences.
-        headings: heading of every section.
-        texts: text of every section.
-        title: its title, empty when there is none.
-        version: hash of what the index holds of it; None for the query document.
-    """
-
-    sentences: Sentences
-    headings: Sequence[str]
-    texts: Sequence[str]
-    title: str = ""
-    version: str | None = None
-
-    @classmethod
-    def of(cls, document: Document, sentences: Sentences, version: str | None = None) -> SentenceDocument:
-        """A document with its sentences."""
-        headings, texts = ([getattr(section, name) for section in document.sections] for name in ("heading", "text"))
-        return cls(sentences, headings, texts, document.title, version)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SentenceBlock:
-    """The sentences of some documents of a corpus.
-
-    Args:
-        ids: ids of the documents.
-        sentences: their sentences, in the same order.
-    """
-
-    ids: Sequence[str]
-    sentences: SentenceSet
-
-
-def sentence_columns() -> list[Any]:
-    """The columns of an index that holds sentences (Arrow fields)."""
-    return [pa.field(name, pa.large_binary(), metadata=_AS_THEY_ARE) for name in COLUMNS]
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """``(paragraphs,)``, the first sentence of every paragraph."""
+        return np.flatnonzero(np.diff(self.places[:, 3], prepend=-1))
 
 
 def encode_sentences(
@@ -99,7 +63,6 @@ def encode_sentences(
     documents: Sequence[Document | SegmentedDocument],
     paragraph: Paragraph,
     show_progress: bool | None = False,
-    bar: tqdm[Any] | None = None,
 ) -> Iterator[Sentences]:
     """Encode all sentences of some documents, without the graph, many together.
 
@@ -108,110 +71,238 @@ def encode_sentences(
         documents: the documents, each with text; such as have the vectors of their passages have them encoded once.
         paragraph: which sentences belong together.
         show_progress: show a bar; None shows it on a terminal when the work is long.
-        bar: a bar to advance by documents instead of one of this call's own.
 
     Raises:
         DocumentError: a document has no text.
     """
-    found = encoder.stream(
-        documents, level="sentence", workers=0, show_progress=show_progress, totals=Coverage(), bar=bar
-    )
-    for segmented, vectors in found:
-        spans = [(one.section, one.start, one.end) for one in segmented.passages]
+    encoded = encoder.stream(documents, level="sentence", workers=0, show_progress=show_progress, totals=Coverage())
+    for segmented, vectors in encoded:
+        spans = [(span.section, span.start, span.end) for span in segmented.passages]
         paragraphs = paragraph_numbers(segmented, paragraph, encoder.segmenter)
         # As an index keeps them, so that a score does not depend on where sentences come from.
         unit = torch.nn.functional.normalize(vectors.float(), dim=-1).to(torch.float16).numpy()
         yield Sentences(unit, np.column_stack([np.array(spans, np.int32), paragraphs]))
 
 
-def sentence_set(vectors: npt.NDArray[Any], paragraphs: npt.NDArray[Any], counts: npt.ArrayLike) -> SentenceSet:
-    """Sentences of documents that lie one after the other, to be compared.
-
-    Args:
-        vectors: ``(sentences, width)``, of unit length.
-        paragraphs: ``(sentences,)``, the paragraph of every sentence, which rises within a document.
-        counts: ``(documents,)``, sentences of every document, one at least.
-    """
-    ends = np.cumsum(counts, dtype=np.int64)
-    is_first = np.diff(paragraphs, prepend=-1) != 0
-    is_first[ends[:-1]] = True
-    starts = np.flatnonzero(is_first)
-    documents = np.searchsorted(starts, np.append(0, ends))
-    wide = widened([vectors])
-    return SentenceSet(wide, np.append(starts, ends[-1]).astype(np.int64), documents.astype(np.int64))
-
-
-def widened(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
-    """Vectors one after the other in fp32, ``(rows, width)``."""
-    if len(parts) == 1 and parts[0].dtype == np.float32:
-        return parts[0]
-    wide = torch.empty(sum(map(len, parts)), parts[0].shape[1])
-    start = 0
-    for part in parts:
-        with warnings.catch_warnings():
-            # What lies in a row of an index cannot be written, and is only read.
-            warnings.simplefilter("ignore", UserWarning)
-            # Torch widens half precision several times as fast as NumPy.
-            wide[start : start + len(part)] = torch.from_numpy(part)
-        start += len(part)
-    return wide.numpy()
-
-
-def stored_sentences(rows: Any) -> tuple[list[str], npt.NDArray[np.float16], Places, npt.NDArray[np.int64]]:
-    """What rows of an index hold of sentences, without a step for each.
+def stored_sentences(rows: Any) -> Iterator[tuple[str, Sentences]]:
+    """The documents among the rows of an index that have sentences, with these.
 
     Args:
         rows: the columns ``id``, ``sentence_vectors`` and ``sentence_places`` (an Arrow table or record batch).
-
-    Returns:
-        Ids of the documents that have sentences, vectors ``(sentences, node size)``, places ``(sentences, 4)`` and
-        the number of sentences of every document.
     """
-    if rows.column(PLACES).null_count:
-        rows = rows.filter(rows.column(PLACES).is_valid())
-    places, sizes = _joined(rows.column(PLACES))
-    own = np.frombuffer(places, np.int32).reshape(-1, 4)
-    vectors = np.frombuffer(_joined(rows.column(VECTORS))[0], np.float16)
-    return rows.column("id").to_pylist(), vectors.reshape(len(own), -1) if len(own) else vectors, own, sizes // 16
+    columns = (rows.column(name) for name in SENTENCE_COLUMNS)
+    for id, vectors, places in zip(rows.column("id").to_pylist(), *columns, strict=True):
+        if places.is_valid:
+            numbers = np.frombuffer(places.as_buffer(), np.int32).reshape(-1, 4)
+            unit = np.frombuffer(vectors.as_buffer(), np.float16)
+            yield id, Sentences(unit.reshape(len(numbers), -1), numbers)
 
 
-def count_sentences(rows: Any) -> int:
-    """How many sentences some rows of an index hold (an Arrow table or record batch with ``sentence_places``)."""
-    _, sizes = _joined(rows.column(PLACES))
-    return int(sizes.sum()) // 16
+def sentence_set(documents: Sequence[Sentences]) -> SentenceSet:
+    """Documents one after the other, to be compared by their sentences."""
+    # Torch widens half precision several times as fast as NumPy.
+    vectors = torch.from_numpy(np.concatenate([own.vectors for own in documents])).float().numpy()
+    starts = [own.starts for own in documents]
+    ends = np.cumsum([len(own) for own in documents], dtype=np.int64)
+    paragraphs = [own + end - len(one) for own, end, one in zip(starts, ends, documents, strict=True)]
+    counts = np.cumsum([0, *map(len, starts)], dtype=np.int64)
+    return SentenceSet(vectors, np.concatenate([*paragraphs, ends[-1:]]), counts)
 
 
-def blocks_of(batches: Iterator[Any], least: int) -> Iterator[SentenceBlock]:
-    """Gather rows of an index to blocks of so many sentences, in which a product is worth its while.
+@dataclass(frozen=True, slots=True, eq=False)
+class SentenceDocument:
+    """A document with its sentences, to be shown beside another one.
 
     Args:
-        batches: rows, as :func:`stored_sentences` takes them.
-        least: sentences of a block, but of the last.
+        document: the document.
+        sentences: its sentences.
+        version: hash of what the index holds of it; None for the query document.
     """
-    ids: list[str] = []
-    parts: list[_Part] = []
-    for rows in batches:
-        own, vectors, places, counts = stored_sentences(rows)
-        if own:
-            ids += own
-            parts.append((vectors, places, counts))
-        if sum(len(one[1]) for one in parts) >= least:
-            yield _block(ids, parts)
-            ids, parts = [], []
-    if ids:
-        yield _block(ids, parts)
+
+    document: Document
+    sentences: Sentences
+    version: str | None = None
+
+    def heading(self, sentence: int) -> str:
+        """Heading of the section that a sentence is in."""
+        return self.document.sections[int(self.sentences.places[sentence, 0])].heading
+
+    def text(self, sentence: int) -> str:
+        """The text of a sentence."""
+        section, start, end, _ = self.sentences.places[sentence].tolist()
+        return str(self.document.sections[section].text[start:end])
 
 
-def _block(ids: list[str], parts: Sequence[_Part]) -> SentenceBlock:
-    vectors, places, counts = zip(*parts, strict=True)
-    paragraphs = np.concatenate([one[:, 3] for one in places])
-    return SentenceBlock(ids, sentence_set(widened(vectors), paragraphs, np.concatenate(counts)))
+@dataclass(frozen=True)
+class HitAlignment:
+    """What the score of a hit by sentences is made of.
+
+    Args:
+        alignment: pairs of paragraphs and sentences; their contributions add up to the score.
+        source: the query document.
+        candidate: the hit.
+        direction: whether the document was looked for in the hit, or also the hit in it.
+        normalisation: how scores were normalised.
+    """
+
+    alignment: Alignment
+    source: SentenceDocument
+    candidate: SentenceDocument
+    direction: Direction = "source"
+    normalisation: Normalisation = "none"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the only pair is that of both documents as wholes."""
+        return self.alignment.by == "document"
+
+    @property
+    def score(self) -> float:
+        """The score by sentences, the sum of the contributions of all pairs."""
+        return self.alignment.score
+
+    @property
+    def pairs(self) -> tuple[ParagraphPair, ...]:
+        """Pairs of paragraphs, with their sentence pairs."""
+        return self.alignment.pairs
+
+    def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
+        """The strongest pairs of paragraphs, each with the pair of its sentences that adds most.
+
+        A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
+        nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
+
+        Args:
+            most: pairs wanted.
+
+        Returns:
+            Pairs of paragraphs, with None where no sentences were compared.
+        """
+        return [(pair, next(iter(_best_first(pair)), None)) for pair in self.alignment.best(most)]
+
+    def first_sentence(self, side: str, paragraph: int) -> int:
+        """Number of the first sentence of a paragraph of the ``source`` or the ``candidate``."""
+        return 0 if self.whole else int(self._starts[side][paragraph])
+
+    def heading(self, side: str, paragraph: int) -> str:
+        """Heading of the section that a paragraph is in; of the whole document its title."""
+        document = self._sides[side]
+        return document.document.title if self.whole else document.heading(self.first_sentence(side, paragraph))
+
+    def text(self, side: str, sentence: int) -> str:
+        """A sentence of the ``source`` or the ``candidate``."""
+        return self._sides[side].text(sentence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, each pair with headings or texts of both sides."""
+        about = {"direction": self.direction, "normalisation": self.normalisation}
+        return {
+            **self.alignment.to_dict(),
+            **about,
+            "pairs": [self._pair(pair, pair.sentences) for pair in self.pairs],
+        }
+
+    def excerpt(self) -> dict[str, Any]:
+        """The strongest pairs as plain values, with a stretch of each text: what a page shows.
+
+        Returns:
+            ``by``, ``direction``, ``normalisation``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are)
+            and ``pairs``, those of :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs
+            there are), and ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside
+            them, each with ``sentence``, ``text`` and ``space`` before it, and None where some are left out; no
+            stretches where documents were compared as wholes.
+        """
+        pairs = []
+        for pair in self.alignment.best(SHOWN_PAIRS):
+            shown = _best_first(pair)[:SHOWN_SENTENCES]
+            stretches = {
+                f"{side}_stretch": self._stretch(side, getattr(pair, side), {getattr(part, side) for part in shown})
+                for side in SIDES
+            }
+            pairs.append({**self._pair(pair, shown), "total": len(pair.sentences), **stretches})
+        about = {"direction": self.direction, "normalisation": self.normalisation, "whole": self.whole}
+        return {"by": self.alignment.by, "score": self.score, **about, "total": len(self.pairs), "pairs": pairs}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each pair of sentences, or of paragraphs where no sentences were compared.
+
+        The strongest pairs of paragraphs come first, and within each the sentences that add most.
+        """
+        for pair in self.alignment.best():
+            for part in _best_first(pair) or (None,):
+                row: dict[str, Any] = {"direction": pair.direction, "contribution": (part or pair).contribution}
+                row["similarity"] = pair.score if part is None else part.cosine
+                for side in SIDES:
+                    paragraph, sentence = getattr(pair, side), None if part is None else getattr(part, side)
+                    text = None if sentence is None else self.text(side, sentence)
+                    row |= {f"{side}_paragraph": paragraph, f"{side}_heading": self.heading(side, paragraph)}
+                    row |= {f"{side}_sentence": sentence, f"{side}_text": text}
+                yield row
+
+    @cached_property
+    def _sides(self) -> dict[str, SentenceDocument]:
+        return {"source": self.source, "candidate": self.candidate}
+
+    @cached_property
+    def _starts(self) -> dict[str, npt.NDArray[np.int64]]:
+        return {side: document.sentences.starts for side, document in self._sides.items()}
+
+    def _pair(self, pair: ParagraphPair, sentences: Sequence[SentencePair]) -> dict[str, Any]:
+        """A pair of paragraphs as plain values, with some of its pairs of sentences."""
+        values = pair._asdict() | {f"{side}_heading": self.heading(side, getattr(pair, side)) for side in SIDES}
+        parts = []
+        for part in sentences:
+            texts = {f"{side}_text": self.text(side, getattr(part, side)) for side in SIDES}
+            places = {
+                f"{side}_place": document.sentences.places[getattr(part, side), :3].tolist()
+                for side, document in self._sides.items()
+            }
+            parts.append({**part._asdict(), **texts, **places})
+        return {**values, "sentences": parts}
+
+    def _stretch(self, side: str, paragraph: int, paired: Set[int]) -> list[dict[str, Any] | None] | None:
+        """The sentences of a paragraph that are in pairs, and those beside them; its first ones where none are."""
+        if self.whole:
+            return None
+        document, starts = self._sides[side], self._starts[side]
+        places = document.sentences.places
+        first, end = int(starts[paragraph]), int([*starts[1:], len(places)][paragraph])
+        near = {number for sentence in paired for number in range(sentence - 1, sentence + 2) if first <= number < end}
+        shown: list[dict[str, Any] | None] = []
+        last = first - 1
+        for number in sorted(near) or range(first, min(end, first + _OPENING)):
+            space = ""
+            if number > last + 1:
+                shown.append(None)
+            elif last >= first:
+                section, start = places[number, :2].tolist()
+                space = document.document.sections[section].text[int(places[last, 2]) : start]
+            shown.append({"sentence": number, "text": document.text(number), "space": space})
+            last = number
+        return [*shown, None] if last < end - 1 else shown
 
 
-def _joined(column: Any) -> tuple[Any, npt.NDArray[np.int64]]:
-    """The bytes of a column without gaps, and how many each of its values has."""
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    values = values if pa.types.is_large_binary(values.type) else values.cast(pa.large_binary())
-    _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int64, len(values) + 1, values.offset * 8) if len(values) else np.zeros(1, int)
-    return (b"" if data is None else data[int(ends[0]) : int(ends[-1])]), np.diff(ends)
+def _best_first(pair: ParagraphPair) -> list[SentencePair]:
+    """Pairs of sentences, those first that add most."""
+    return sorted(pair.sentences, key=lambda part: (-part.contribution, part.source, part.candidate))
+
+
+def adding_up_to(score: float, alignment: Alignment) -> Alignment:
+    """Spread over contributions what rounding took: a product of many vectors rounds otherwise than one of few.
+
+    Args:
+        score: what contributions have to add up to.
+        alignment: the pairs.
+    """
+    parts = [part for pair in alignment.pairs for part in (pair.sentences or (pair,))]
+    factor = (score - alignment.score) / (sum(abs(part.contribution) for part in parts) or 1.0)
+
+    def scaled(contribution: float) -> float:
+        return contribution + abs(contribution) * factor
+
+    pairs = []
+    for pair in alignment.pairs:
+        sentences = tuple(part._replace(contribution=scaled(part.contribution)) for part in pair.sentences)
+        whole = sum(part.contribution for part in sentences) if sentences else scaled(pair.contribution)
+        pairs.append(pair._replace(contribution=whole, sentences=sentences))
+    return replace(alignment, pairs=tuple(pairs))

@@ -6,8 +6,9 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from ..documents.section import clean_text
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.text import described
-from .lance import LanceStore
+from .lance import PASSAGE, LanceStore
 from .table import whole_text
 
 Vector = npt.NDArray[np.float32]
@@ -27,10 +28,8 @@ MOST_QUERY_WORDS = 1_000
 DOCUMENT_WORDS = 60
 _SAMPLED_PASSAGES = 4_000
 _WORD = re.compile(r"[^\W_]+")
-
 # The first number that may stand between texts that are made into terms together: numbers stay as they are.
 _FIRST_MARK = 907331415926535
-
 # How much more a word counts that a document has more often (benchmarks/results/document_queries.md).
 _DAMPING = 0.75
 # More would let one word drown all others, and take long to search for.
@@ -40,9 +39,8 @@ _MOST_COPIES = 64
 Tokenize = Callable[[str], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of a text with the term it stands for.
+class Word(NamedTuple):
+    """A word of a text with the term that it stands for.
 
     Args:
         term: the term, as the index holds it.
@@ -55,82 +53,65 @@ class Word:
     end: int
 
 
-def words_of(text: str, tokenize: Tokenize) -> list[Word]:
-    """The words of a text that have a term, in their order; stop words have none.
-
-    Args:
-        text: the text.
-        tokenize: gives the terms of a text.
-    """
-    return words_of_many([text], tokenize)[0]
-
-
-def words_of_many(texts: Sequence[str], tokenize: Tokenize, only: Set[str] | None = None) -> list[list[Word]]:
-    """The words of many texts, by one call: every word is made into terms once.
+def words_of(texts: Sequence[str], tokenize: Tokenize, only: Set[str] | None = None) -> list[list[Word]]:
+    """The words of texts that have a term, in their order; stop words have none.
 
     Args:
         texts: the texts.
-        tokenize: gives the terms of a text.
+        tokenize: gives the terms of a text; called once for all.
         only: the terms that are looked for; None for all.
     """
     words = list({word: None for text in texts for word in _WORD.findall(text)})
     terms = dict(zip(words, terms_of(words, tokenize), strict=True))
     if only is not None:
         # Most words of a text are none of a query's, and need not be placed.
-        terms = {word: found for word, found in terms.items() if not only.isdisjoint(found)}
+        terms = {word: own for word, own in terms.items() if not only.isdisjoint(own)}
     return [
         [
             word
             for match in _WORD.finditer(text)
-            if (found := terms.get(match[0])) is not None
-            for word in _placed(match[0], match.start(), found)
+            for word in _placed(match[0], match.start(), terms.get(match[0], ()))
             if only is None or word.term in only
         ]
         for text in texts
     ]
 
 
-def _placed(text: str, start: int, terms: Sequence[str]) -> Iterator[Word]:
+def _placed(text: str, start: int, terms: Sequence[str]) -> list[Word]:
     """Where the terms of a word stand, from a character on."""
     if len(terms) == 1:
-        yield Word(terms[0], start, start + len(text))
-        return
+        return [Word(terms[0], start, start + len(text))]
     # Where there are no spaces between words, terms are pieces of what stands between spaces.
-    lowered, own = text.lower(), 0
+    words, lowered, end = [], text.lower(), 0
     for term in terms:
-        place = lowered.find(term.lower(), own)
-        own = place + len(term) if place >= 0 else own
-        yield Word(term, start + place, start + own) if place >= 0 else Word(term, start, start + len(text))
+        place = lowered.find(term.lower(), end)
+        end = place + len(term) if place >= 0 else end
+        words.append(Word(term, start + max(place, 0), start + (end if place >= 0 else len(text))))
+    return words
 
 
 def terms_of(texts: Iterable[str], tokenize: Tokenize) -> list[list[str]]:
-    """The terms of many texts, by one call, since a call takes longer than a short text.
-
-    Args:
-        texts: the texts.
-        tokenize: gives the terms of a text.
-    """
-    given = list(texts)
-    found: list[list[str]] = [[]]
-    mark = next(
-        number for number in map(str, itertools.count(_FIRST_MARK)) if not any(number in text for text in given)
-    )
-    for term in tokenize(f" {mark} ".join(given)) if given else ():
+    """The terms of many texts, by one call, since a call takes longer than a short text."""
+    together = list(texts)
+    if not together:
+        return []
+    numbers = map(str, itertools.count(_FIRST_MARK))
+    mark = next(number for number in numbers if not any(number in text for text in together))
+    terms: list[list[str]] = [[]]
+    for term in tokenize(f" {mark} ".join(together)):
         if term == mark:
-            found.append([])
+            terms.append([])
         else:
-            found[-1].append(term)
-    return found if given else []
+            terms[-1].append(term)
+    return terms
 
 
 def counted_words(text: str, tokenize: Tokenize) -> list[tuple[str, str, int]]:
     """The terms of a text in their order, each with the word as it first stands there and its count."""
-    words = words_of(text, tokenize)
+    (words,) = words_of([text], tokenize)
     counts = Counter(word.term for word in words)
-    first: dict[str, str] = {}
-    for word in words:
-        first.setdefault(word.term, text[word.start : word.end])
-    return [(term, shown, counts[term]) for term, shown in first.items()]
+    first = {word.term: text[word.start : word.end] for word in reversed(words)}
+    return [(term, first[term], count) for term, count in counts.items()]
 
 
 def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], total: int, most: int) -> list[str]:
@@ -153,13 +134,12 @@ def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], to
     def weight(term: str, count: int) -> float:
         return (1 + math.log(count)) * math.log((1 + total) / (1 + frequencies.get(term, 0)))
 
+    def copies(count: int) -> int:
+        # A power of two, so that few different weights are searched for.
+        return min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES)
+
     best = sorted(counted_words(text, tokenize), key=lambda word: (-weight(word[0], word[2]), word[0]))[:most]
-    return [shown for _, shown, count in best for _ in range(_copies(count))]
-
-
-def _copies(count: int) -> int:
-    """How often a word is asked for: a power of two, so that few different weights are searched for."""
-    return min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES)
+    return [word for _, word, count in best for _ in range(copies(count))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +173,8 @@ class Queries:
 
     def __init__(self, store: LanceStore, encoder: Callable[[], DocumentEncoder]) -> None:
         self._store, self._encoder = store, encoder
-        self._version = -1
-        self._frequencies: dict[str, int] = {}
-        self._sampled = 0
+        # Of one version of the index.
+        self._version, self._sampled, self._frequencies = -1, 0, Counter[str]()
 
     def query(self, value: object) -> Query:
         """A query of a text or a document.
@@ -205,30 +184,27 @@ class Queries:
         """
         if isinstance(value, Document):
             self._count()
-            text, _ = whole_text(value)
-            best = best_words(text, self._store.tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
+            tokens, encoder = self._store.tokens, self._encoder
+            best = best_words(whole_text(value)[0], tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
             return Query(
-                " ".join(best), value.text, value.id, value.title, lambda: self._encoder().encode_levels(value).vector
+                " ".join(best), value.text, value.id, value.title, lambda: encoder().encode_levels(value).vector
             )
         if not isinstance(value, str):
             raise SettingsError(f"the query is {described(value)}; give a text or a Document")
         words = clean_text(value).split()
         if not words:
             raise SettingsError("the query is empty; give some words, or a document")
-        text, warnings = " ".join(words), []
+        warnings, text = [], " ".join(words)
         if len(words) > MOST_QUERY_WORDS:
             warnings.append(
                 f"word search takes the first {MOST_QUERY_WORDS:,} words of a query, "
                 f"{len(words) - MOST_QUERY_WORDS:,} were left out; search with a document instead"
             )
-        return Query(
-            " ".join(words[:MOST_QUERY_WORDS]),
-            text,
-            None,
-            "",
-            lambda: np.asarray(self._encoder().encode_query(text), np.float32),
-            tuple(warnings),
-        )
+
+        def vector() -> Vector:
+            return np.asarray(self._encoder().encode_query(text), np.float32)
+
+        return Query(" ".join(words[:MOST_QUERY_WORDS]), text, None, "", vector, tuple(warnings))
 
     def _count(self) -> None:
         """Count in a sample of the index how many passages hold a term, once for each version."""
@@ -236,11 +212,10 @@ class Queries:
         if state.version == self._version:
             return
         texts: list[str] = []
-        every = max(1, state.passages // _SAMPLED_PASSAGES)
-        seen = 0
-        for batch in self._store.batches(["text"], "level = 'passage'"):
+        every, seen = max(1, state.passages // _SAMPLED_PASSAGES), 0
+        for batch in self._store.batches(["text"], f"level = '{PASSAGE}'"):
             values = batch.column("text")
             texts += [values[place].as_py() for place in range(-seen % every, len(values), every)]
             seen += len(values)
-        own = Counter(term for terms in terms_of(texts, self._store.tokens) for term in set(terms))
-        self._frequencies, self._sampled, self._version = own, len(texts), state.version
+        self._frequencies = Counter(term for terms in terms_of(texts, self._store.tokens) for term in set(terms))
+        self._sampled, self._version = len(texts), state.version

@@ -18,7 +18,7 @@ from ..documents.readers.records import SeenIds
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
-from ..inference.all_levels import encode_all_levels, with_sentences
+from ..inference.all_levels import encode_all_levels
 from ..inference.levels import as_numpy
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import inference
@@ -28,32 +28,31 @@ from ..runtime.processes import survive_forks
 from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from ..similarity.kinds import similarity_of
-from .filters import Fields, numbers_without_column
-from .lance import LanceStore
-from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
+from .lance import DOCUMENT, IS_DOCUMENT, LanceStore
+from .sentences import Sentences, encode_sentences
 from .table import (
-    DOCUMENT,
     DOCUMENT_COLUMNS,
     REPEATED,
-    Sizes,
+    Fields,
     content_hash,
     document_of,
     leaves_out_repeats,
+    numbers_without_column,
     paragraph_of,
     rows_of,
     table_of,
     tokens_hash,
+    vectors_of,
 )
 
 OnError = Literal["stop", "skip"]
+# Pooled vectors of passages by the hash of their tokens.
 Known = Mapping[str, Vectors]
 
 # Documents that are looked up together.
 _BLOCK = 256
-_IS_DOCUMENT = "level = 'document'"
 
 
 @dataclass(slots=True)
@@ -64,21 +63,19 @@ class UpdateReport:
         added: documents that are new.
         replaced: documents that had changed.
         unchanged: documents that the index had as they are.
-        deleted: documents that were removed.
         encoded_passages: passages that went through the transformer.
         known_passages: passages of new and changed documents whose vectors were known.
         encoded_sentences: sentences that went through the transformer, where the index keeps them.
         coverage: what of the new and changed documents was encoded.
         skipped: what could not be indexed.
+        rebuilt: documents that maintenance encoded again, since other passages of them repeat than before.
         numbers_without_column: numbers in metadata of new and changed documents that no filter finds, since no column
             can hold them: not a number, infinity, whole numbers from 2^63.
-        rebuilt: documents that maintenance encoded again, since other passages of them repeat than before.
     """
 
     added: int = 0
     replaced: int = 0
     unchanged: int = 0
-    deleted: int = 0
     encoded_passages: int = 0
     known_passages: int = 0
     encoded_sentences: int = 0
@@ -89,8 +86,25 @@ class UpdateReport:
 
     @property
     def changed(self) -> int:
-        """Documents that were added, replaced or deleted."""
-        return self.added + self.replaced + self.deleted
+        """Documents that were added or replaced."""
+        return self.added + self.replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A document with its vectors, and how many of its passages were encoded for it.
+
+    Args:
+        document: the document with its vectors.
+        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they depend on the whole document.
+        new_passages: passages that went through the transformer.
+        sentences: its sentences, where they are kept.
+    """
+
+    document: EncodedDocument
+    pooled: Vectors | None
+    new_passages: int
+    sentences: Sentences | None = None
 
 
 class Update:
@@ -116,11 +130,10 @@ class Update:
         self._store, self._encoder, self._on_error = store, encoder, on_error
         self._show, self._workers = show_progress, Workers.on(encoder.device, workers)
         self._seen = SeenIds()
-        self._known_ids: set[str] = set()
+        # Documents that the index has otherwise, until they are written.
+        self._replaced: set[str] = set()
         self._new_columns: dict[str, Any] = {}
-        self._paragraph = paragraph_of(store.record)
         self._fields = Fields(store.schema)
-        self._unit_length = similarity_of(encoder.model.config.similarity).vectors == "cosine"
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
         """Index documents, some thousands of passages at a time; each time is one commit.
@@ -132,28 +145,27 @@ class Update:
         with progress_bar(self._show, total, "Indexing") as bar:
             changed = self._changed(documents, bar)
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
-                for window in windows_of(self._with_text(segmented, bar)):
-                    known = self._known_of(segmented.document.id for segmented in window)
-                    self._write(encode_for_index(self._encoder, window, known, self._paragraph), bar)
+                for window in windows_of(self._indexable(segmented, bar)):
+                    known_ids = [one.document.id for one in window if one.document.id in self._replaced]
+                    self._write(self._encode(self._encoder, window, known_ids), bar)
         return self.report
 
     def _changed(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
         """The documents that the index has not, or has otherwise."""
-        values = iter(self._taken(documents, bar))
+        values = self._read(documents, bar)
         while block := list(islice(values, _BLOCK)):
-            ids = [document.id for document in block]
-            there = self._store.select(["id", "content_hash"], "level = 'document'", ids=ids)
-            hashes = dict(zip(there.column("id").to_pylist(), there.column("content_hash").to_pylist(), strict=True))
+            rows = self._store.select(["id", "content_hash"], IS_DOCUMENT, ids=[document.id for document in block])
+            hashes = dict(zip(rows.column("id").to_pylist(), rows.column("content_hash").to_pylist(), strict=True))
             for document in block:
                 if hashes.get(document.id) == content_hash(document):
                     self.report.unchanged += 1
                     bar.update(1)
                     continue
                 if document.id in hashes:
-                    self._known_ids.add(document.id)
+                    self._replaced.add(document.id)
                 yield document
 
-    def _taken(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
+    def _read(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
         for number, value in enumerate(documents, start=1):
             try:
                 document = as_document(value)
@@ -166,30 +178,18 @@ class Update:
                 continue
             yield document
 
-    def _with_text(self, segmented: Iterable[SegmentedDocument], bar: tqdm[Any]) -> Iterator[SegmentedDocument]:
+    def _indexable(self, segmented: Iterable[SegmentedDocument], bar: tqdm[Any]) -> Iterator[SegmentedDocument]:
+        """Documents that have text and whose metadata fit their columns, found before anything is encoded."""
         for one in segmented:
             try:
                 require_text(one)
+                new = self._fields.new(one.document)
+                self._fields.values(one.document)
             except DocumentError as error:
                 self._skip(one.document.id, error, bar)
                 continue
-            if self._fits(one.document, bar):
-                yield one
-
-    def _fits(self, document: Document, bar: tqdm[Any]) -> bool:
-        """Whether its metadata fit their columns, which is found before anything is encoded."""
-        try:
-            new = self._fields.new(document)
-            self._fields.values(document)
             self._new_columns.update(new)
-        except DocumentError as error:
-            self._skip(document.id, error, bar)
-            return False
-        return True
-
-    def _known_of(self, ids: Iterable[str]) -> Known:
-        """Vectors of passages that documents which changed have in the index."""
-        return known_vectors(self._store, [id for id in ids if id in self._known_ids])
+            yield one
 
     def _skip(self, source: str, error: DocumentError, bar: tqdm[Any]) -> None:
         if self._on_error == "stop":
@@ -197,27 +197,51 @@ class Update:
         self.report.skipped.append(Skipped(source, str(error)))
         bar.update(1)
 
-    def _write(self, documents: Iterable[Encoded], bar: tqdm[Any]) -> None:
+    def _encode(
+        self, encoder: EncodingPipeline, window: Sequence[SegmentedDocument], known_ids: Sequence[str]
+    ) -> list[Encoded]:
+        """Encode documents together, with the vectors of passages that some of them have in the index."""
+        encoded = list(encode_with_known(encoder, window, known_vectors(self._store, known_ids)))
+        paragraph = paragraph_of(self._store.record)
+        if paragraph is None:
+            return encoded
+        pooled = [replace(one, passage_vectors=own.pooled) for one, own in zip(window, encoded, strict=True)]
+        sentences = encode_sentences(encoder, pooled, paragraph)
+        return [replace(one, sentences=own) for one, own in zip(encoded, sentences, strict=True)]
+
+    def _write(self, documents: Sequence[Encoded], bar: tqdm[Any]) -> None:
         """Write documents in one commit."""
         if self._new_columns:
             self._store.add_columns(self._new_columns)
             self._new_columns = {}
-        written = list(documents)
-        rows = [row for encoded in written for row in self._rows_of(encoded)]
-        ids = [encoded.document.segmented.document.id for encoded in written]
-        self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
-        for encoded in written:
+        self._put([row for encoded in documents for row in self._rows_of(encoded)])
+        for encoded in documents:
             segmented = encoded.document.segmented
+            is_replaced = segmented.document.id in self._replaced
+            self._replaced.discard(segmented.document.id)
+            self.report.replaced += is_replaced
+            self.report.added += not is_replaced
             self.report.encoded_passages += encoded.new_passages
             self.report.known_passages += len(segmented.passages) - encoded.new_passages
-            self.report.encoded_sentences += 0 if encoded.sentences is None else len(encoded.sentences.places)
+            self.report.encoded_sentences += len(encoded.sentences or ())
             self.report.coverage += segmented.coverage
             self.report.numbers_without_column += numbers_without_column(segmented.document)
             bar.update(1)
-        changed = self._known_ids.intersection(ids)
-        self.report.replaced += len(changed)
-        self.report.added += len(ids) - len(changed)
-        self._known_ids -= changed
+
+    def _rows_of(self, encoded: Encoded, repeated: Sequence[Place] = ()) -> list[dict[str, Any]]:
+        similarity = similarity_of(self._encoder.model.config.similarity).vectors
+        return rows_of(
+            encoded.document,
+            encoded.pooled,
+            self._fields,
+            unit_length=similarity == "cosine",
+            sentences=None if encoded.sentences is None else encoded.sentences.columns(),
+            repeated=repeated,
+        )
+
+    def _put(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        ids = [row["id"] for row in rows if row["level"] == DOCUMENT]
+        self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
 
     def reindex_boilerplate(self) -> int:
         """Find passages that repeat in the index, and encode the documents again in which other passages count now.
@@ -241,40 +265,27 @@ class Update:
         changed = iter(repeated)
         with progress_bar(self._show, len(repeated), "Leaving out what repeats") as bar:
             while ids := list(islice(changed, _BLOCK)):
-                rows = self._store.select([*DOCUMENT_COLUMNS, "content_hash"], _IS_DOCUMENT, ids=ids).to_pylist()
-                hashes = {row["id"]: row["content_hash"] for row in rows}
-                for window in windows_of(encoder.segmenter.segment_many(map(document_of, rows))):
+                stored = self._store.select([*DOCUMENT_COLUMNS, "content_hash"], IS_DOCUMENT, ids=ids).to_pylist()
+                hashes = {row["id"]: row["content_hash"] for row in stored}
+                for window in windows_of(encoder.segmenter.segment_many(map(document_of, stored))):
                     names = [segmented.document.id for segmented in window]
-                    known = known_vectors(self._store, names)
-                    made = [
-                        row
-                        for encoded in encode_for_index(encoder, window, known, self._paragraph)
-                        for row in self._rows_of(encoded, repeated[encoded.document.segmented.document.id])
+                    encoded = self._encode(encoder, window, names)
+                    rows = [
+                        row for id, one in zip(names, encoded, strict=True) for row in self._rows_of(one, repeated[id])
                     ]
-                    for row in made:
+                    for row in rows:
                         if row["level"] == DOCUMENT:
                             # Of the document as it was given: its metadata may have come back with other types.
                             row["content_hash"] = hashes[row["id"]]
-                    self._store.write(table_of(made, self._store.schema.remove_metadata()), names)
+                    self._put(rows)
                     bar.update(len(window))
         return len(repeated)
 
     def _stored(self) -> Iterator[tuple[Document, list[Place]]]:
         """All documents, with the passages that are left out of each."""
-        for batch in self._store.batches([*DOCUMENT_COLUMNS, REPEATED], _IS_DOCUMENT):
+        for batch in self._store.batches([*DOCUMENT_COLUMNS, REPEATED], IS_DOCUMENT):
             for row in batch.to_pylist():
-                if row["structure"] is not None:
-                    yield document_of(row), _places(row)
-
-    def _rows_of(self, encoded: Encoded, repeated: Sequence[Place] = ()) -> list[dict[str, Any]]:
-        return rows_of(
-            encoded.document,
-            encoded.pooled,
-            self._fields,
-            unit_length=self._unit_length,
-            sentences=encoded.sentences,
-            repeated=repeated,
-        )
+                yield document_of(row), _places(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,11 +299,11 @@ class Boilerplate:
     places: Mapping[str, list[Place]]
 
     @classmethod
-    def of(cls, store: LanceStore, ids: list[str]) -> Boilerplate:
+    def of(cls, store: LanceStore, ids: Sequence[str]) -> Boilerplate:
         """What an index leaves out of some of its documents."""
         if not leaves_out_repeats(store.record):
             return cls({})
-        rows = store.select(["id", REPEATED], _IS_DOCUMENT, ids=ids).to_pylist()
+        rows = store.select(["id", REPEATED], IS_DOCUMENT, ids=ids).to_pylist()
         return cls({row["id"]: _places(row) for row in rows})
 
     def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
@@ -306,51 +317,6 @@ class Boilerplate:
 
 def _places(row: Mapping[str, Any]) -> list[Place]:
     return [tuple(place) for place in json.loads(row[REPEATED] or "[]")]
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """A document with its vectors, and how many of its passages were encoded for it.
-
-    Args:
-        document: the document with its vectors.
-        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they depend on the whole document.
-        new_passages: passages that went through the transformer.
-        sentences: its sentences, where they are kept.
-    """
-
-    document: EncodedDocument
-    pooled: Vectors | None
-    new_passages: int
-    sentences: Sentences | None = None
-
-
-def encode_for_index(
-    encoder: EncodingPipeline,
-    documents: Sequence[SegmentedDocument],
-    known: Known,
-    paragraph: Paragraph | None = None,
-) -> Iterator[Encoded]:
-    """Encode documents together for an index (see :func:`encode_with_known`).
-
-    Args:
-        encoder: the model.
-        documents: the documents, each with a passage at least.
-        known: pooled vectors by the hash of a passage's tokens.
-        paragraph: which sentences belong together, where the index keeps sentences; None where it does not.
-
-    Yields:
-        Every document, in the order given.
-    """
-    found = encode_with_known(encoder, documents, known)
-    if paragraph is None:
-        yield from found
-        return
-    encoded = list(found)
-    with_vectors = [replace(one, passage_vectors=own.pooled) for one, own in zip(documents, encoded, strict=True)]
-    sentences = encode_sentences(encoder, with_vectors, paragraph)
-    for one, own in zip(encoded, sentences, strict=True):
-        yield replace(one, sentences=own)
 
 
 def encode_with_known(
@@ -395,19 +361,9 @@ def _pooled(encoder: EncodingPipeline, token_ids: tuple[tuple[int, ...], ...]) -
     survive_forks()
     batch = GraphBatch.of_passages(token_ids).to(encoder.device)
     with inference(encoder.model), encoder.computing_in(None):
-        found = as_numpy(encoder.model.encode_passages(batch))
+        pooled = as_numpy(encoder.model.encode_passages(batch))
     give_back_memory()
-    return found
-
-
-def with_kept_sentences(store: LanceStore, encoder: EncodingPipeline, document: EncodedDocument) -> EncodedDocument:
-    """Add the sentences of a document of an index, with the vectors that it keeps of them, if it does."""
-    paragraph = paragraph_of(store.record)
-    known = None
-    if paragraph is not None:
-        rows = store.select(["id", *COLUMNS], "level = 'document'", ids=[document.segmented.document.id])
-        known = stored_sentences(rows)[1].astype(np.float32)
-    return with_sentences(encoder, document, known=known, paragraph=paragraph)
+    return pooled
 
 
 def known_vectors(store: LanceStore, ids: Sequence[str]) -> dict[str, Vectors]:
@@ -415,13 +371,4 @@ def known_vectors(store: LanceStore, ids: Sequence[str]) -> dict[str, Vectors]:
     if not ids:
         return {}
     rows = store.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
-    if not len(rows):
-        return {}
-    vectors = rows.column("encoder_vector").combine_chunks()
-    numbers = np.asarray(vectors.flatten().to_numpy(), np.float32).reshape(len(vectors), -1)
-    return dict(zip(rows.column("content_hash").to_pylist(), numbers, strict=True))
-
-
-def sizes_of(encoder: DocumentEncoder) -> Sizes:
-    """Lengths of the vectors that an encoder gives."""
-    return Sizes(encoder.hidden_size, encoder.vector_size("passage"), encoder.model.config.passage_size)
+    return dict(zip(rows.column("content_hash").to_pylist(), vectors_of(rows, "encoder_vector"), strict=True))

@@ -14,7 +14,7 @@ from ..analysis.search_page.page import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..retrieval.search import BY_SENTENCES
 from ..version import __version__
-from .service import RankedBySentences, SearchService, tool_server
+from .service import SearchService, tool_server
 
 # Seconds that a client has to send a whole request, and to take some of the answer.
 PATIENCE = 10.0
@@ -47,7 +47,7 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
 
     # It logs a traceback for every client that goes away.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
-    few, shown = min(10, service.limits.documents), min(3, service.limits.passages)
+    few, shown = min(10, service.limits.k), min(3, service.limits.passages)
     tools = tool_server(service)
     ports = [f"{host}:*" for host in hosts]
     agents = tools.streamable_http_app(
@@ -103,7 +103,7 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
             for hit in content["hits"]:
                 hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id'], **way})}"
         # What the form offers depends on what the index keeps.
-        content["index"] = service.describe()
+        content["index"] = service.index.describe()
         return HTMLResponse(search_page(content, form=True), status)
 
     def search(
@@ -118,13 +118,8 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         pool: int | None = Query(None, ge=1),
     ) -> dict[str, Any]:
         """Find documents by a text ``q``, or by a ``document`` of the index, also by its sentences."""
-        ranked: RankedBySentences = {}
-        if weight is not None:
-            ranked["weight"] = weight
-        if pool is not None:
-            ranked["pool"] = pool
-        found = service.search(q, document=document, by=by, where=where, k=k, passages=passages, **ranked)
-        return found.to_dict(explain=explain)
+        options: dict[str, Any] = {"k": k, "by": by, "where": where, "weight": weight, "pool": pool}
+        return service.search(q, document=document, passages=passages, **options).to_dict(explain=explain)
 
     def document(id: str) -> dict[str, Any]:
         """Give a document of the index."""
@@ -138,7 +133,7 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
     application.get("/search")(search)
     application.get("/documents/{id:path}")(document)
     application.get("/compare", response_class=HTMLResponse, response_model=None)(compare)
-    application.get("/index")(service.describe)
+    application.get("/index")(service.index.describe)
     # Streams to agents would stay open for ever, and nothing is sent in them.
     application.get("/mcp", include_in_schema=False)(lambda: Response(status_code=405, headers={"Allow": "POST"}))
     application.mount("/", agents)
@@ -152,7 +147,7 @@ def _nothing_asked(service: SearchService) -> dict[str, Any]:
         "fusion": None,
         "where": None,
         "k": None,
-        "index": service.describe(),
+        "index": service.index.describe(),
         "warnings": [],
         "hits": [],
     }

@@ -6,15 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from ..errors import GraphdocError, SettingsError
-from ..retrieval.hit_report import hit_report
 from ..retrieval.index import DocumentIndex
-from ..retrieval.results import SearchResults
-from ..retrieval.search import BY_PASSAGES, BY_SENTENCES
+from ..retrieval.results import SearchResults, hit_report
+from ..retrieval.search import BY_SENTENCES
 from ..runtime.text import require_one_of
-from ..similarity.hierarchical import Direction, Normalisation
 from ..version import __version__
 
 
@@ -23,28 +21,18 @@ class Limits:
     """What a request may ask for.
 
     Args:
-        query_characters: longest query.
-        documents: most documents found by one search.
+        query: characters of the longest query.
+        where: characters of the longest filter.
+        k: most documents found by one search.
         passages: most passages shown of each.
-        filter_characters: longest filter.
         pool: most documents that a first search hands to one by sentences.
     """
 
-    query_characters: int = 10_000
-    documents: int = 100
+    query: int = 10_000
+    where: int = 1_000
+    k: int = 100
     passages: int = 10
-    filter_characters: int = 1_000
     pool: int = 1_000
-
-
-class RankedBySentences(TypedDict, total=False):
-    """Options of a search by sentences (see :class:`~graphdoc.retrieval.search.SearchSettings`)."""
-
-    weight: float
-    pool: int
-    candidates: Sequence[str]
-    normalisation: Normalisation
-    direction: Direction
 
 
 class SearchService:
@@ -67,7 +55,9 @@ class SearchService:
         by: str = "hybrid",
         where: str | None = None,
         passages: int = 3,
-        **ranked: Unpack[RankedBySentences],
+        weight: float | None = None,
+        pool: int | None = None,
+        candidates: Sequence[str] | None = None,
     ) -> SearchResults:
         """Find documents by a text, or by a document of the index.
 
@@ -79,7 +69,9 @@ class SearchService:
                 them.
             where: a filter.
             passages: passages that are shown of each document, where it is not by sentences.
-            **ranked: further options of a search by sentences.
+            weight: weight of words.
+            pool: by sentences: rank the documents that a hybrid search finds, so many.
+            candidates: by sentences: ids of the documents that are ranked.
 
         Raises:
             SettingsError: both or neither are given, or one exceeds a limit.
@@ -87,28 +79,19 @@ class SearchService:
         """
         if (query is None) == (document is None):
             raise SettingsError("give either a query or the id of a document")
-        for name, value, most in (
-            ("the query", query, self.limits.query_characters),
-            ("the filter", where, self.limits.filter_characters),
-        ):
-            if value is not None and len(value) > most:
-                raise SettingsError(f"{name} has {len(value):,} characters, of {most:,} at most; shorten it")
-        for name, number, most in (("k", k, self.limits.documents), ("passages", passages, self.limits.passages)):
-            if number > most:
-                raise SettingsError(f"{name}={number} is more than {most}, the most that is served; ask for less")
-        require_one_of("by", by, (*BY_PASSAGES, *BY_SENTENCES))
-        pool = ranked.get("pool")
-        if pool is not None and pool > self.limits.pool:
-            raise SettingsError(f"pool={pool} is more than {self.limits.pool}, the most that is served; ask for less")
-        asked = query if document is None else self.index.document(document)
-        assert asked is not None
-        options: dict[str, Any] = {"by": by, "where": where or None, **ranked}
-        if by not in BY_SENTENCES:
-            options["passages"] = passages
-        elif self.index.paragraph is None:
+        sizes = {"query": len(query or ""), "where": len(where or ""), "k": k, "passages": passages, "pool": pool or 0}
+        for name, size in sizes.items():
+            most = getattr(self.limits, name)
+            if size > most:
+                asked_for = f"{name} has {size:,} characters" if name in ("query", "where") else f"{name}={size}"
+                raise SettingsError(f"{asked_for}, and {most:,} are the most that is served; ask for less")
+        if by in BY_SENTENCES and self.index.paragraph is None:
             # A request shall not make the server encode for minutes.
             raise SettingsError(f"by is {by!r}, but the index keeps no sentences; choose hybrid, words or vectors")
-        return self.index.search(asked, k, **options)
+        asked = query if document is None else self.index.document(document)
+        assert asked is not None
+        options: dict[str, Any] = {"by": by, "where": where or None, "weight": weight}
+        return self.index.search(asked, k, **options, passages=passages, pool=pool, candidates=candidates)
 
     def document(self, id: str) -> dict[str, Any]:
         """A document of the index as JSON has it, with its sections and metadata; NaN and infinity are null there.
@@ -140,10 +123,6 @@ class SearchService:
         first, second = (self.index.encoded(id, sentences=self.index.paragraph is not None) for id in (a, b))
         return hit_report(self.index.encoder.compare(first, second), aligned)
 
-    def describe(self) -> dict[str, Any]:
-        """What is served."""
-        return self.index.describe()
-
 
 def tool_server(service: SearchService) -> Any:
     """A server of tools that search the index and read its documents (of the library ``mcp``).
@@ -159,8 +138,7 @@ def tool_server(service: SearchService) -> Any:
         version=__version__,
         log_level="WARNING",
     )
-
-    few = min(10, service.limits.documents)
+    few = min(10, service.limits.k)
 
     @server.tool()
     def search_documents(query: str, k: int = few, by: str = "hybrid", where: str | None = None) -> dict[str, Any]:

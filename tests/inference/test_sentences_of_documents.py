@@ -20,7 +20,8 @@ from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.inference.pipeline import EncodingPipeline
 from graphdoc.inference.sentences import passage_means, stream_sentences
 from graphdoc.retrieval.index import DocumentIndex
-from graphdoc.retrieval.sentences import COLUMNS, stored_sentences
+from graphdoc.retrieval.sentences import stored_sentences
+from graphdoc.retrieval.table import SENTENCE_COLUMNS
 from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.vectors.folder import Manifest
 
@@ -119,11 +120,10 @@ def test_comparisons_and_indexes_have_the_same(
     index.update(DOCUMENTS)
     # An index has encoded the passages, and encodes none of them again for their sentences.
     assert known == [True] * len(DOCUMENTS)
-    (rows,) = index.rows(["id", *COLUMNS], level="document")
-    ids, vectors, _, counts = stored_sentences(rows)
-    kept = dict(zip(ids, np.split(vectors, np.cumsum(counts)[:-1]), strict=True))
+    (rows,) = index.rows(["id", *SENTENCE_COLUMNS], level="document")
+    kept = dict(stored_sentences(rows))
     for document, own in zip(DOCUMENTS, expected, strict=True):
-        np.testing.assert_allclose(kept[document.id], unit(own), atol=1e-3)
+        np.testing.assert_allclose(kept[document.id].vectors, unit(own), atol=1e-3)
     hits = index.search(DOCUMENTS[0], by="sentences")
     scores = encoder.compare(DOCUMENTS[0], DOCUMENTS[1], sentences=True).sentence_scores
     assert scores is not None and {hit.id for hit in hits} == {"tides", "short"}

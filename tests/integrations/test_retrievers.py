@@ -123,7 +123,7 @@ def test_llama_index_gives_whole_documents(index: DocumentIndex) -> None:
     assert node.node.start_char_idx is None
 
 
-@pytest.mark.parametrize("settings", [{"by": "magic"}, {"content": "pages"}, {"passages": 0}, {"where": " "}])
+@pytest.mark.parametrize("settings", [{"by": "magic"}, {"content": "pages"}])
 def test_settings_are_refused_before_the_first_search(index: DocumentIndex, settings: dict[str, Any]) -> None:
     makers: list[Callable[..., Any]] = [
         lambda **own: LangChainRetriever(index=index, **own),

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import SettingsError
 from graphdoc.segmentation import find_repeats
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
@@ -117,9 +116,6 @@ def test_a_field_named_as_the_places_of_repeats_is_metadata(make: Callable[..., 
 def test_the_encoder_of_an_index_leaves_nothing_out_by_itself(encoder: DocumentEncoder, tmp_path: Path) -> None:
     documents = [document_of(number) for number in range(4)]
     own = encoder.leaving_out(find_repeats(documents))
-    place = tmp_path / "a"
-    index = DocumentIndex.create(place, own, repeats=True)
+    index = DocumentIndex.create(tmp_path / "a", own, repeats=True)
     index.update(documents)
     assert len(index.encoded("d1").passages) == index.state().passages // 4
-    with pytest.raises(SettingsError, match="keep"):
-        DocumentIndex.create(f"{place}-b", encoder, repeats="keep")  # type: ignore[arg-type]

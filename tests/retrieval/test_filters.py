@@ -15,10 +15,9 @@ from graphdoc.retrieval.filters import (
     MOST_CONDITIONS,
     MOST_DEPTH,
     MOST_WILDCARDS,
-    Column,
-    filter_columns,
     store_filter,
 )
+from graphdoc.retrieval.table import Column, filter_columns
 
 # By id: named like columns of the table, like words of the language, and like nothing that SQL takes.
 FIELDS = {

@@ -12,8 +12,7 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.analysis.report.page import render_report
-from graphdoc.retrieval import hit_report as module
-from graphdoc.retrieval.hit_report import write_page_with_comparisons
+from graphdoc.retrieval import results as module
 from graphdoc.retrieval.results import SearchResults
 from graphdoc.segmentation.segmenter import Segmenter
 
@@ -38,15 +37,14 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def write(index: DocumentIndex, results: SearchResults, query: Document) -> list[tuple[Mapping[str, Any], str]]:
         found.clear()
-        write_page_with_comparisons(index, results, query, tmp_path / "hits.html")
+        results.to_html(tmp_path / "hits.html", compare=index.comparer(query, results.by))
         pages = sorted((tmp_path / "hits-comparisons").iterdir())
         return list(zip(found, (page.read_text(encoding="utf-8") for page in pages), strict=True))
 
     return write
 
 
-@pytest.mark.parametrize("normalisation", ["none", "zscore"])
-@pytest.mark.parametrize("direction", ["source", "both"])
+@pytest.mark.parametrize(("normalisation", "direction"), [("none", "both"), ("zscore", "source")])
 @pytest.mark.parametrize("by", ["sentences", "flat", "paragraphs", "document"])
 def test_a_report_has_the_score_of_the_search(
     index: DocumentIndex, documents: list[Document], written: Any, by: str, direction: str, normalisation: str

@@ -10,26 +10,17 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import SettingsError
-from graphdoc.retrieval.sentences import (
-    COLUMNS,
-    Sentences,
-    blocks_of,
-    encode_sentences,
-    sentence_set,
-    stored_sentences,
-)
+from graphdoc.retrieval.sentence_search import SentenceCorpus
+from graphdoc.retrieval.sentences import Sentences, encode_sentences, sentence_set, stored_sentences
+from graphdoc.retrieval.table import SENTENCE_COLUMNS
 from graphdoc.segmentation.segmenter import paragraph_numbers
 from graphdoc.segmentation.spans import SegmentedDocument
 
 
 def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Vectors and places of the sentences of every document."""
-    found = {}
-    for batch in index.rows(["id", *COLUMNS], level="document"):
-        ids, vectors, places, counts = stored_sentences(batch)
-        ends = np.cumsum(counts)[:-1]
-        found.update(zip(ids, zip(np.split(vectors, ends), np.split(places, ends), strict=True), strict=True))
-    return found
+    rows = index.rows(["id", *SENTENCE_COLUMNS], level="document")
+    return {id: (own.vectors, own.places) for batch in rows for id, own in stored_sentences(batch)}
 
 
 @pytest.fixture
@@ -92,7 +83,7 @@ def test_an_interrupted_update_leaves_whole_documents(
 
 
 def test_an_index_without_sentences_has_no_columns_for_them(index: DocumentIndex, documents: list[Document]) -> None:
-    assert index.paragraph is None and not set(COLUMNS) & set(index.columns)
+    assert index.paragraph is None and not set(SENTENCE_COLUMNS) & set(index.columns)
     assert index.describe()["sentences"] is None
     changed = Document("rice", documents[1].sections[:2], metadata={"sentence_vectors": "a field"})
     assert index.update([changed]).encoded_sentences == 0
@@ -107,27 +98,32 @@ def test_paragraphs_are_chosen(tmp_path: Path, encoder: DocumentEncoder) -> None
         DocumentIndex.create(tmp_path / "other", encoder, sentences="chapter")  # type: ignore[arg-type]
 
 
-def test_blocks_hold_whole_documents_in_order(sentences: DocumentIndex) -> None:
+def test_blocks_hold_whole_documents(sentences: DocumentIndex) -> None:
     found = kept(sentences)
     for least in (1, 5, 10_000):
-        batches = sentences._store.batches(["id", *COLUMNS], "level = 'document'", most=1)
-        blocks = list(blocks_of(batches, least))
-        assert sorted(id for block in blocks for id in block.ids) == sorted(found)
-        for block in blocks:
-            assert len(block.sentences) == len(block.ids)
-            for number, id in enumerate(block.ids):
-                own = block.sentences.document(number)
+        blocks = list(SentenceCorpus(sentences._store).blocks(list(found), least))
+        assert sorted(id for ids, _ in blocks for id in ids) == sorted(found)
+        for ids, block in blocks:
+            assert len(block) == len(ids)
+            for number, id in enumerate(ids):
+                own = block.document(number)
                 np.testing.assert_array_equal(own.vectors, found[id][0].astype(np.float32))
                 starts = np.flatnonzero(np.diff(found[id][1][:, 3], prepend=-1))
                 assert own.paragraphs.tolist() == [*starts.tolist(), len(found[id][1])]
 
 
 def test_paragraphs_of_two_documents_are_two() -> None:
-    made = sentence_set(np.eye(5, dtype=np.float16), np.array([0, 0, 1, 1, 2]), [2, 3])
-    assert made.paragraphs.tolist() == [0, 2, 4, 5] and made.documents.tolist() == [0, 1, 3]
+    def made(*paragraphs: list[int]) -> list[list[int]]:
+        documents = [
+            Sentences(np.eye(len(own), 5, dtype=np.float16), np.array([[0, 0, 1, number] for number in own], np.int32))
+            for own in paragraphs
+        ]
+        joined = sentence_set(documents)
+        return [joined.paragraphs.tolist(), joined.documents.tolist()]
+
+    assert made([0, 0], [1, 1, 2]) == [[0, 2, 4, 5], [0, 1, 3]]
     # The same number in both is no reason to join them.
-    made = sentence_set(np.eye(4, dtype=np.float16), np.array([0, 0, 0, 0]), [1, 3])
-    assert made.paragraphs.tolist() == [0, 1, 4] and made.documents.tolist() == [0, 1, 2]
+    assert made([0], [0, 0, 0]) == [[0, 1, 4], [0, 1, 2]]
 
 
 def test_sentences_are_encoded_together_and_as_alone(encoder: DocumentEncoder, documents: list[Document]) -> None:

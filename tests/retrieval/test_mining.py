@@ -1,4 +1,4 @@
-"""Mined negatives against loops: what is passed over and why, ties, blocks, and queries with little to find."""
+"""Mined negatives against loops: what is passed over and why, ties, blocks, queries with little to find, an index."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import RetrievalError, SettingsError
-from graphdoc.retrieval.mining import MinedDocuments, MiningSettings, Way, merged, mine, nearest
+from graphdoc.retrieval import mining
+from graphdoc.retrieval.mining import (
+    MinedDocuments,
+    MiningSettings,
+    PassageWords,
+    Ranker,
+    documents_of_index,
+    index_words,
+    merged,
+    mine,
+    word_scores,
+)
 from graphdoc.retrieval.negatives import CLOSE, JUDGED, REASONS, SIMILAR
 
 Words = dict[str, dict[str, float]]
@@ -40,9 +52,9 @@ def by_loops(
         if not answers:
             continue
         scores: dict[str, dict[str, float]] = {}
-        if "words" in options.ways:
+        if "words" in options.rankings:
             scores["words"] = {id: score for id, score in words[query].items() if score > 0}
-        if "vectors" in options.ways:
+        if "vectors" in options.rankings:
             compare = unit if documents.similarity == "cosine" else np.asarray
             scores["vectors"] = {id: float(compare(given[rows[id]]) @ compare(vectors[place])) for id in rows}
         close, judged, similar, kept = set(), set(), set(), {}
@@ -83,7 +95,7 @@ def by_loops(
     similarity=st.sampled_from(["cosine", "dot"]),
 )
 def test_mining_is_that_of_loops(
-    seed: int, by: Way, depth: int, margin: float | None, mask_similar: float | None, similarity: str
+    seed: int, by: Ranker, depth: int, margin: float | None, mask_similar: float | None, similarity: str
 ) -> None:
     draw = np.random.default_rng(seed)
     ids = [f"d{number}" for number in draw.permutation(30)]
@@ -110,34 +122,6 @@ def test_mining_is_that_of_loops(
     for query, chosen in found.lists.items():
         assert not set(chosen) & set(positives[query])
         assert len(chosen) <= depth
-
-
-def some(count: int = 400, hidden: int = 6, seed: int = 3) -> MinedDocuments:
-    """Documents with vectors of whole numbers, many of which are equal."""
-    draw = np.random.default_rng(seed)
-    vectors = draw.integers(-1, 2, (count, hidden)).astype(np.float32)
-    return MinedDocuments([f"{number:03d}" for number in draw.permutation(count)], np.arange(count), vectors, "dot")
-
-
-@pytest.mark.parametrize("block", [1, 7, 64, 400, 1000])
-def test_blocks_change_nothing(block: int) -> None:
-    documents = some()
-    queries = np.random.default_rng(1).integers(-1, 2, (9, 6)).astype(np.float32)
-    positives = [np.array([number, 399 - number]) for number in range(9)]
-    pools = nearest(
-        queries, documents.vectors, positives, documents.order, 20, lambda best: best - 1, "dot", block=block
-    )
-    for query, own, pool in zip(queries, positives, pools, strict=True):
-        scores = documents.vectors @ query
-        limit = scores[own].max() - 1
-        others = [row for row in range(400) if row not in own]
-        ranked = sorted(others, key=lambda row: (-scores[row], documents.ids[row]))
-        below = [row for row in ranked if scores[row] <= limit]
-        assert pool.rows.tolist() == below[:20]
-        assert pool.scores.tolist() == scores[below[:20]].tolist()
-        assert pool.positives.tolist() == scores[own].tolist()
-        assert pool.close == len(ranked) - len(below)
-    assert sum(pool.close for pool in pools) > 0
 
 
 def along(angle: float) -> list[float]:
@@ -199,7 +183,7 @@ def test_both_ways_exclude(named: MinedDocuments) -> None:
 
 
 @pytest.mark.parametrize("by", ["words", "vectors", "both"])
-def test_documents_that_are_never_negatives(named: MinedDocuments, by: Way) -> None:
+def test_documents_that_are_never_negatives(named: MinedDocuments, by: Ranker) -> None:
     asked, words = np.array([along(0)], np.float32), {name: 1.0 for name in ANGLES} | {"positive": 2.0}
     options = MiningSettings(by, margin=None, mask_similar=None)
 
@@ -224,12 +208,24 @@ def test_a_positive_without_a_word_of_the_query(named: MinedDocuments) -> None:
     assert found.lists == {"q": ("far", "near")}
 
 
-def test_ties_are_broken_by_id() -> None:
-    documents = MinedDocuments(["c", "a", "d", "b", "p"], np.arange(5), np.ones((5, 2), np.float32), "dot")
-    options = MiningSettings("vectors", 2, margin=None, mask_similar=None)
-    found = mine(documents, {"q": ["p"]}, options, vectors=np.ones((1, 2), np.float32))
-    assert found.lists == {"q": ("a", "b")}
-    assert found.excluded == {JUDGED: 0, CLOSE: 0, SIMILAR: 0}
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(3)
+    # Whole numbers, so that many scores are equal.
+    vectors = draw.integers(-1, 2, (400, 6)).astype(np.float32)
+    documents = MinedDocuments([f"{n:03d}" for n in draw.permutation(400)], np.arange(400), vectors, "dot")
+    asked = draw.integers(-1, 2, (9, 6)).astype(np.float32)
+    positives = {f"q{n}": [documents.ids[n], documents.ids[399 - n]] for n in range(9)}
+    options = MiningSettings("vectors", 20, margin=0.5, mask_similar=None)
+    whole = mine(documents, positives, options, vectors=asked)
+    for (query, answers), vector in zip(positives.items(), asked, strict=True):
+        scores = dict(zip(documents.ids, (vectors @ vector).tolist(), strict=True))
+        limit = options.limit(max(scores[id] for id in answers))
+        ranked = sorted(set(documents.ids) - set(answers), key=lambda id: (-scores[id], id))
+        assert whole.lists[query] == tuple(id for id in ranked if scores[id] <= limit)[:20]
+    for block, held in ((1, 1), (7, 3 * 400), (64, 2**26)):
+        monkeypatch.setattr(mining, "_BLOCK", block)
+        monkeypatch.setattr(mining, "_MOST_SCORES", held)
+        assert mine(documents, positives, options, vectors=asked) == whole
 
 
 def test_shares_of_queries_are_merged(named: MinedDocuments) -> None:
@@ -247,16 +243,87 @@ def test_shares_of_queries_are_merged(named: MinedDocuments) -> None:
     assert whole.record["unknown_positives"] == 2
 
 
-def test_mistakes(named: MinedDocuments) -> None:
+def test_bad_input(named: MinedDocuments) -> None:
     asked = np.array([along(0)], np.float32)
     with pytest.raises(RetrievalError, match="positive"):
         mine(named, {"q": ["gone"]}, MiningSettings("vectors"), vectors=asked)
-    for by in ("words", "vectors", "both"):
-        with pytest.raises(SettingsError, match=f"by={by}"):
-            mine(named, {"q": ["far"]}, MiningSettings(by))
+    with pytest.raises(SettingsError, match="by=both"):
+        mine(named, {"q": ["far"]}, MiningSettings("both"), vectors=asked)
     with pytest.raises(RetrievalError, match="'a'"):
         MinedDocuments(["a", "b", "a"], np.arange(3))
-    for wrong in ({"depth": 0}, {"margin": -0.1}, {"margin": True}, {"mask_similar": 1.5}, {"by": "luck"}):
-        with pytest.raises(SettingsError) as error:
-            MiningSettings(**wrong)
-        assert next(iter(wrong)) in str(error.value)
+    for wrong in ({"depth": 0}, {"margin": -0.1}, {"mask_similar": 1.5}, {"by": "luck"}):
+        with pytest.raises(SettingsError, match=next(iter(wrong))):
+            MiningSettings(**wrong)  # type: ignore[arg-type]
+
+
+QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood"}
+
+
+def test_documents_are_those_of_the_index(index: DocumentIndex, documents: list[Document]) -> None:
+    every = [*documents, Document("copy", documents[0].sections, title="Another title")]
+    index.update(every)
+    found = documents_of_index(index)
+    assert sorted(found.ids) == sorted(document.id for document in every) and found.similarity == "cosine"
+    assert found.vectors is not None
+    rows = found.rows_of([document.id for document in every])
+    expected = dict(zip([one.id for one in every], index.encoder.encode(every, normalize=True), strict=True))
+    np.testing.assert_allclose(found.vectors[rows], [expected[found.ids[row]] for row in rows], atol=1e-5)
+    groups = {id: found.groups[row] for id, row in found.rows.items()}
+    assert groups["copy"] == groups[documents[0].id] and len(set(groups.values())) == len(documents)
+    assert documents_of_index(index, vectors=False).vectors is None
+
+
+def test_word_scores_are_those_of_a_search(index: DocumentIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    hits = {hit.id: hit.score for hit in index.search(QUERIES["a"], 4, by="words")}
+    assert word_scores(index, QUERIES, 1)("a", ["rice"]) == pytest.approx(hits) and set(hits) == {"tides", "marsh"}
+    scores = DocumentIndex.scores
+
+    def only_the_best(self: DocumentIndex, query: str, k: int = 10, **settings: Any) -> dict[str, dict[str, float]]:
+        (found,) = scores(self, query, k, **settings).values()
+        return {"words": found if "ids" in settings else dict([max(found.items(), key=lambda one: one[1])])}
+
+    # A positive that was not found is searched for by itself.
+    monkeypatch.setattr(DocumentIndex, "scores", only_the_best)
+    assert len(word_scores(index, QUERIES, 10)("a", [])) == 1
+    assert word_scores(index, QUERIES, 10)("a", ["tides", "marsh", "rice"]) == pytest.approx(hits)
+
+
+def test_words_alone_and_words_in_this_process_find_what_an_index_finds(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]
+) -> None:
+    index.maintain()
+    segmented = [encoder.segment_with_text(document) for document in documents]
+    alone, words = index_words(segmented, encoder.model.config.language), PassageWords(segmented, "en")
+    expected = word_scores(index, QUERIES, 100)
+    assert len(alone) == len(documents)
+    for query, text in QUERIES.items():
+        assert alone.scores(text, by="words") == index.scores(text, by="words")
+        ours, theirs = words.scores(text, ["rice", "tides"], 100), expected(query, ["rice", "tides"])
+        assert list(ours) == list(theirs)
+        # LanceDB multiplies by k1 + 1, and has another list of stop words.
+        shares = [score / theirs[id] for id, score in ours.items()]
+        np.testing.assert_allclose(shares, shares[0], rtol=0.02)
+    assert words.scores("the of nowhere", ["rice"], 5) == {}
+
+
+def test_a_positive_below_the_best_passages_has_its_score(
+    monkeypatch: pytest.MonkeyPatch, encoder: DocumentEncoder
+) -> None:
+    monkeypatch.setattr(mining, "_FEWEST_PASSAGES", 1)
+    documents = [Document(f"d{n:03d}", [Section("Tides rise. " + "Salt marsh. " * n)]) for n in range(100)]
+    words = PassageWords([encoder.segment_with_text(document) for document in documents], "en")
+    few, whole = words.scores("tides", ["d099"], 1), words.scores("tides", [], 100)
+    assert len(few) < len(whole) == 100 and "d099" not in words.scores("tides", [], 1)
+    assert {id: whole[id] for id in few} == few
+
+
+def test_negatives_of_an_index(index: DocumentIndex) -> None:
+    found, words = documents_of_index(index), word_scores(index, QUERIES, 100)
+    vectors = index.encoder.encode_query(list(QUERIES.values()))
+    positives = {"a": ["tides"], "b": ["rice"], "c": ["lathe"]}
+    options = MiningSettings("both", margin=None, mask_similar=None)
+    lists = mine(found, positives, options, words=words, vectors=vectors).lists
+    assert {query: set(ids) for query, ids in lists.items()} == {
+        query: set(found.ids) - set(ids) for query, ids in positives.items()
+    }
+    assert mine(found, positives, MiningSettings("words", margin=None), words=words).lists["a"] == ("marsh",)

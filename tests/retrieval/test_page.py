@@ -9,8 +9,7 @@ import pytest
 from open_report import Report
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.retrieval.alignments import SHOWN_PAIRS, SHOWN_SENTENCES
-from graphdoc.retrieval.hit_report import write_page_with_comparisons
+from graphdoc.retrieval.sentences import SHOWN_PAIRS, SHOWN_SENTENCES
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +41,7 @@ def test_hits_show_their_best_pairs_and_lead_to_reports(
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
     index.update(stored)
     found = index.search(source, by="sentences", direction="both", weight=0.25)
-    path = write_page_with_comparisons(index, found, source, tmp_path / "hits.html")
+    path = found.to_html(tmp_path / "hits.html", compare=index.comparer(source, "sentences"))
     assert ATTACK not in path.read_text(encoding="utf-8")
     shown = Report(browser, path)
     # Hits off the screen have no text until they are drawn.

@@ -1,7 +1,9 @@
-"""What happens to an index from outside: other writers, readers, forks, folders without rights, full disks."""
+"""What happens to an index from outside: kills, damage, other writers, readers, forks, no rights, full disks."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import resource
 import shutil
@@ -16,16 +18,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from forked import PATIENCE, run
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError, OutputError, RetrievalError
+from graphdoc.retrieval.lance import wait_for
 from graphdoc.runtime import files
 from graphdoc.runtime.files import FolderLock
 
+JOB = Path(__file__).parents[1] / "support" / "index_job.py"
 
-def folder_of(index: DocumentIndex) -> Path:
-    """The folder of an index, without the name of its store."""
-    return Path(index.place)
+
+@pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.slow)])
+def test_kills_lose_nothing_that_was_acknowledged(
+    place: str, tmp_path: Path, encoder: DocumentEncoder, kills: int
+) -> None:
+    checkpoint = encoder.save_pretrained(tmp_path / "model")
+    # On a busy machine a kill and its check take half a minute.
+    done = run(JOB, checkpoint, place, 0, kills, patience=PATIENCE + 60 * kills)
+    result = json.loads(done.stdout.splitlines()[-1])
+    print(result)
+    assert result["kills"] >= kills and result["acknowledged"] and result["cut_short"]
 
 
 def test_a_second_writer_into_a_folder_is_refused(
@@ -33,11 +46,11 @@ def test_a_second_writer_into_a_folder_is_refused(
 ) -> None:
     monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.05)
     changed = [replace(documents[0], title="Changed")]
-    with FolderLock(folder_of(index), "an update"):
+    with FolderLock(Path(index.place), "an update"):
         for write in (lambda: index.update(changed), lambda: index.delete("rice"), index.maintain):
             with pytest.raises(OutputError, match="another change") as error:
                 write()
-            assert "\n" not in str(error.value) and str(folder_of(index)) in str(error.value)
+            assert "\n" not in str(error.value) and str(Path(index.place)) in str(error.value)
         # Readers go on.
         assert index.search("tides", by="words")[0].id == "tides"
     assert [index.document(one.id) for one in documents] == documents
@@ -103,6 +116,89 @@ def test_readers_see_whole_documents_while_one_writes_and_maintains(
     assert len(counts) == 2 and all(found <= counts and is_hit for found, is_hit in seen)
 
 
+@pytest.mark.parametrize("part", ["data", "_versions", "_indices"])
+@pytest.mark.parametrize("how", ["missing", "empty"])
+def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: str, how: str) -> None:
+    index.maintain()
+    for path in (Path(index.place) / "documents.lance" / part).rglob("*"):
+        if path.is_file() and how == "missing":
+            path.unlink()
+        elif path.is_file():
+            path.write_bytes(b"")
+    with pytest.raises(RetrievalError) as error:
+        again = DocumentIndex.open(index.place, encoder)
+        again.search("tides")
+        list(again.rows())
+    assert index.place in str(error.value)
+
+
+@pytest.mark.parametrize("missing", ["_versions", "_versions/*.manifest"])
+def test_what_is_left_of_an_index_is_not_overwritten(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], missing: str
+) -> None:
+    table, copy = Path(index.place) / "documents.lance", Path(index.place).with_name("copy")
+    shutil.copytree(table, copy)
+    for path in table.glob(missing):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert DocumentIndex.exists(index.place)
+    with pytest.raises(RetrievalError) as opened:
+        DocumentIndex.open(index.place, encoder)
+    with pytest.raises(RetrievalError) as made:
+        DocumentIndex.create(index.place, encoder)
+    assert all(index.place in str(error.value) for error in (opened, made))
+    shutil.copytree(copy, table, dirs_exist_ok=True)
+    again = DocumentIndex.open(index.place, encoder)
+    assert [again.document(document.id) for document in documents] == documents
+
+
+@pytest.mark.parametrize("size", [0, 50, None])
+def test_a_version_that_is_cut_short_or_missing_is_named_and_the_one_before_it_read(
+    index: DocumentIndex,
+    encoder: DocumentEncoder,
+    documents: list[Document],
+    size: int | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    index.update([replace(documents[0], title="Changed")], maintain=False)
+    newest = min((Path(index.place) / "documents.lance" / "_versions").glob("*.manifest"))
+    newest.unlink() if size is None else newest.write_bytes(newest.read_bytes()[:size])
+    again = DocumentIndex.open(index.place, encoder)
+    assert index.place in caplog.text and again.document("tides") == documents[0]
+    report = again.update([replace(documents[0], title="Changed")])
+    assert report.replaced == 1 and len(again) == 4
+    caplog.clear()
+    assert DocumentIndex.open(index.place, encoder).document("tides").title == "Changed"
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("size", [50, None])
+def test_an_index_of_which_several_versions_are_missing_is_refused(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], size: int | None
+) -> None:
+    newest = sorted((Path(index.place) / "documents.lance" / "_versions").glob("*.manifest"))[:2]
+    for path in newest:
+        path.unlink() if size is None else path.write_bytes(path.read_bytes()[:size])
+    before = sorted(Path(index.place).rglob("*"))
+    with pytest.raises(RetrievalError) as error:
+        DocumentIndex.open(index.place, encoder).update(documents)
+    assert index.place in str(error.value) and sorted(Path(index.place).rglob("*")) == before
+
+
+def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    place = tmp_path / "index"
+    (place / "documents.lance" / "_versions").mkdir(parents=True)
+    (place / "documents.lance" / "_transactions").mkdir()
+    assert not DocumentIndex.exists(place)
+    with pytest.raises(RetrievalError, match="graphdoc index"):
+        DocumentIndex.open(place, encoder)
+    index = DocumentIndex.create(place, encoder)
+    for column in ("text", "key"):
+        wait_for(index._store._table.drop_index(f"{column}_idx"))  # type: ignore[attr-defined]
+    again = DocumentIndex.open(place, encoder)
+    again.update([Document("a", [Section("Tides rise.")])])
+    assert [hit.id for hit in again.search("tides", by="words")] == ["a"]
+
+
 @contextmanager
 def without_rights(folder: Path) -> Iterator[None]:
     """Nobody may write into a folder; who may do everything becomes somebody who may not."""
@@ -125,7 +221,7 @@ def test_a_folder_that_may_not_be_written(encoder: DocumentEncoder, documents: l
         place = f"{name}/index"
         index = DocumentIndex.create(place, encoder)
         index.update(documents[:2])
-        folder = folder_of(index)
+        folder = Path(index.place)
         (folder / ".lock").unlink(missing_ok=True)
         (Path(name) / "other").mkdir()
         with without_rights(Path(name)):
@@ -192,3 +288,29 @@ def test_a_forked_worker_is_sent_away(read_index: DocumentIndex) -> None:
             os._exit(status)
     assert expected and os.waitpid(worker, 0)[1] == 0
     assert [hit.id for hit in read_index.search("spring tides", by="words")] == expected
+
+
+async def doubled(value: int) -> int:
+    await asyncio.sleep(0)
+    if value < 0:
+        raise ValueError(f"{value} is below 0")
+    return 2 * value
+
+
+def test_plain_code_a_loop_and_a_fork_wait_for_asynchronous_work() -> None:
+    async def caller() -> int:
+        return wait_for(doubled(3))
+
+    assert wait_for(doubled(4)) == 8 and asyncio.run(caller()) == 6
+    with pytest.raises(ValueError, match="-1"):
+        wait_for(doubled(-1))
+    worker = os.fork()
+    if not worker:
+        status = 1
+        # A loop whose thread is gone never answers.
+        signal.alarm(120)
+        try:
+            status = 0 if wait_for(doubled(2)) == 4 else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(worker, 0)[1] == 0

@@ -1,4 +1,4 @@
-"""A search: what it finds, how rankings are joined, and that the parts of a score add up."""
+"""A search: its terms, what it finds, how rankings are fused, and that the parts of a score add up."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import SettingsError
-from graphdoc.retrieval.terms import words_of
+from graphdoc import Document, DocumentEncoder, DocumentIndex
+from graphdoc.retrieval.fusion import Ranking, fuse, fused_scores
+from graphdoc.retrieval.lance import Candidates
+from graphdoc.retrieval.terms import best_words, terms_of, words_of
 
 
 def passage_rows(index: DocumentIndex) -> list[dict[str, object]]:
@@ -138,48 +141,6 @@ def test_filters_lose_no_hits(read_index: DocumentIndex) -> None:
     assert any("year > 3000" in warning for warning in read_index.search("sea", where="year > 3000").warnings)
 
 
-def test_queries_that_find_nothing_say_so(read_index: DocumentIndex) -> None:
-    for query in ("the of and", "!!! ???", "東京の天気", "xylophonist"):
-        found = read_index.search(query, by="words")
-        assert not found.hits and found.warnings
-    for query in ("", "  \n"):
-        with pytest.raises(SettingsError):
-            read_index.search(query)
-    assert read_index.search("東京の天気").hits
-
-
-def test_a_long_query_is_cut_and_said(read_index: DocumentIndex) -> None:
-    found = read_index.search("tide " * 20_000)
-    assert found[0].id == "tides"
-    assert any("19,000" in warning for warning in found.warnings)
-
-
-def test_an_empty_index_finds_nothing(place: str, encoder: DocumentEncoder) -> None:
-    index = DocumentIndex.create(place, encoder)
-    assert not index.search("tides").hits and index.search("tides").warnings
-    index.update(Document("one", [Section("One lonely text.")]))
-    assert [hit.id for hit in index.search("text")] == ["one"]
-    assert not index.search(index.document("one")).hits
-
-
-@pytest.mark.parametrize(
-    ("settings", "key"),
-    [
-        ({"k": 0}, "k"),
-        ({"by": "magic"}, "magic"),
-        ({"fusion": "sum"}, "sum"),
-        ({"weight": 2}, "2"),
-        ({"passages": -1}, "passages"),
-        ({"words_unit": "word"}, "word"),
-    ],
-)
-def test_settings_out_of_range(read_index: DocumentIndex, settings: dict[str, object], key: str) -> None:
-    with pytest.raises(SettingsError, match=key):
-        read_index.search("tides", **settings)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="int"):
-        read_index.search(3)  # type: ignore[arg-type]
-
-
 def test_results_as_data(read_index: DocumentIndex, tmp_path: Path) -> None:
     found = read_index.search("spring tides", k=3, passages=2)
     frame = found.to_frame()
@@ -192,6 +153,52 @@ def test_results_as_data(read_index: DocumentIndex, tmp_path: Path) -> None:
     assert len(found.to_dict()["hits"]) == 3 and found[0].rank == 1 and len(found[:2]) == 2
 
 
+ROWS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.sampled_from([0.5, 1.0, 2.0])),
+    max_size=30,
+    unique_by=lambda row: row[:2],
+)
+
+
+@given(ROWS)
+def test_a_document_is_the_sum_of_its_three_best_passages(rows: list[tuple[str, int, float]]) -> None:
+    ids, numbers, values = zip(*rows, strict=True) if rows else ((), (), ())
+    found = Ranking.of_passages(Candidates(ids, numbers, np.array(values)))
+    own = {id: sorted((-score, number) for other, number, score in rows if other == id) for id in ids}
+    scores = {id: -sum(score for score, _ in passages[:3]) for id, passages in own.items()}
+    assert list(found.scores) == sorted(scores, key=lambda id: (-scores[id], id)) and found.scores == scores
+    for id, passages in found.passages.items():
+        assert list(passages.items()) == [(number, -score) for score, number in own[id]]
+
+
+SCORES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
+
+
+@given(SCORES, SCORES, st.sampled_from(["reciprocal_rank", "weighted"]), st.sampled_from([0.0, 0.3, 1.0]))
+def test_fused_scores_are_those_of_the_formulas(
+    words: dict[str, float], vectors: dict[str, float], fusion: str, weight: float
+) -> None:
+    rankings, weights = {"words": words, "vectors": vectors}, {"words": weight, "vectors": 1 - weight}
+    expected: dict[str, float] = {}
+    for name, scores in rankings.items():
+        low, high = min(scores.values(), default=0), max(scores.values(), default=0)
+        order = sorted(scores, key=lambda id: (-scores[id], id))
+        for id, score in scores.items():
+            scaled = (score - low) / (high - low) if high > low else 1
+            share = 1 / (61 + order.index(id)) if fusion == "reciprocal_rank" else scaled
+            expected[id] = expected.get(id, 0) + weights[name] * share
+    fused = fuse(rankings, fusion, weights)  # type: ignore[arg-type]
+    assert {one.id: one.score for one in fused} == pytest.approx(expected)
+    assert fused_scores(rankings, fusion, weights) == {one.id: one.score for one in fused}  # type: ignore[arg-type]
+    assert fused == sorted(fused, key=lambda one: (-one.score, one.id))
+    for one in fused:
+        assert one.score == pytest.approx(sum(part.share for part in one.parts.values()))
+        assert {name: part.score for name, part in one.parts.items()} == {
+            name: scores[one.id] for name, scores in rankings.items() if one.id in scores
+        }
+    assert [one.score for one in fuse({"words": words})] == sorted(words.values(), reverse=True)
+
+
 def test_words_have_their_places() -> None:
     def tokens(text: str) -> list[str]:
         return [
@@ -199,6 +206,33 @@ def test_words_have_their_places() -> None:
         ]
 
     text = "The tides of 𝔘 rise; the TIDE falls"
-    found = [(word.term, text[word.start : word.end]) for word in words_of(text, tokens)]
+    found = [(word.term, text[word.start : word.end]) for word in words_of([text], tokens)[0]]
     assert found == [("tide", "tides"), ("𝔘".lower(), "𝔘"), ("rise", "rise"), ("tide", "TIDE"), ("fall", "falls")]
-    assert words_of("", tokens) == [] and words_of("the of", tokens) == []
+    assert words_of(["", "the of"], tokens) == [[], []]
+    texts = ["tide 907331415926535 tables", "", "907331415926536", "tide"]
+    assert terms_of(texts, str.split) == [text.split() for text in texts] and terms_of([], str.split) == []
+
+
+@pytest.mark.parametrize(("count", "copies"), [(1, 1), (3, 2), (4, 4), (10, 4), (11, 8), (1000, 64)])
+def test_the_best_words_are_those_of_the_highest_tf_idf_by_how_often_they_are_there(count: int, copies: int) -> None:
+    def lower(text: str) -> list[str]:
+        return text.lower().split()
+
+    found = best_words("Tide " + "tide " * (count - 1) + "moon", lower, {}, 100, 60)
+    # Copies stand side by side, so that a text of them reads as words with weights.
+    assert sorted(found) == ["Tide"] * copies + ["moon"] and "moon" in (found[0], found[-1])
+    found = best_words("the the the the quartz tide tide", lower, {"the": 99, "tide": 50}, 100, 2)
+    assert list(dict.fromkeys(found)) == ["quartz", "tide"] and Counter(found)["tide"] == 2
+
+
+def test_word_search_counts_every_copy(read_index: DocumentIndex) -> None:
+    def scores(query: str | Document) -> Counter[str]:
+        hits = read_index.search(query, 10, by="words", words_unit="document")
+        return Counter({hit.id: hit.score for hit in hits})  # type: ignore[arg-type]
+
+    tides, moon = scores("tides"), scores("moon")
+    assert tides and moon
+    for text, weight in (("tides moon", 1), ("tides tides tides tides tides moon", 4)):
+        expected = Counter({id: weight * score for id, score in tides.items()})
+        expected.update(moon)
+        assert scores(Document.from_text(text, id="asked")) == pytest.approx(dict(expected), abs=1e-3)

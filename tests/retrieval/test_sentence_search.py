@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import DocumentError, RetrievalError, SettingsError
-from graphdoc.inference import segmenting
+from graphdoc.errors import DocumentError, RetrievalError
 from graphdoc.inference.sentences import sentence_segmenter
 from graphdoc.retrieval import sentence_search
-from graphdoc.retrieval.sentence_search import StoredSentences, sample_of
+from graphdoc.retrieval.sentence_search import SentenceCorpus, sample_of
 from graphdoc.retrieval.sentences import encode_sentences
-from graphdoc.runtime import progress
 
 # Scores of an untrained model differ by little, and z-scores divide by that.
 ROUNDING = {"none": 1e-4, "zscore": 2e-3}
@@ -85,8 +83,7 @@ def expected(
 
 
 @pytest.mark.parametrize("by", WAYS)
-@pytest.mark.parametrize("normalisation", ["none", "zscore"])
-@pytest.mark.parametrize("direction", ["source", "both"])
+@pytest.mark.parametrize(("normalisation", "direction"), [("none", "both"), ("zscore", "both"), ("zscore", "source")])
 def test_scores_are_those_of_loops_and_of_their_pairs(
     index: DocumentIndex,
     encoder: DocumentEncoder,
@@ -181,35 +178,6 @@ def test_candidates_that_are_unknown_or_the_source(index: DocumentIndex, documen
     assert not alone.hits and alone.warnings
 
 
-@pytest.mark.parametrize(
-    ("settings", "key"),
-    [
-        ({"by": "sentence"}, "sentence"),
-        ({"by": "sentences", "pool": 0}, "pool"),
-        ({"by": "sentences", "weight": 2}, "weight=2"),
-        ({"by": "sentences", "normalisation": "z"}, "normalisation"),
-        ({"by": "sentences", "direction": "up"}, "direction"),
-        ({"by": "sentences", "pool": 3, "candidates": ["rice"]}, "pool=3"),
-        ({"by": "sentences", "candidates": []}, "candidates"),
-        ({"by": "sentences", "candidates": [3]}, "3"),
-        ({"by": "flat", "fusion": "weighted"}, "fusion='weighted'"),
-        ({"by": "hybrid", "pool": 3}, "pool=3"),
-        ({"pool": 3}, "pool=3"),
-        ({"by": "sentences", "where": "yaer = 3"}, "yaer"),
-        ({"by": "sentences", "k": 0}, "k"),
-    ],
-)
-def test_settings_out_of_range(index: DocumentIndex, source: Document, settings: dict[str, Any], key: str) -> None:
-    with pytest.raises(SettingsError, match=key) as error:
-        index.search(source, **settings)
-    assert "\n" not in str(error.value)
-
-
-def test_a_text_is_no_document(index: DocumentIndex) -> None:
-    with pytest.raises(SettingsError, match="Document"):
-        index.search("the sea", by="sentences")  # type: ignore[call-overload]
-
-
 def test_documents_without_text_one_sentence_and_a_corpus_of_one(tmp_path: Path, encoder: DocumentEncoder) -> None:
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
     one = Document("one", [Section("Tides rise.", heading="A")])
@@ -301,12 +269,12 @@ def test_a_document_that_changed_since_is_refused(place: str, encoder: DocumentE
 
 
 def test_the_sample_of_a_corpus_depends_on_ids_alone(index: DocumentIndex) -> None:
-    corpus = StoredSentences(index._store)
+    corpus = SentenceCorpus(index._store)
     whole = sample_of(corpus, None)
     assert whole is not None and len(whole) == 4
     without = sample_of(corpus, "tides")
     assert without is not None and len(without) == 3
-    assert sample_of(StoredSentences(index._store, "field_year > 3000"), None) is None
+    assert sample_of(SentenceCorpus(index._store, "field_year > 3000"), None) is None
 
 
 def test_blocks_and_reads_do_not_change_scores(
@@ -315,7 +283,7 @@ def test_blocks_and_reads_do_not_change_scores(
     before = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
     for name in ("_READ_PASSAGES", "_READ_DOCUMENTS", "_BLOCK_DOCUMENTS"):
         monkeypatch.setattr(sentence_search, name, 1)
-    monkeypatch.setattr(StoredSentences.blocks, "__defaults__", (None, 1))
+    monkeypatch.setattr(SentenceCorpus.blocks, "__defaults__", (None, 1))
     after = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
     assert after == pytest.approx(before, abs=1e-6)
 
@@ -359,33 +327,6 @@ def test_words_that_tell_nothing_do_not_count(
         assert {hit.id: hit.score for hit in found} == pytest.approx(expected)
     assert plain
     assert len(index.search(documents[0], by="sentences", words_unit="both", weight=0.5)) == 3
-
-
-def test_encoding_for_a_search_is_shown_while_it_lasts(
-    tmp_path: Path, encoder: DocumentEncoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = DocumentIndex.create(tmp_path / "index", encoder)
-    index.update(documents)
-    kept = DocumentIndex.create(tmp_path / "kept", encoder, sentences=True)
-    kept.update(documents)
-    source = Document("new", [Section("The sea rises. It falls.")])
-    shown: list[tuple[bool | None, int | None]] = []
-    made = progress.progress_bar
-
-    def noted(show: bool | None, total: int | None = None, *more: Any, **others: Any) -> Any:
-        shown.append((show, total))
-        return made(show, total, *more, **others)
-
-    for module in (segmenting, sentence_search):
-        monkeypatch.setattr(module, "progress_bar", noted)
-    # None shows a bar on a terminal once the work is long: of the source, and one of all documents of a pool.
-    for search, expected in (
-        (lambda: kept.search(source, by="sentences"), [(None, 1)]),
-        (lambda: index.search(source, by="sentences", pool=3), [(None, 1), (None, 3)]),
-    ):
-        shown.clear()
-        assert search()
-        assert [one for one in shown if one[0] is not False] == expected
 
 
 def test_sentences_are_counted(index: DocumentIndex, read_index: DocumentIndex, encoder: DocumentEncoder) -> None:

@@ -37,7 +37,7 @@ def service(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pyte
     texts = {"tides": "Tides rise twice a day.", "rice": "Steamed rice is cooled.", "a/b c": f"Rice and {HOSTILE}."}
     odd = {"depth": float("nan"), "height": float("inf")}
     index.update([Document(id, [Section(text)], f"About {id} {HOSTILE}", None, odd) for id, text in texts.items()])
-    return SearchService(index, Limits(query_characters=100, documents=5, passages=4, filter_characters=40))
+    return SearchService(index, Limits(query=100, where=40, k=5, passages=4))
 
 
 @pytest.fixture
