@@ -25,7 +25,7 @@ from .printing import Column, Table, list_left_out, list_without_id, names, prin
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 if TYPE_CHECKING:
-    from ..analysis.overview_page.content import Command, Report
+    from ..analysis.overview_page.page import Command, Report
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
     from ..overview import Overview
@@ -263,7 +263,7 @@ class _Making:
 
     def command(self, whole: Overview) -> Command:
         """The command that compares two of the documents as the page does."""
-        from ..analysis.overview_page.content import Command
+        from ..analysis.overview_page.page import Command
 
         model, dtype, limit = self.model.model or "mini", self.model.dtype, self.model.max_passages
         made_with: dict[str, Any] = {"dtype": dtype, "max_passages": limit}
@@ -291,7 +291,7 @@ def _write_reports(
     folder: Reports, pairs: Iterable[tuple[int, int, float]], made: _Making, whole: Overview, encoder: DocumentEncoder
 ) -> tuple[list[Report], Coverage]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
-    from ..analysis.overview_page.content import Report
+    from ..analysis.overview_page.page import Report
     from ..inference.all_levels import encode_all_levels
     from ..runtime.progress import progress_bar
     from ..segmentation.spans import Coverage

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from rich.cells import cell_len
 from rich.console import Console
 
-from ..analysis.search_page.content import excerpt
+from ..analysis.pages.marks import excerpt
 from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_pattern
 from ..errors import DocumentError, SettingsError

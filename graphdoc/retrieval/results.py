@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from urllib.parse import quote
 
+from ..analysis.pages.search import write_search_page
 from ..analysis.report.page import render_report
-from ..analysis.search_page.page import write_search_page
 from ..runtime.files import write_text
 from ..similarity.comparison import Comparison
 from .fusion import Part

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
-from ..analysis.search_page.page import search_page
+from ..analysis.pages.search import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..retrieval.search import BY_SENTENCES
 from ..version import __version__

@@ -62,13 +62,16 @@ def make_payload(
             "readout": "mean",
             "pooling": "mean",
             "graph_kind": "full",
+            "graph_layers": 2,
             "similarity": "cosine",
             "trained": True,
         },
         "document": document,
         "sections": section_similarity.tolist(),
         "passages": similarity.tolist(),
-        "sentences": None,
+        **dict.fromkeys(
+            ("paragraphs", "sentences", "sentence_scores", "alignment", "subtopics", "lexical", "attention")
+        ),
         "contributions": {"sections": section_contribution.tolist(), "passages": contribution.tolist()},
         "matches": {
             "sections": _matches(section_similarity, section_contribution, within),

@@ -53,13 +53,14 @@ def make_hit(rank: int, passages: int = 2, characters: int = 300, **changes: Any
                 for number in range(passages)
             ],
         },
+        "alignment": None,
         "comparison": f"comparisons/{rank}.html",
         **changes,
     }
 
 
-def make_alignment(pairs: int = 7, sentences: int = 3, text: str = PASSAGE, stretch: bool = True) -> dict[str, Any]:
-    """An alignment as a page has it; what pairs of sentences add makes up its score."""
+def make_alignment(pairs: int = 5, sentences: int = 3, text: str = PASSAGE, left: int = 0) -> dict[str, Any]:
+    """An alignment as a page has it, from which as many pairs are left out; what sentences add makes up its score."""
     listed = []
     for number in range(pairs):
         own = [
@@ -91,10 +92,12 @@ def make_alignment(pairs: int = 7, sentences: int = 3, text: str = PASSAGE, stre
                 "source_heading": f"Own part {number}",
                 "candidate_heading": text,
                 "sentences": own,
-                **(stretches if stretch else {}),
+                "total": sentences + left,
+                **stretches,
             }
         )
-    return {"by": "sentences", "score": sum(pair["contribution"] for pair in listed), "pairs": listed}
+    score = sum(pair["contribution"] for pair in listed)
+    return {"by": "sentences", "score": score, "whole": False, "total": pairs + left, "pairs": listed}
 
 
 def make_results(

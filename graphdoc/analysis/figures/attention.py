@@ -12,14 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from ...graphs.kinds import EdgeKind, NodeKind
-from .canvas import COLORS, LONGEST_LABELLED, MAP, MUTED, count_in_whole_numbers, finish, new_figure, shorten
+from .canvas import COLORS, LONGEST_LABELLED, MUTED, count_in_whole_numbers, draw_matrix, finish, new_figure, shorten
 
 if TYPE_CHECKING:
     from ...graphs.document_graph import DocumentGraph
     from ..attention import AttentionTable
 
-
 HATCHES = ("", "////", "....", "xxxx")
+# Beyond it headings would run into each other.
+MOST_NAMED = 16
+# Up to this number of nodes an adjacency matrix is drawn as an image, cell by cell; sparse ones may have more.
+LARGEST_IMAGE = 4000
 
 
 def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, head: int | None) -> Figure:
@@ -41,68 +44,53 @@ def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, h
     panels = figure.subplots(1, 2, width_ratios=[1.6, 1]) if has_matrix else [figure.subplots()]
     _draw_document_weights(panels[0], table, weights, table.document_layer(chosen, head), head)
     if has_matrix:
-        _draw_matrix(figure, panels[1], table, layer, head)
+        _draw_weights(panels[1], table, layer, head)
     figure.suptitle(shorten(table.segmented.document.title or table.segmented.document.id, 90), x=0.02, ha="left")
     return finish(figure, path)
 
 
 def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, layer: int, head: int | None) -> None:
-    nodes = np.arange(len(weights))
-    sections = np.array(table.section_of)
-    numbers = list(dict.fromkeys(sections[table.node_kind == NodeKind.PASSAGE].tolist()))
+    nodes, passages = np.arange(len(weights)), table.node_kind == NodeKind.PASSAGE
+    sections = table.section_of
+    numbers = list(dict.fromkeys(sections[passages].tolist()))
     order = {number: row for row, number in enumerate(numbers)}
     colors = [MUTED if number < 0 else COLORS[order[number] % len(COLORS)] for number in sections.tolist()]
     # Colours come again where there are many sections; hatches separate them.
-    rounds = [0 if number < 0 else order[number] // len(COLORS) for number in sections.tolist()]
-    hatches = [HATCHES[number % len(HATCHES)] for number in rounds]
+    hatches = [HATCHES[order.get(number, 0) // len(COLORS) % len(HATCHES)] for number in sections.tolist()]
     axes.bar(nodes, weights, color=colors, width=0.85, hatch=hatches, edgecolor="white", linewidth=0)
     then = ", then sections" if NodeKind.SECTION in table.node_kind else ""
     axes.set(xlabel=f"node (0 = document node, then passages in reading order{then})", ylabel="attention weight")
     axes.set_xlim(-0.7, len(weights) - 0.3)
     count_in_whole_numbers(axes.xaxis)
     is_readout = layer == table.readout_layer
-    uniform = (
-        is_readout and not table.is_chunkwise and float(np.ptp(weights[table.node_kind == NodeKind.PASSAGE])) < 1e-7
-    )
-    axes.margins(y=0.2 if uniform else 0.12)
+    is_uniform = is_readout and not table.is_chunkwise and float(np.ptp(weights[passages])) < 1e-7
+    axes.margins(y=0.2 if is_uniform else 0.12)
     name = f"{table.model.get('readout')} readout" if is_readout else f"document node, layer {layer}, {_heads(head)}"
     if is_readout and table.is_chunkwise:
         name = f"chunkwise attention, mean over passages, {_heads(head)}"
     axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
-    if uniform:
-        axes.text(
-            0.99,
-            0.97,
-            f"every passage has the same weight: the document vector is\n{table.document_vector}",
-            transform=axes.transAxes,
-            ha="right",
-            va="top",
-            fontsize=9,
-            color=MUTED,
-        )
-    if len(numbers) <= 16:
+    if is_uniform:
+        text = f"every passage has the same weight: the document vector is\n{table.document_vector}"
+        axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=9, color=MUTED)
+    if len(numbers) <= MOST_NAMED:
         # Headings stand where the bars are: hierarchical document nodes look at section nodes and at no passage.
-        passages = table.node_kind == NodeKind.PASSAGE
         labelled = passages if weights[passages].any() else table.node_kind == NodeKind.SECTION
         ticks = [float(np.mean(nodes[(sections == number) & labelled])) for number in numbers]
         top = axes.secondary_xaxis("top")
-        document = table.segmented.document
-        labels = [shorten(document.section_name(number), 30) for number in numbers]
+        labels = [shorten(table.segmented.document.section_name(number), 30) for number in numbers]
         top.set_xticks(ticks, labels, rotation=28, ha="left", fontsize=8, color=MUTED)
         top.tick_params(length=0)
         top.spines["top"].set_visible(False)
 
 
-def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, head: int | None) -> None:
-    matrix = table.matrix(layer, head)
-    shown = np.ma.masked_equal(matrix, 0.0)
-    least, most = float(shown.min()), float(matrix.max())
+def _draw_weights(axes: Axes, table: AttentionTable, layer: int, head: int | None) -> None:
+    weights = np.ma.masked_equal(table.matrix(layer, head), 0.0)
+    least, most = float(weights.min()), float(weights.max())
     # Where most weights are far below the largest, a square-root scale keeps both visible; where all are alike, a
     # scale from the least to the largest shows what differs.
-    alike = 0.25 * most < least < most
-    norm = Normalize(vmin=least, vmax=most) if alike else PowerNorm(0.5, vmin=0.0, vmax=most)
-    image = axes.imshow(shown, cmap=MAP, norm=norm, interpolation="nearest")
-    figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.03)
+    are_alike = 0.25 * most < least < most
+    norm = Normalize(vmin=least, vmax=most) if are_alike else PowerNorm(0.5, vmin=0.0, vmax=most)
+    draw_matrix(axes, weights, "attention weight", norm=norm)
     axes.set(xlabel="source node", ylabel="target node")
     count_in_whole_numbers(axes.xaxis, axes.yaxis)
     name = f"layer {table.layer_number(layer)}, {_heads(head)}"
@@ -111,10 +99,6 @@ def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, 
 
 def _heads(head: int | None) -> str:
     return "mean over heads" if head is None else f"head {head}"
-
-
-# Up to this number of nodes an adjacency matrix is drawn as an image, cell by cell; sparse ones may have more.
-LARGEST_IMAGE = 4000
 
 
 def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Figure:

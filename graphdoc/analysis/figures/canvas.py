@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -62,7 +63,10 @@ def finish(figure: Figure, path: str | Path | None) -> Figure:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=150))
-        _warn_of_missing_characters(caught, path)
+        missing = {str(warning.message) for warning in caught if "missing from font" in str(warning.message)}
+        if missing:
+            count = len(missing)
+            logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, count)
     return figure
 
 
@@ -84,13 +88,27 @@ def count_in_whole_numbers(*axes: Axis) -> None:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def _warn_of_missing_characters(caught: list[warnings.WarningMessage], path: str | Path) -> None:
-    missing = {str(warning.message) for warning in caught if "missing from font" in str(warning.message)}
-    for warning in caught:
-        if str(warning.message) not in missing:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if missing:
-        logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, len(missing))
+def draw_matrix(
+    axes: Axes,
+    values: Any,
+    label: str,
+    *,
+    norm: Normalize | None = None,
+    aspect: str = "equal",
+    extend: str = "neither",
+) -> None:
+    """Draw a matrix as coloured cells, with a bar that says what the colours mean.
+
+    Args:
+        axes: where it is drawn.
+        values: the matrix.
+        label: what its values are.
+        norm: the scale of the colours; None from the smallest to the largest value.
+        aspect: ``equal`` for square cells, ``auto`` for those that fill the axes.
+        extend: ``max`` where some values lie above the scale.
+    """
+    image = axes.imshow(values, cmap=MAP, norm=norm, aspect=aspect, interpolation="nearest")  # type: ignore[arg-type]
+    axes.figure.colorbar(image, ax=axes, label=label, extend=extend, fraction=0.046, pad=0.03)
 
 
 def write_cells(axes: Axes, scores: Any) -> None:

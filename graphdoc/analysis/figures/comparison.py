@@ -25,10 +25,10 @@ from .canvas import (
     COLORS,
     INK,
     LONGEST_LABELLED,
-    MAP,
     MUTED,
     count_in_whole_numbers,
     document_name,
+    draw_matrix,
     finish,
     new_figure,
     shorten,
@@ -40,6 +40,14 @@ if TYPE_CHECKING:
     from ...similarity.cosine import Floats
     from ...similarity.encoded_document import EncodedDocument
     from ...similarity.mutual_comparison import MutualComparison
+
+# Beyond them numbers in cells, or names of sections, would run into each other.
+MOST_WRITTEN, MOST_WRITTEN_CELLS, MOST_NAMED_SECTIONS = 14, 150, 44
+MOST_LETTERS_OF_A_TITLE = 130
+PAIRS_OF_PASSAGES = 3
+WIDTH = 15.0
+_LETTERS_IN_A_LINE, _LINES = 98, 3
+_SLANTED: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"}
 
 
 def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any) -> Figure:
@@ -55,48 +63,33 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     """
     scores = comparison.scores(level)
     rows, columns = scores.shape
-    width = float(np.clip(columns * 0.42, 5.5, 15)) + 3.2
-    height = float(np.clip(rows * 0.42, 4.5, 15)) + 2.2
-    figure = new_figure(width, height)
+    figure = new_figure(float(np.clip(columns * 0.42, 5.5, 15)) + 3.2, float(np.clip(rows * 0.42, 4.5, 15)) + 2.2)
     axes = figure.subplots()
-    image = axes.imshow(scores, cmap=MAP, aspect="auto", interpolation="nearest")
-    figure.colorbar(image, ax=axes, label=comparison.similarity, fraction=0.045, pad=0.02)
+    draw_matrix(axes, scores, comparison.similarity, aspect="auto")
+    names = [shorten(document_name(side.segmented.document), 50) for side in (comparison.a, comparison.b)]
     if level == "section" and max(rows, columns) <= LONGEST_LABELLED:
-        _label_sections(axes, comparison)
-        if rows * columns <= 150:
+        axes.set_yticks(range(rows), _section_names(comparison.a, 34), fontsize=9)
+        axes.set_xticks(range(columns), _section_names(comparison.b, 34), fontsize=9, rotation=35, **_SLANTED)
+        axes.set_ylabel(names[0], color=MUTED)
+        axes.set_xlabel(names[1], color=MUTED)
+        if scores.size <= MOST_WRITTEN_CELLS:
             write_cells(axes, scores)
     else:
-        axes.set_ylabel(f"{level} of {shorten(document_name(comparison.a.segmented.document), 50)}")
-        axes.set_xlabel(f"{level} of {shorten(document_name(comparison.b.segmented.document), 50)}")
+        axes.set(ylabel=f"{level} of {names[0]}", xlabel=f"{level} of {names[1]}")
         count_in_whole_numbers(axes.xaxis, axes.yaxis)
         if level == "passage":
-            _draw_borders(axes, comparison)
+            for side, line in ((comparison.a, axes.axhline), (comparison.b, axes.axvline)):
+                for place in np.flatnonzero(np.diff(side.section_rows)):
+                    line(place + 0.5, color="white", linewidth=0.7)
     model = shorten(str(comparison.model.get("name")), 40)
     title = f"document similarity {comparison.document:.3f}, by {level}, model {model}"
     axes.set_title(title, loc="left", fontsize=11)
     return finish(figure, path)
 
 
-def _label_sections(axes: Axes, comparison: Comparison) -> None:
-    for side, encoded in (("y", comparison.a), ("x", comparison.b)):
-        document = encoded.segmented.document
-        labels = [shorten(document.section_name(number), 34) for number in encoded.section_numbers]
-        if side == "y":
-            axes.set_yticks(range(len(labels)), labels, fontsize=9)
-            axes.set_ylabel(shorten(document_name(document), 60), color=MUTED)
-        else:
-            axes.set_xticks(range(len(labels)), labels, fontsize=9, rotation=35, ha="right", rotation_mode="anchor")
-            axes.set_xlabel(shorten(document_name(document), 60), color=MUTED)
-
-
-def _draw_borders(axes: Axes, comparison: Comparison) -> None:
-    for place in np.flatnonzero(np.diff(comparison.a.section_rows)):
-        axes.axhline(place + 0.5, color="white", linewidth=0.7)
-    for place in np.flatnonzero(np.diff(comparison.b.section_rows)):
-        axes.axvline(place + 0.5, color="white", linewidth=0.7)
-
-
-MOST_WRITTEN = 14
+def _section_names(encoded: EncodedDocument, width: int) -> list[str]:
+    document = encoded.segmented.document
+    return [shorten(document.section_name(number), width) for number in encoded.section_numbers]
 
 
 def plot_matrix(
@@ -123,32 +116,18 @@ def plot_matrix(
     is_named = count <= LONGEST_LABELLED
     figure = new_figure(side + (4.4 if is_named else 1.6), side + (2.6 if is_named else 0.9))
     axes = figure.subplots()
-    others = shown[~np.eye(count, dtype=bool)]
-    # The diagonal, where every document meets itself, would take the colours from all others.
-    image = axes.imshow(shown, cmap=MAP, vmin=float(others.min()), vmax=float(others.max()))
-    figure.colorbar(image, ax=axes, label=similarity, fraction=0.045, pad=0.02, extend="max")
+    draw_matrix(axes, shown, similarity, norm=_of_others(shown), extend="max")
     if count <= MOST_WRITTEN:
         write_cells(axes, shown)
     if is_named:
-        labels = [shorten(names[row], 44) for row in order]
-        axes.set_yticks(range(count), labels, fontsize=8)
+        axes.set_yticks(range(count), [shorten(names[row], 44) for row in order], fontsize=8)
         labels = [shorten(names[row], 30) for row in order]
-        axes.set_xticks(range(count), labels, fontsize=8, rotation=50, ha="right", rotation_mode="anchor")
+        axes.set_xticks(range(count), labels, fontsize=8, rotation=50, **_SLANTED)
     else:
-        axes.set(
-            xticks=[], yticks=[], xlabel=f"{count:,} documents, too many to be named", ylabel="the same documents"
-        )
+        axes.set(xticks=[], yticks=[], ylabel="the same documents")
+        axes.set_xlabel(f"{count:,} documents, too many to be named")
     axes.set_title(f"{count:,} documents, alike ones together, model {shorten(model, 40)}", loc="left", fontsize=11)
     return finish(figure, path)
-
-
-# Beyond it the names of sections would run into each other; the documents stay named.
-MOST_NAMED_SECTIONS = 44
-MOST_WRITTEN_SECTIONS = 14
-MOST_LETTERS_OF_A_TITLE = 130
-PAIRS_OF_PASSAGES = 3
-WIDTH = 15.0
-_LETTERS_IN_A_LINE, _LINES = 98, 3
 
 
 def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None) -> Figure:
@@ -167,77 +146,62 @@ def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None
     """
     pairs = list(combinations(range(len(comparison.documents)), 2))
     heights = [5.6, 7.4, *[2.05] * len(pairs)]
-    named = [
-        f"D{number} = {shorten(_name(encoded), MOST_LETTERS_OF_A_TITLE)}"
+    titles = [
+        f"D{number} = {shorten(document_name(encoded.segmented.document), MOST_LETTERS_OF_A_TITLE)}"
         for number, encoded in enumerate(comparison.documents, start=1)
     ]
-    figure = new_figure(WIDTH, sum(heights) + 0.2 * (1 + len(named)))
+    figure = new_figure(WIDTH, sum(heights) + 0.2 * (1 + len(titles)))
     levels, passages, *texts = figure.subfigures(2 + len(pairs), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_levels(levels, comparison)
     _draw_passages(passages, comparison)
     strongest = {pair: _strongest(comparison, *pair) for pair in pairs}
-    scores = [score for found in strongest.values() for _, _, score in found]
+    scores = [score for closest in strongest.values() for _, _, score in closest]
     norm = Normalize(min(scores) - 0.3 * (max(scores) - min(scores) or 1.0), max(scores))
-    for place, ((i, j), found) in zip(texts, strongest.items(), strict=True):
-        _draw_texts(place.subplots(), comparison, i, j, found, norm)
-    model = shorten(str(comparison.model.get("name")), 40)
-    named.append(f"model {model}, {comparison.similarity}")
-    figure.suptitle("\n".join(named), x=0.01, ha="left", fontsize=11)
+    for place, (pair, closest) in zip(texts, strongest.items(), strict=True):
+        _draw_texts(place.subplots(), comparison, pair, closest, norm)
+    titles.append(f"model {shorten(str(comparison.model.get('name')), 40)}, {comparison.similarity}")
+    figure.suptitle("\n".join(titles), x=0.01, ha="left", fontsize=11)
     return finish(figure, path)
 
 
 def _draw_levels(place: SubFigure, comparison: MutualComparison) -> None:
     documents, sections = place.subplots(1, 2, width_ratios=[1, 2.1])
-    scores = comparison.document_scores
-    image = documents.imshow(scores, cmap=MAP)
-    place.colorbar(image, ax=documents, label=comparison.similarity, fraction=0.046, pad=0.03)
-    write_cells(documents, scores)
-    names = [f"D{number}" for number in range(1, len(scores) + 1)]
-    documents.set_xticks(range(len(scores)), names)
-    documents.set_yticks(range(len(scores)), names)
-    for axis in (documents.xaxis, documents.yaxis):
-        _colour(axis.get_ticklabels(), list(range(len(scores))))
+    draw_matrix(documents, comparison.document_scores, comparison.similarity)
+    write_cells(documents, comparison.document_scores)
+    numbers = range(len(comparison.documents))
+    documents.set_xticks(numbers, [f"D{number + 1}" for number in numbers])
+    documents.set_yticks(numbers, [f"D{number + 1}" for number in numbers])
+    _colour_labels(documents, numbers)
     documents.set_title("(a) documents", loc="left", fontsize=11)
     scores = comparison.sections
-    image = sections.imshow(scores, cmap=MAP, norm=_of_others(scores), aspect="auto", interpolation="nearest")
-    place.colorbar(image, ax=sections, label=comparison.similarity, extend="max", fraction=0.046, pad=0.02)
-    if len(scores) <= MOST_WRITTEN_SECTIONS:
+    draw_matrix(sections, scores, comparison.similarity, norm=_of_others(scores), aspect="auto", extend="max")
+    if len(scores) <= MOST_WRITTEN:
         write_cells(sections, scores)
     parts = [
-        (first + row, 1, number, f"{shorten(encoded.segmented.document.section_name(section), 30)}  D{number + 1}")
+        (first + row, 1, number, f"{name}  D{number + 1}")
         for number, (first, encoded) in enumerate(zip(comparison.first_sections, comparison.documents, strict=False))
-        for row, section in enumerate(encoded.section_numbers)
+        for row, name in enumerate(_section_names(encoded, 30))
     ]
     _name_parts(sections, comparison.first_sections, parts)
     sections.set_title("(b) sections", loc="left", fontsize=11)
 
 
 def _draw_passages(place: SubFigure, comparison: MutualComparison) -> None:
-    attention = comparison.attention
+    attention, scores = comparison.attention, comparison.passages
     panels = place.subplots(1, 1 if attention is None else 2, squeeze=False)[0]
     parts = []
     for number, (first, encoded) in enumerate(zip(comparison.first_passages, comparison.documents, strict=False)):
-        for row, section in enumerate(encoded.section_numbers):
+        for row, name in enumerate(_section_names(encoded, 26)):
             members = np.flatnonzero(encoded.section_rows == row)
-            name = shorten(encoded.segmented.document.section_name(section), 26)
             parts.append((first + int(members[0]), len(members), number, f"{name}  D{number + 1}"))
-    image = panels[0].imshow(
-        comparison.passages,
-        cmap=MAP,
-        norm=_of_others(comparison.passages),
-        # Alone it takes the width of both, as the sections do above.
-        aspect="auto" if attention is None else "equal",
-        interpolation="nearest",
-    )
-    place.colorbar(image, ax=panels[0], label=comparison.similarity, extend="max", fraction=0.04, pad=0.02)
+    # Alone it takes the width of both, as the sections do above.
+    aspect = "auto" if attention is None else "equal"
+    draw_matrix(panels[0], scores, comparison.similarity, norm=_of_others(scores), aspect=aspect, extend="max")
     panels[0].set_title("(c) passages: similarity", loc="left", fontsize=11)
     if attention is not None:
-        shown = np.ma.masked_equal(attention.mean(axis=0), 0.0)
+        weights = np.ma.masked_equal(attention.mean(axis=0), 0.0)
         # Most weights are far below the largest; a square-root scale keeps both visible.
-        image = panels[1].imshow(
-            shown, cmap=MAP, norm=PowerNorm(0.5, 0.0, float(shown.max())), interpolation="nearest"
-        )
-        place.colorbar(image, ax=panels[1], label="attention weight", fraction=0.04, pad=0.02)
+        draw_matrix(panels[1], weights, "attention weight", norm=PowerNorm(0.5, 0.0, float(weights.max())))
         panels[1].set_title("(d) passages: attention of rows to columns, mean over heads", loc="left", fontsize=11)
         panels[1].set_facecolor("#e8e8e8")
     for axes in panels:
@@ -266,64 +230,56 @@ def _name_parts(axes: Axes, firsts: Sequence[int], parts: Sequence[tuple[int, in
     labels = [name for *_, name in parts]
     size = 8 if len(parts) <= 24 else 6.5
     axes.set_yticks(middles, labels, fontsize=size)
-    axes.set_xticks(middles, labels, fontsize=size, rotation=50, ha="right", rotation_mode="anchor")
-    for axis in (axes.xaxis, axes.yaxis):
-        _colour(axis.get_ticklabels(), [number for _, _, number, _ in parts])
+    axes.set_xticks(middles, labels, fontsize=size, rotation=50, **_SLANTED)
+    _colour_labels(axes, [number for _, _, number, _ in parts])
     for first, _, _, _ in parts[1:]:
-        if first in firsts:
-            axes.axhline(first - 0.5, color="white", linewidth=2.4)
-            axes.axvline(first - 0.5, color="white", linewidth=2.4)
-        elif len(parts) < firsts[-1]:
-            axes.axhline(first - 0.5, color="white", linewidth=0.5)
-            axes.axvline(first - 0.5, color="white", linewidth=0.5)
+        if first in firsts or len(parts) < firsts[-1]:
+            for line in (axes.axhline, axes.axvline):
+                line(first - 0.5, color="white", linewidth=2.4 if first in firsts else 0.5)
+
+
+def _colour_labels(axes: Axes, documents: Sequence[int]) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        for label, number in zip(axis.get_ticklabels(), documents, strict=True):
+            label.set_color(COLORS[number])
 
 
 def _strongest(comparison: MutualComparison, i: int, j: int) -> list[tuple[int, int, float]]:
     """The closest passages of two documents: every passage once, best pairs first."""
     starts = comparison.first_passages
     scores = comparison.passages[starts[i] : starts[i + 1], starts[j] : starts[j + 1]].copy()
-    found: list[tuple[int, int, float]] = []
+    closest: list[tuple[int, int, float]] = []
     for _ in range(min(PAIRS_OF_PASSAGES, *scores.shape)):
         row, column = (int(place) for place in np.unravel_index(np.argmax(scores), scores.shape))
-        found.append((row, column, float(scores[row, column])))
+        closest.append((row, column, float(scores[row, column])))
         scores[row], scores[:, column] = -np.inf, -np.inf
-    return found
+    return closest
 
 
 def _draw_texts(
     axes: Axes,
     comparison: MutualComparison,
-    i: int,
-    j: int,
-    pairs: Sequence[tuple[int, int, float]],
+    pair: tuple[int, int],
+    closest: Sequence[tuple[int, int, float]],
     norm: Normalize,
 ) -> None:
     """Write the closest passages of two documents in reading order, with a line for every pair."""
     axes.set(xlim=(0, 1), ylim=(PAIRS_OF_PASSAGES - 0.4, -0.6), xticks=[], yticks=[])
     axes.spines[["left", "bottom"]].set_visible(False)
-    axes.set_title(f"D{i + 1} and D{j + 1}: closest passages", loc="left", fontsize=10)
-    heights = []
-    for side, number in enumerate((i, j)):
-        encoded = comparison.documents[number]
-        rows = sorted(int(pair[side]) for pair in pairs)
-        heights.append({row: place for place, row in enumerate(rows)})
-        for place, row in enumerate(rows):
-            axes.text(
-                (0.0, 0.6)[side],
-                place,
-                _passage_text(encoded, number, row),
-                fontsize=8,
-                va="center",
-                color=INK,
-                linespacing=1.25,
-                bbox={"boxstyle": "round,pad=0.35", "fc": "#f7f5f0", "ec": COLORS[number], "lw": 1.1},
-            )
-    for row, column, score in pairs:
-        left, right = heights[0][row], heights[1][column]
+    axes.set_title(f"D{pair[0] + 1} and D{pair[1] + 1}: closest passages", loc="left", fontsize=10)
+    heights: list[dict[int, int]] = []
+    for side, (number, left) in enumerate(zip(pair, (0.0, 0.6), strict=True)):
+        heights.append({row: place for place, row in enumerate(sorted(int(match[side]) for match in closest))})
+        for row, place in heights[side].items():
+            box = {"boxstyle": "round,pad=0.35", "fc": "#f7f5f0", "ec": COLORS[number], "lw": 1.1}
+            text = _passage_text(comparison.documents[number], number, row)
+            axes.text(left, place, text, fontsize=8, va="center", color=INK, linespacing=1.25, bbox=box)
+    for row, column, score in closest:
+        ends = [heights[0][row], heights[1][column]]
         darkness = float(norm(score))
         color = tuple(1 - darkness * (1 - part) for part in (0.12, 0.14, 0.19))
-        axes.plot([0.45, 0.58], [left, right], color=color, linewidth=1.2 + 2.4 * darkness, solid_capstyle="round")
-        axes.text(0.43, left, as_text(score, 2), fontsize=8, ha="center", va="center", color=MUTED)
+        axes.plot([0.45, 0.58], ends, color=color, linewidth=1.2 + 2.4 * darkness, solid_capstyle="round")
+        axes.text(0.43, ends[0], as_text(score, 2), fontsize=8, ha="center", va="center", color=MUTED)
 
 
 def _passage_text(encoded: EncodedDocument, number: int, row: int) -> str:
@@ -332,16 +288,6 @@ def _passage_text(encoded: EncodedDocument, number: int, row: int) -> str:
     name = segmented.document.section_name(passage.section)
     text = shorten(segmented.text(passage), _LETTERS_IN_A_LINE * (_LINES - 1) - 8)
     return "\n".join([f"D{number + 1}, passage {row + 1}: {shorten(name, 56)}", *wrap(text, _LETTERS_IN_A_LINE)])
-
-
-def _colour(labels: Sequence[Any], documents: Sequence[int]) -> None:
-    for label, number in zip(labels, documents, strict=True):
-        label.set_color(COLORS[number])
-
-
-def _name(encoded: EncodedDocument) -> str:
-    document = encoded.segmented.document
-    return str(document.title or document.id)
 
 
 def plot_adaptive_subtopics(
@@ -378,31 +324,21 @@ def plot_adaptive_subtopics(
             raise DocumentError(f"document {document.id!r} has no text to find subtopics in")
         beyond += max(len(cut.passages) - most, 0)
         features.append(finder.features([cut.text(span) for span in cut.passages[:most]]))
-    first, second = features
-    vectors = np.concatenate(features)
-    assigned = finder.assignments(first, second, cluster_size=cluster_size)
-    number = len(np.unique(assigned.argmax(axis=1)))
+    first, vectors = len(features[0]), np.concatenate(features)
+    assigned = finder.assignments(*features, cluster_size=cluster_size)
     figure = new_figure(12, 6.2)
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, title, matrix in (
-        (panels[0], "before: by vectors", similarity_matrix(vectors, vectors, "cosine")),
-        (panels[1], f"after: by {number} subtopics", similarity_matrix(assigned, assigned, "cosine")),
-    ):
-        image = axes.imshow(matrix, cmap=MAP, norm=Normalize(0, 1), interpolation="nearest")
+    by_subtopics = f"after: by {len(np.unique(assigned.argmax(axis=1)))} subtopics"
+    for axes, title, rows in ((panels[0], "before: by vectors", vectors), (panels[1], by_subtopics, assigned)):
+        draw_matrix(axes, similarity_matrix(rows, rows, "cosine"), "cosine", norm=Normalize(0, 1))
         axes.set_title(title, loc="left", fontsize=11, pad=20)
-        _part(axes, len(first), len(vectors))
+        for line in (axes.axhline, axes.axvline):
+            line(first - 0.5, color=COLORS[1], linewidth=1.5)
+        for name, middle in (("A", (first - 1) / 2), ("B", (first + len(vectors) - 1) / 2)):
+            axes.text(middle, -0.8, name, ha="center", va="bottom", color=INK, fontsize=10)
         count_in_whole_numbers(axes.xaxis, axes.yaxis)
-    figure.colorbar(image, ax=panels, label="cosine", fraction=0.03, pad=0.02)
-    names = [shorten(document_name(document), 60) for document in (a, b)]
     panels[0].set_ylabel("sentence")
+    names = [shorten(document_name(document), 60) for document in (a, b)]
     cut_off = f"; not shown: {counted(beyond, 'more sentence')}" if beyond else ""
     figure.supxlabel(f"A  {names[0]}    B  {names[1]}{cut_off}", fontsize=9, color=MUTED)
     return finish(figure, path)
-
-
-def _part(axes: Axes, first: int, sentences: int) -> None:
-    """Mark the ranges of both documents."""
-    for line in (axes.axhline, axes.axvline):
-        line(first - 0.5, color=COLORS[1], linewidth=1.5)
-    for name, middle in (("A", (first - 1) / 2), ("B", (first + sentences - 1) / 2)):
-        axes.text(middle, -0.8, name, ha="center", va="bottom", color=INK, fontsize=10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,22 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from .canvas import (
-    COLORS,
-    LONGEST_LABELLED,
-    MUTED,
-    count_in_whole_numbers,
-    finish,
-    new_figure,
-    shorten,
-)
-
-if TYPE_CHECKING:
-    pass
-
+from .canvas import COLORS, LONGEST_LABELLED, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 
 MOST_BINS = 40
 LONGEST_NAME = 44
+# With the colours they separate 24 labels.
+MARKERS = "o^s"
 
 
 def plot_pairs(
@@ -83,11 +73,6 @@ def _draw_histogram(axes: Axes, values: Any, truth: Any, threshold: float, color
     axes.legend(frameon=False, fontsize=8)
 
 
-# With the colours they separate 24 labels.
-MARKERS = "o^s"
-PANELS_IN_A_ROW = 2
-
-
 def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str | Path | None) -> Figure:
     """Draw document vectors in two dimensions, one panel per model, one colour and shape per label.
 
@@ -99,7 +84,7 @@ def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str 
     Raises:
         OutputError: the file cannot be written or its suffix is unknown.
     """
-    columns = min(PANELS_IN_A_ROW, len(panels))
+    columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(5.2 * columns + 2.6, 4.9 * rows)
     ranked = [label for label, _ in Counter(labels).most_common()]

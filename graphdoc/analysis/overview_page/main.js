@@ -6,8 +6,7 @@ const act = {
     tip.hidden = row === null;
     if (row !== null) {
       const group = documents.group[row];
-      tip.replaceChildren(make('b', '', data.titles[row]), make('span', 'note', group < 0 ? '' : groupNames[group]));
-      tip.firstChild.dir = 'auto';
+      tip.replaceChildren(makeText('b', '', data.titles[row]), make('span', 'note', group < 0 ? '' : groupNames[group]));
       const { width } = map.camera;
       tip.style.left = `${Math.max(6, Math.min(x + 14, width - tip.offsetWidth - 6))}px`;
       tip.style.top = `${y + 18 + tip.offsetHeight > map.camera.height ? y - tip.offsetHeight - 12 : y + 18}px`;
@@ -16,23 +15,14 @@ const act = {
     if (row !== state.pointed) { state.pointed = row; map.draw(); }
   },
   select: (row) => {
-    if (row !== state.selected) {
-      state.before = state.selected;
-      state.selected = row;
-    }
-    showCard();
-    showTable();
+    if (row !== state.selected) Object.assign(state, { before: state.selected, selected: row });
+    showSelected();
     map.reveal(row);
-    act.say(row);
-    find('#side').scrollTop = 0;
   },
   pair: (a, b) => {
     Object.assign(state, { before: a, selected: b });
-    showCard();
-    showTable();
+    showSelected();
     map.lookAt([a, b]);
-    act.say(b);
-    find('#side').scrollTop = 0;
   },
   pick: (group) => {
     state.group = state.group === group ? null : group;
@@ -56,6 +46,12 @@ const act = {
   },
 };
 const map = new DocumentMap(find('#map'), act);
+const showSelected = () => {
+  showCard();
+  showTable();
+  act.say(state.selected);
+  find('#side').scrollTop = 0;
+};
 
 const recolour = () => { map.recolour(); showLegend(); showChips(); };
 const showView = (view) => {
@@ -71,8 +67,8 @@ for (const [name] of fields) find('#colour').append(new Option(name, name));
 find('#colour').addEventListener('change', ({ target }) => { state.field = target.value; recolour(); });
 find('#show-map').addEventListener('click', () => showView('map'));
 find('#show-table').addEventListener('click', () => showView('table'));
-find('#zoom-in').addEventListener('click', () => { map.camera.zoomAt(1.6, map.camera.width / 2, map.camera.height / 2); map.draw(); });
-find('#zoom-out').addEventListener('click', () => { map.camera.zoomAt(1 / 1.6, map.camera.width / 2, map.camera.height / 2); map.draw(); });
+find('#zoom-in').addEventListener('click', () => { map.camera.zoomAt(1.6); map.draw(); });
+find('#zoom-out').addEventListener('click', () => { map.camera.zoomAt(1 / 1.6); map.draw(); });
 find('#zoom-all').addEventListener('click', () => { map.camera.all(); map.draw(); });
 
 let typing = 0;
@@ -106,13 +102,7 @@ document.addEventListener('keydown', (event) => {
   }
   if (event.key === '/' && document.activeElement !== find('#find')) { event.preventDefault(); find('#find').focus(); }
 });
-find('#theme').addEventListener('click', () => {
-  root.dataset.theme = isDark() ? 'light' : 'dark';
-  try { localStorage.setItem('graphdoc-theme', root.dataset.theme); } catch { /* kept for this visit only */ }
-  recolour();
-  showCard();
-});
-find('#print').addEventListener('click', () => window.print());
-prefersDark.addEventListener('change', () => { recolour(); showCard(); });
+redraws.push(() => { recolour(); showCard(); showTable(); });
+wireTabs(openTab);
 openTab('groups');
 recolour();

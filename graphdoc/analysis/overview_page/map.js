@@ -7,9 +7,10 @@ class Camera {
 
   get scale() { return (Math.min(this.width, this.height) / 2 - 26) * this.zoom; }
 
-  toScreenX(x) { return (x - this.x) * this.scale + this.width / 2; }
+  // Where a place of the map is on the screen, and where a document is.
+  toScreen(x, y) { return [(x - this.x) * this.scale + this.width / 2, (y - this.y) * this.scale + this.height / 2]; }
 
-  toScreenY(y) { return (y - this.y) * this.scale + this.height / 2; }
+  at(row) { return this.toScreen(documents.x[row], documents.y[row]); }
 
   pan(dx, dy) {
     this.x = Math.max(-1.2, Math.min(1.2, this.x - dx / this.scale));
@@ -17,7 +18,7 @@ class Camera {
   }
 
   // Zoom so that what is at a place of the screen stays there.
-  zoomAt(factor, sx, sy) {
+  zoomAt(factor, sx = this.width / 2, sy = this.height / 2) {
     const [x, y] = [this.x + (sx - this.width / 2) / this.scale, this.y + (sy - this.height / 2) / this.scale];
     this.zoom = Math.max(0.7, Math.min(200, this.zoom * factor));
     this.x = x - (sx - this.width / 2) / this.scale;
@@ -38,7 +39,7 @@ class Camera {
     this.zoom = Math.max(1, Math.min(12, room / this.scale));
   }
 
-  sees(x, y, margin = 0) {
+  sees([x, y], margin = 0) {
     return x >= -margin && y >= -margin && x <= this.width + margin && y <= this.height + margin;
   }
 }
@@ -48,7 +49,10 @@ class Camera {
 class Labels {
   constructor(context) { this.context = context; this.boxes = []; }
 
-  start() { this.boxes = []; }
+  start() {
+    this.boxes = [];
+    Object.assign(this.context, { textBaseline: 'middle', lineJoin: 'round' });
+  }
 
   // Take a place if nothing is there yet.
   take(left, top, width, height) {
@@ -70,11 +74,9 @@ class Labels {
 
   groups(camera, paper, faint) {
     const { context } = this;
-    context.textBaseline = 'middle';
-    context.lineJoin = 'round';
     middles.forEach(([x, y], group) => {
-      const [sx, sy] = [camera.toScreenX(x), camera.toScreenY(y)];
-      if (!camera.sees(sx, sy, 40) || (state.group !== null && state.group !== group)) return;
+      const [sx, sy] = camera.toScreen(x, y);
+      if (!camera.sees([sx, sy], 40) || (state.group !== null && state.group !== group)) return;
       const [first, ...others] = data.groups[group].words.length ? data.groups[group].words : [groupNames[group]];
       const size = Math.min(19, 10.5 + 1.3 * Math.log2(1 + membersOf[group].length / (count / 200)) + Math.min(3, camera.zoom - 1)) * (camera.width < 600 ? 0.88 : 1);
       const more = others.slice(0, 2).join(', ');
@@ -102,11 +104,9 @@ class Labels {
   // Titles of documents, those with the closest neighbours first.
   titles(rows, camera, paper, must = false) {
     const { context } = this;
-    context.textBaseline = 'middle';
-    context.lineJoin = 'round';
     context.font = `${must ? '600 ' : ''}12px ${fonts.sans}`;
     for (const row of rows) {
-      const [sx, sy] = [camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row])];
+      const [sx, sy] = camera.at(row);
       const title = data.titles[row].length > 44 ? `${data.titles[row].slice(0, 43)}…` : data.titles[row];
       const width = context.measureText(title).width;
       const side = sx + 9 + width > camera.width && sx > camera.width / 2 ? -1 : 1;
@@ -121,8 +121,14 @@ class Labels {
 
 const fonts = { sans: 'sans-serif', ink: '#000', paper: '#fff', accent: '#c00', focus: '#00f' };
 const readFonts = () => {
-  const style = getComputedStyle(root);
-  for (const name of ['sans', 'ink', 'paper', 'accent', 'focus']) fonts[name] = style.getPropertyValue(`--${name}`).trim();
+  fonts.sans = getComputedStyle(root).getPropertyValue('--sans').trim();
+  // A canvas wants colours as they are now, in light or in dark.
+  const probe = document.body.appendChild(make('i'));
+  for (const name of ['ink', 'paper', 'accent', 'focus']) {
+    probe.style.color = `var(--${name})`;
+    fonts[name] = getComputedStyle(probe).color;
+  }
+  probe.remove();
 };
 
 // The map: points on a canvas, drawn anew whenever something changes, and what pointers and keys do on it.
@@ -214,7 +220,7 @@ class DocumentMap {
     const inView = [];
     if (!this.dragging) {
       for (let row = 0; row < count; row += 1) {
-        if (isShown(row) && camera.sees(camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row]))) inView.push(row);
+        if (isShown(row) && camera.sees(camera.at(row))) inView.push(row);
       }
     }
     const titled = camera.zoom > 1.6 || count <= 60 || (filtered && inView.length <= 30);
@@ -232,7 +238,8 @@ class DocumentMap {
     const { group, found } = state;
     const before = this.points;
     const edge = Math.round(0.3 * Math.max(camera.width, camera.height));
-    const isSame = before && before.scale === camera.scale && before.group === group && before.found === found && before.kinds === this.kinds && before.dark === isDark() && before.width === camera.width && before.height === camera.height;
+    const shown = [camera.scale, camera.width, camera.height, group, found, this.kinds, isDark()];
+    const isSame = before?.shown.every((value, i) => value === shown[i]);
     if (isSame && Math.abs(before.x - camera.x) * camera.scale <= edge && Math.abs(before.y - camera.y) * camera.scale <= edge) return;
     const layer = before?.layer ?? document.createElement('canvas');
     const [width, height] = [Math.ceil((camera.width + 2 * edge) * ratio), Math.ceil((camera.height + 2 * edge) * ratio)];
@@ -261,13 +268,13 @@ class DocumentMap {
         }
       }
     }
-    this.points = { layer, edge, x: camera.x, y: camera.y, scale: camera.scale, group, found, kinds: this.kinds, dark: isDark(), width: camera.width, height: camera.height };
+    this.points = { layer, edge, x: camera.x, y: camera.y, shown };
   }
 
   ring(row, radius, colour, width = 2.5) {
     const { context, camera } = this;
     context.beginPath();
-    context.arc(camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row]), radius, 0, 2 * Math.PI);
+    context.arc(...camera.at(row), radius, 0, 2 * Math.PI);
     context.lineWidth = width;
     context.strokeStyle = colour;
     context.stroke();
@@ -276,27 +283,20 @@ class DocumentMap {
   // Lines to the neighbours of the selected document, the line of a pair, and rings.
   paintSelection(radius) {
     const { context, camera } = this;
-    const at = (row) => [camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row])];
+    const line = (from, to, strokeStyle, lineWidth, globalAlpha) => {
+      Object.assign(context, { strokeStyle, lineWidth, globalAlpha });
+      context.beginPath();
+      context.moveTo(...camera.at(from));
+      context.lineTo(...camera.at(to));
+      context.stroke();
+      context.globalAlpha = 1;
+    };
     const { selected, before, pointed } = state;
     const named = [];
     if (selected !== null) {
-      context.strokeStyle = fonts.ink;
-      for (let i = selected * near.width; i < (selected + 1) * near.width; i += 1) {
-        context.globalAlpha = 0.35;
-        context.lineWidth = 1;
-        context.beginPath();
-        context.moveTo(...at(selected));
-        context.lineTo(...at(near.rows[i]));
-        context.stroke();
-      }
-      context.globalAlpha = 1;
+      for (const other of near.rows.subarray(selected * near.width, (selected + 1) * near.width)) line(selected, other, fonts.ink, 1, 0.35);
       if (before !== null) {
-        context.lineWidth = 2;
-        context.strokeStyle = fonts.accent;
-        context.beginPath();
-        context.moveTo(...at(before));
-        context.lineTo(...at(selected));
-        context.stroke();
+        line(before, selected, fonts.accent, 2, 1);
         this.ring(before, radius + 3, fonts.accent);
         named.push(before);
       }
@@ -314,9 +314,9 @@ class DocumentMap {
     let [best, least] = [null, reach * reach];
     const filtered = isFiltered();
     for (let row = 0; row < count; row += 1) {
-      const [dx, dy] = [camera.toScreenX(documents.x[row]) - sx, camera.toScreenY(documents.y[row]) - sy];
+      const [x, y] = camera.at(row);
       // What a filter leaves out is harder to hit.
-      const distance = (dx * dx + dy * dy) * (filtered && !isShown(row) ? 9 : 1);
+      const distance = ((x - sx) ** 2 + (y - sy) ** 2) * (filtered && !isShown(row) ? 9 : 1);
       if (distance < least) { least = distance; best = row; }
     }
     return best;
@@ -385,11 +385,10 @@ class DocumentMap {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const { camera } = this;
-    const middle = [camera.width / 2, camera.height / 2];
     const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     if (step) this.step(...step);
-    else if (event.key === '+' || event.key === '=') camera.zoomAt(1.5, ...middle);
-    else if (event.key === '-') camera.zoomAt(1 / 1.5, ...middle);
+    else if (event.key === '+' || event.key === '=') camera.zoomAt(1.5);
+    else if (event.key === '-') camera.zoomAt(1 / 1.5);
     else if (event.key === '0') camera.all();
     else if ((event.key === 'Enter' || event.key === ' ') && this.cursor !== null) this.act.select(this.cursor);
     else return;
@@ -414,8 +413,7 @@ class DocumentMap {
     }
     if (best === null) return;
     this.cursor = best;
-    const [sx, sy] = [camera.toScreenX(documents.x[best]), camera.toScreenY(documents.y[best])];
-    if (!camera.sees(sx, sy, -30)) Object.assign(camera, { x: documents.x[best], y: documents.y[best] });
+    this.reveal(best);
     this.act.say(best);
   }
 
@@ -424,7 +422,7 @@ class DocumentMap {
   // Bring a document into view without a change of scale.
   reveal(row) {
     const { camera } = this;
-    if (!camera.sees(camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row]), -30)) Object.assign(camera, { x: documents.x[row], y: documents.y[row] });
+    if (!camera.sees(camera.at(row), -30)) Object.assign(camera, { x: documents.x[row], y: documents.y[row] });
     this.draw();
   }
 }

@@ -2,25 +2,60 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from jinja2.utils import htmlsafe_json_dumps
-from markupsafe import Markup
-
 from ...errors import OutputError
-from ...runtime.text import counted
-from ..pages.page import BASE, BOOT, content_policy, environment, in_one_function, number, source_of, writable
-from .content import Command, Report, lists_of, page_data
+from ...runtime.text import one_line
+from ..pages.page import packed, relative_link, render
 
 FORMAT = "graphdoc.overview/1"
 
+# Nothing on a page is longer; the files beside it have all of it.
+NAME_CHARACTERS, _OPENING_CHARACTERS, _PASSAGE_CHARACTERS = 160, 280, 240
+# A page of 20,000 documents shall stay below 15 MB: so much may openings, titles and ids take.
+_OPENING_BYTES, _NAME_BYTES = 5_000_000, 2_500_000
+# A command of such a length is nothing to copy.
+_LONGEST_PLACE = 1_000
+# Colours tell no more values apart, and a field that few documents have is none of the collection.
+_MOST_VALUES, _LEAST_SHARE, _MOST_FIELDS = 60, 0.2, 8
+LISTED_SETS, LISTED_COPIES, LISTED_REPEATS = 100, 20, 100
+_NONE = 65_535
+
 _FOLDER = Path(__file__).parent
-_STYLES = (BASE, _FOLDER / "overview.css")
 _SCRIPTS = ("state.js", "map.js", "panels.js", "main.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report of a pair beside the page.
+
+    Args:
+        a: row of the first document.
+        b: row of the second.
+        link: where it is, relative to the page.
+    """
+
+    a: int
+    b: int
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How the report of two documents is made.
+
+    Args:
+        places: what a command calls each document; None where it cannot name it.
+        options: what follows the documents, ready for a shell.
+    """
+
+    places: Sequence[str | None]
+    options: str
 
 
 def render_overview(
@@ -45,26 +80,156 @@ def render_overview(
     """
     if overview.get("format") != FORMAT:
         raise OutputError(f"an overview of format {overview.get('format')!r} cannot be shown; give one of {FORMAT!r}")
-    style, boot, code = source_of(*_STYLES), source_of(BOOT), in_one_function(*(_FOLDER / one for one in _SCRIPTS))
-    page = _template().render(
-        policy=Markup(content_policy(style, boot, code)),
-        style=Markup(style),
-        boot=Markup(boot),
-        script=Markup(code),
-        # Characters as they are: escaped, a page in Russian or Chinese would be three times as large.
-        data=htmlsafe_json_dumps(page_data(overview, reports, command), allow_nan=False, ensure_ascii=False),
-        name=name or "Overview",
-        documents=len(overview["documents"]),
-        model=overview.get("model") or {},
-        settings=overview["settings"],
-        keeps_repeats=keeps_repeats,
+    values = {
+        "name": name or "Overview",
+        "documents": len(overview["documents"]),
+        "model": overview["model"] or {},
+        "settings": overview["settings"],
+        "keeps_repeats": keeps_repeats,
         **lists_of(overview, reports),
+    }
+    return render(
+        _FOLDER / "overview.html",
+        values,
+        styles=[_FOLDER / "overview.css"],
+        scripts=[_FOLDER / script for script in _SCRIPTS],
+        data=page_data(overview, reports, command),
     )
-    return writable(page)
 
 
-@cache
-def _template() -> jinja2.Template:
-    templates = environment(_FOLDER)
-    templates.filters.update(number=number, counted=counted)
-    return templates.get_template("overview.html")
+def page_data(overview: Mapping[str, Any], reports: Sequence[Report], command: Command | None) -> dict[str, Any]:
+    """What the script needs, in about 400 bytes a document.
+
+    Args:
+        overview: the payload.
+        reports: reports beside the page.
+        command: how others are made.
+    """
+    documents = overview["documents"]
+    near = [other for document in documents for other in document["neighbours"]]
+    words = sorted({word for document in documents for word in document["telling_words"]})
+    place = {word: number for number, word in enumerate(words)}
+
+    def column(name: str) -> list[Any]:
+        return [document[name] for document in documents]
+
+    def ten_thousandths(values: Sequence[float]) -> str:
+        return packed([round(10_000 * value) for value in values], "<i2")
+
+    return {
+        "titles": _within(_NAME_BYTES, NAME_CHARACTERS, column("title")),
+        "ids": _within(_NAME_BYTES, NAME_CHARACTERS, column("id")),
+        "openings": _within(_OPENING_BYTES, _OPENING_CHARACTERS, column("opening")),
+        **{axis: packed([round((value + 1) / 2 * _NONE) for value in column(axis)], "<u2") for axis in ("x", "y")},
+        "group": packed([(group or 0) - 1 for group in column("group")], "<i2"),
+        "length": packed(column("words"), "<u4"),
+        "closeness": ten_thousandths(column("closeness")),
+        "neighbours": {
+            "width": max(map(len, column("neighbours")), default=0),
+            "rows": packed([other["document"] for other in near], "<u4"),
+            "scores": ten_thousandths([other["score"] for other in near]),
+        },
+        "words": {
+            "list": words,
+            "counts": packed([len(telling) for telling in column("telling_words")], "<u2"),
+            "places": packed([place[word] for telling in column("telling_words") for word in telling], "<u4"),
+        },
+        "fields": _fields(documents),
+        "groups": [{"name": group["name"], "words": group["words"]} for group in overview["groups"]],
+        "reports": [[report.a, report.b, report.link] for report in reports if relative_link(report.link)],
+        "command": command and {"places": _places(command.places), "options": command.options},
+    }
+
+
+def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str, Any]:
+    """The lists that stand in the page as text: groups, closest pairs, near-duplicates, outliers and what repeats."""
+    documents, sets, repeats = overview["documents"], overview["duplicates"], overview["repeats"]
+    links = {(report.a, report.b): relative_link(report.link) for report in reports}
+    titles = [one_line(document["title"], NAME_CHARACTERS) for document in documents]
+
+    def named(rows: Sequence[int]) -> list[dict[str, Any]]:
+        return [{"row": row, "title": titles[row], "closeness": documents[row]["closeness"]} for row in rows]
+
+    pairs = []
+    for pair in overview["pairs"]:
+        a, b = named([pair["a"], pair["b"]])
+        pairs.append({"a": a, "b": b, "score": pair["score"], "link": links.get((pair["a"], pair["b"]))})
+    return {
+        "groups": [{**group, "typical": named(group["typical"])} for group in overview["groups"]],
+        "in_no_group": sum(document["group"] is None for document in documents),
+        "pairs": pairs,
+        "duplicates": [{"size": len(rows), "shown": named(rows[:LISTED_COPIES])} for rows in sets[:LISTED_SETS]],
+        "more_duplicates": max(0, len(sets) - LISTED_SETS),
+        "in_duplicates": sum(map(len, sets)),
+        "outliers": named(overview["outliers"]),
+        # None where it is not known what was left out.
+        "repeats": repeats
+        and {
+            **repeats,
+            "count": len(repeats["passages"]),
+            "passages": [
+                {
+                    **passage,
+                    "text": one_line(passage["text"], _PASSAGE_CHARACTERS),
+                    "examples": named(passage["examples"]),
+                }
+                for passage in repeats["passages"][:LISTED_REPEATS]
+            ],
+        },
+    }
+
+
+def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What documents can be coloured by besides their groups: label, date, folder, and metadata that they share."""
+    own = ("label", "date", "folder")
+    names = {name for document in documents for name in document["metadata"]}
+    values = {name: [document[name] for document in documents] for name in own}
+    values |= {name: [one["metadata"].get(name) for one in documents] for name in sorted(names.difference(own))}
+    fields: list[dict[str, Any]] = []
+    for name, of_all in values.items():
+        counts = Counter(value for value in of_all if value)
+        if not counts:
+            continue
+        if name == "date":
+            years = [round(1_000 * _year(value)) if value else 0 for value in of_all]
+            shown = [value or "" for value in of_all]
+            fields.append({"name": name, "kind": "date", "values": packed(years, "<u4"), "shown": shown})
+            continue
+        is_shared = counts.total() >= _LEAST_SHARE * len(documents) and 1 < len(counts) <= _MOST_VALUES
+        if name not in own and not (is_shared and max(counts.values()) > 1):
+            continue
+        if len(counts) < 2 and name != "label":
+            continue
+        ranked = sorted(counts, key=lambda value, counts=counts: (-counts[value], value))[: _NONE - 1]  # type: ignore[misc]
+        number = {value: place for place, value in enumerate(ranked)}
+        fields.append(
+            {
+                "name": one_line(name, 40),
+                "kind": "names",
+                "values": packed([number.get(value, _NONE) for value in of_all], "<u2"),
+                "list": [one_line(value, NAME_CHARACTERS) for value in ranked],
+                "counts": [counts[value] for value in ranked],
+            }
+        )
+    return fields[:_MOST_FIELDS]
+
+
+def _year(date: str) -> float:
+    year, month, day = (int(part) for part in (*date.split("-"), "1", "1")[:3])
+    return year + (month - 1) / 12 + (day - 1) / 372
+
+
+def _places(places: Sequence[str | None]) -> dict[str, Any]:
+    """Places, of which the beginning that all share is written once."""
+    usable = [place if place and len(place) <= _LONGEST_PLACE and place.isprintable() else None for place in places]
+    start = commonprefix([place for place in usable if place is not None])  # noqa: RUF071
+    return {"start": start, "rest": [None if place is None else place[len(start) :] for place in usable]}
+
+
+def _within(most_bytes: int, characters: int, texts: Sequence[str]) -> list[str]:
+    """Texts on one line, cut so that all together take no more bytes than they may."""
+    shown = [one_line(text, characters) for text in texts]
+    size = sum(len(text.encode("utf-8", "replace")) for text in shown)
+    if size <= most_bytes or characters <= 20:
+        return shown
+    return _within(most_bytes, max(20, int(0.9 * characters * most_bytes / size)), texts)

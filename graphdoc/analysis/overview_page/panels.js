@@ -1,5 +1,12 @@
 // What colours mean, where the map is not coloured by groups; a click on a value looks at its documents alone.
 
+const chip = (colour) => {
+  const element = make('span', 'chip');
+  element.style.background = colour;
+  return element;
+};
+const link = (className, text, href) => Object.assign(make('a', className, text), { href });
+
 const showLegend = () => {
   const field = fields.get(state.field);
   const place = find('#legend');
@@ -16,27 +23,19 @@ const showLegend = () => {
     return;
   }
   const list = make('ul');
-  field.list.slice(0, OTHERS).forEach((name, kind) => {
+  const add = (colour, name, size) => {
     const item = make('li');
-    const chip = make('span', 'chip');
-    chip.style.background = colourOfKind(field, kind);
-    const value = make('bdi', '', name);
-    item.append(chip, value, make('span', 'size', formatCount(field.counts[kind])));
+    item.append(chip(colour), make('bdi', '', name), make('span', 'size', formatCount(size)));
     list.append(item);
-  });
-  const rest = field.counts.slice(OTHERS).reduce((sum, own) => sum + own, 0);
-  if (rest) {
-    const item = make('li');
-    const chip = make('span', 'chip');
-    chip.style.background = muted();
-    item.append(chip, make('span', '', `${formatCount(field.list.length - OTHERS)} others`), make('span', 'size', formatCount(rest)));
-    list.append(item);
-  }
+  };
+  field.list.slice(0, OTHERS).forEach((name, kind) => { add(colourOfKind(field, kind), name, field.counts[kind]); });
+  const rest = field.counts.slice(OTHERS).reduce((sum, size) => sum + size, 0);
+  if (rest) add(muted(), `${formatCount(field.list.length - OTHERS)} others`, rest);
   place.append(list);
 };
 
 const showChips = () => {
-  for (const chip of document.querySelectorAll('[data-chip]')) chip.style.background = shade(hueOfGroup[Number(chip.dataset.chip)]);
+  for (const element of document.querySelectorAll('[data-chip]')) element.style.background = shade(hueOfGroup[Number(element.dataset.chip)]);
 };
 
 // The card of the selected document, and of the pair that it makes with the one selected before.
@@ -53,12 +52,11 @@ const commandFor = (a, b) => {
   return `graphdoc compare ${quoted(placeOf(a))} ${quoted(placeOf(b))} ${data.command.options}`.trim();
 };
 
-const documentButton = (row, className = 'doc') => {
-  const button = make('button', className);
-  button.type = 'button';
-  button.dataset.doc = row;
-  button.append(make('bdi', '', data.titles[row]));
-  return button;
+const documentButton = (row) => {
+  const element = button('', null, 'doc');
+  element.dataset.doc = row;
+  element.append(make('bdi', '', data.titles[row]));
+  return element;
 };
 
 const pairPart = (a, b) => {
@@ -67,18 +65,11 @@ const pairPart = (a, b) => {
   const head = make('p', 'pair-head');
   head.append('With ', documentButton(a));
   part.append(head, make('p', 'note', score === null ? 'Neither is among the nearest documents of the other; the report has their score.' : `Cosine ${formatScore(score)}`));
-  const link = reportOf(a, b);
   const command = commandFor(a, b);
-  if (link) {
-    const open = make('a', 'plain strong', 'Open the report');
-    open.href = link;
-    part.append(open);
-  } else if (command) {
-    const code = make('code', 'command', command);
-    code.tabIndex = 0;
-    const copy = make('button', 'plain strong', 'Copy the command for the report');
-    copy.type = 'button';
-    copy.addEventListener('click', async () => {
+  if (reportOf(a, b)) part.append(link('plain strong', 'Open the report', reportOf(a, b)));
+  else if (command) {
+    const code = Object.assign(make('code', 'command', command), { tabIndex: 0 });
+    const copy = button('Copy the command for the report', async () => {
       try {
         await navigator.clipboard.writeText(command);
         copy.textContent = 'Copied';
@@ -87,7 +78,7 @@ const pairPart = (a, b) => {
         getSelection().selectAllChildren(code);
         copy.textContent = 'Selected: copy it with the keyboard';
       }
-    });
+    }, 'plain strong');
     part.append(copy, code);
   }
   return part;
@@ -100,121 +91,89 @@ const showCard = () => {
   card.replaceChildren();
   if (row === null) return;
   const head = make('div', 'card-head');
-  const title = make('h2', '', data.titles[row]);
-  title.dir = 'auto';
-  const close = make('button', 'icon', '×');
-  close.type = 'button';
+  const close = button('×', () => { act.clear(); find('#map').focus({ preventScroll: true }); }, 'icon');
   close.setAttribute('aria-label', 'Close');
-  close.addEventListener('click', () => { act.clear(); find('#map').focus({ preventScroll: true }); });
-  head.append(title, close);
+  head.append(makeText('h2', '', data.titles[row]), close);
   card.append(head);
-  if (data.ids[row] !== data.titles[row]) {
-    const id = make('p', 'note id', data.ids[row]);
-    id.dir = 'auto';
-    card.append(id);
-  }
+  const add = (tag, className, text) => { if (text) card.append(makeText(tag, className, text)); };
+  if (data.ids[row] !== data.titles[row]) add('p', 'note id', data.ids[row]);
   if (state.before !== null) card.append(pairPart(state.before, row));
   const facts = make('ul', 'facts');
-  const fact = (name, value, group) => {
+  const fact = (name, value) => {
     if (!value) return;
     const item = make('li');
-    const inner = group === undefined ? item : make('button', 'fact-group');
-    if (group !== undefined) { inner.type = 'button'; inner.dataset.pick = group; const chip = make('span', 'chip'); chip.dataset.chip = group; inner.append(chip); item.append(inner); }
-    else item.append(make('span', '', `${name} `));
-    inner.append(make('bdi', '', value));
+    item.append(make('span', '', `${name} `), make('bdi', '', value));
     facts.append(item);
   };
   const group = documents.group[row];
-  if (group >= 0) fact('group', groupNames[group], group);
-  else if (groupNames.length) fact('group', 'none');
+  if (group >= 0) {
+    const item = make('li');
+    const pick = button('', null, 'fact-group');
+    pick.dataset.pick = group;
+    pick.append(chip(shade(hueOfGroup[group])), make('bdi', '', groupNames[group]));
+    item.append(pick);
+    facts.append(item);
+  } else if (groupNames.length) fact('group', 'none');
   for (const [name, field] of fields) if (field.kind !== 'group') fact(name, valueIn(field, row));
-  if (documents.length[row]) fact('words', formatCount(documents.length[row]));
+  fact('words', documents.length[row] && formatCount(documents.length[row]));
   card.append(facts);
-  if (data.openings[row]) {
-    const opening = make('p', 'opening', data.openings[row]);
-    opening.dir = 'auto';
-    card.append(opening);
-  }
-  const words = wordsOf(row).slice(0, 10);
-  if (words.length) {
-    const telling = make('p', 'telling', words.join(' · '));
-    telling.dir = 'auto';
-    card.append(telling);
-  }
+  add('p', 'opening', data.openings[row]);
+  add('p', 'telling', wordsOf(row).slice(0, 10).join(' · '));
   const list = make('ol', 'near');
   for (let i = row * near.width; i < (row + 1) * near.width; i += 1) {
     const item = make('li');
     const bar = make('span', 'score-bar');
     bar.style.setProperty('--part', String(Math.max(0, near.scores[i]) / 10000));
     item.append(make('span', 'score', formatScore(near.scores[i])), bar, documentButton(near.rows[i]));
-    const link = reportOf(row, near.rows[i]);
-    if (link) { const open = make('a', 'report', 'Report'); open.href = link; item.append(open); }
+    if (reportOf(row, near.rows[i])) item.append(link('report', 'Report', reportOf(row, near.rows[i])));
     list.append(item);
   }
   card.append(make('h3', '', 'Nearest documents'), list);
-  showChips();
 };
 
 // Tabs, and the lists below them.
 
-const tabs = [...document.querySelectorAll('[role="tab"]')];
-const openTab = (name, focusIt = false) => {
-  for (const tab of tabs) {
-    const chosen = tab.id === `tab-${name}`;
-    tab.setAttribute('aria-selected', String(chosen));
-    tab.tabIndex = chosen ? 0 : -1;
-    find(`#panel-${tab.id.slice(4)}`).hidden = !chosen;
-    if (chosen && focusIt) tab.focus();
-  }
+const openTab = (name) => {
+  chooseTab(name);
+  for (const tab of tabs) find(`#panel-${nameOfTab(tab)}`).hidden = nameOfTab(tab) !== name;
 };
-for (const tab of tabs) {
-  tab.addEventListener('click', () => openTab(tab.id.slice(4)));
-  tab.addEventListener('keydown', (event) => {
-    const shown = tabs.filter((other) => !other.hidden);
-    const at = shown.indexOf(tab);
-    const to = { ArrowRight: (at + 1) % shown.length, ArrowLeft: (at + shown.length - 1) % shown.length, Home: 0, End: shown.length - 1 }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    openTab(shown[to].id.slice(4), true);
-  });
-}
 
 const showGroups = () => {
-  for (const button of document.querySelectorAll('.group-name')) {
-    const chosen = state.group !== null && Number(button.dataset.pick) === state.group;
-    button.setAttribute('aria-pressed', String(chosen));
-    button.closest('.group').classList.toggle('is-open', chosen);
+  for (const name of document.querySelectorAll('.group-name')) {
+    const chosen = state.group !== null && Number(name.dataset.pick) === state.group;
+    name.setAttribute('aria-pressed', String(chosen));
+    name.closest('.group').classList.toggle('is-open', chosen);
   }
 };
 
 // Search over titles, ids, labels and the telling words of documents, all in the page.
 
 const LISTED = 100;
-const folded = (text) => text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
+const folded = (text) => text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ');
 let haystack = null;
 
 // Words begin after a space, so that a part of a word is found where the word begins.
 const haystacks = () => {
   if (haystack) return haystack;
-  const words = data.words.list.map(folded);
+  const words = data.words.list.map((word) => word.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase());
   const named = [...fields.values()].filter((field) => field.kind !== 'group');
   haystack = data.titles.map((title, row) => {
     const telling = Array.from(wordPlaces.subarray(wordEnds[row], wordEnds[row + 1]), (place) => words[place]);
     const values = named.map((field) => valueIn(field, row));
-    return ` ${folded([title, data.ids[row], ...values].join(' ')).replace(/[^\p{L}\p{N}]+/gu, ' ')} ${telling.join(' ')}`;
+    return ` ${folded([title, data.ids[row], ...values].join(' '))} ${telling.join(' ')}`;
   });
   return haystack;
 };
 
 const search = (text) => {
-  const asked = folded(text).replace(/[^\p{L}\p{N}]+/gu, ' ').trim().split(' ').filter(Boolean);
+  const asked = folded(text).trim().split(' ').filter(Boolean);
   if (!asked.length) return null;
   // Scripts without spaces between words are found anywhere.
   const parts = asked.map((word) => (/[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]/.test(word) ? word : ` ${word}`));
   const found = [];
   haystacks().forEach((hay, row) => { if (parts.every((part) => hay.includes(part))) found.push(row); });
   // Titles that have all the words come first.
-  const inTitle = (row) => { const title = ` ${folded(data.titles[row]).replace(/[^\p{L}\p{N}]+/gu, ' ')}`; return parts.every((part) => title.includes(part)); };
+  const inTitle = (row) => { const title = ` ${folded(data.titles[row])}`; return parts.every((part) => title.includes(part)); };
   const titled = new Set(found.filter(inTitle));
   return [...titled, ...found.filter((row) => !titled.has(row))];
 };
@@ -223,9 +182,10 @@ const showFound = (rows) => {
   state.found = rows && new Set(rows);
   const tab = find('#tab-found');
   tab.hidden = rows === null;
-  find('#found').textContent = rows === null ? '' : formatCount(rows.length);
-  find('#found').setAttribute('aria-label', rows === null ? '' : `${formatCount(rows.length)} documents found`);
-  find('#found-count').textContent = rows === null ? '' : formatCount(rows.length);
+  const size = rows === null ? '' : formatCount(rows.length);
+  find('#found').textContent = size;
+  find('#found').setAttribute('aria-label', size && `${size} documents found`);
+  find('#found-count').textContent = size;
   const list = find('#results');
   list.replaceChildren();
   if (rows === null) {
@@ -277,16 +237,13 @@ const showColumns = () => {
     const cell = make('th', column.right ? 'right' : '');
     cell.scope = 'col';
     if (at === order.column) cell.setAttribute('aria-sort', order.falling ? 'descending' : 'ascending');
-    const button = make('button', 'sort', column.name);
-    button.type = 'button';
-    button.addEventListener('click', () => {
+    cell.append(button(column.name, () => {
       if (order.column === at) order.falling = !order.falling;
       else Object.assign(order, { column: at, falling: Boolean(column.right) });
       order.page = 0;
       showTable();
       find('#columns').children[at].firstChild.focus();
-    });
-    cell.append(button);
+    }, 'sort'));
     head.append(cell);
   });
 };
@@ -307,7 +264,7 @@ const showTable = () => {
       if (column.wide) { cell.scope = 'row'; cell.append(documentButton(row)); }
       else if (column.shown) cell.textContent = column.shown(row);
       else {
-        if (column.group && documents.group[row] >= 0) { const chip = make('span', 'chip'); chip.dataset.chip = documents.group[row]; cell.append(chip); }
+        if (column.group && documents.group[row] >= 0) cell.append(chip(shade(hueOfGroup[documents.group[row]])));
         cell.append(make('bdi', '', column.value(row)));
       }
       line.append(cell);
@@ -319,7 +276,6 @@ const showTable = () => {
   find('#page-number').textContent = rows.length ? `${formatCount(start + 1)} to ${formatCount(Math.min(rows.length, start + PAGE))}` : '';
   find('#page-before').disabled = order.page === 0;
   find('#page-after').disabled = order.page >= pages - 1;
-  showChips();
 };
 const turnPage = (by) => {
   order.page += by;

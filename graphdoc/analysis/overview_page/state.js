@@ -1,26 +1,5 @@
 // What the page knows: the documents, and what is shown, pointed at, selected and found.
 
-const find = (selector) => document.querySelector(selector);
-const data = JSON.parse(find('#data').textContent);
-const root = document.documentElement;
-const narrow = window.matchMedia('(max-width: 899.98px)');
-const prefersDark = window.matchMedia('(prefers-color-scheme: dark)');
-const isDark = () => (root.dataset.theme ? root.dataset.theme === 'dark' : prefersDark.matches);
-
-const make = (tag, className, text) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-
-const unpack = (text, Kind) => {
-  const raw = atob(text);
-  const bytes = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i += 1) bytes[i] = raw.charCodeAt(i);
-  return new Kind(bytes.buffer);
-};
-
 const count = data.titles.length;
 const places = (packed) => Float32Array.from(unpack(packed, Uint16Array), (value) => value / 32767.5 - 1);
 const documents = {
@@ -54,8 +33,7 @@ const state = {
   found: null,
 };
 
-const formatCount = (value) => value.toLocaleString('en-US');
-const formatScore = (tenThousandths) => (tenThousandths / 10000).toFixed(3).replace('-', '−');
+const formatScore = (tenThousandths) => formatNumber(tenThousandths / 10000);
 // A cosine that the page knows: that of neighbours; null for others.
 const scoreOf = (a, b) => {
   for (const [from, to] of [[a, b], [b, a]]) {

@@ -6,62 +6,88 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
 
-SHARED = Path(__file__).parent
-BASE = SHARED / "base.css"
-BOOT = SHARED / "boot.js"
-TOOLS = SHARED / "tools.js"
+from ...runtime.text import counted
+
+_SHARED = Path(__file__).parent
 # Lone surrogates cannot be written as UTF-8, and HTML has no form for the other control characters.
 _UNWRITABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
 
 
-def environment(folder: Path) -> jinja2.Environment:
-    """Templates of a folder and shared ones; what is put into them is escaped, and what is missing is an error."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader([folder, SHARED]),
+def render(
+    template: Path,
+    values: Mapping[str, Any],
+    *,
+    styles: Sequence[Path] = (),
+    scripts: Sequence[Path] = (),
+    data: Mapping[str, Any] | None = None,
+    form: bool = False,
+) -> str:
+    """Return a page that loads nothing and runs only the scripts in it.
+
+    Args:
+        template: extends ``layout.html``; it may use the templates of its folder and those that all pages share.
+        values: what is put into it, escaped.
+        styles: style sheets, after that of all pages.
+        scripts: scripts that share their names; each comes after those it takes from.
+        data: what the scripts read, as JSON.
+        form: whether the page may send a form to where it came from.
+    """
+    style = _source(_SHARED / "base.css", *styles)
+    boot = _source(_SHARED / "boot.js")
+    script = f"(() => {{\n'use strict';\n{_source(_SHARED / 'page.js', *scripts)}\n}})();\n"
+    target = "'self'" if form else "'none'"
+    policy = (
+        f"default-src 'none'; script-src {_hash(boot)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+        f"base-uri 'none'; form-action {target}"
+    )
+    # Characters as they are: escaped, a page in Russian or Chinese would be three times as large.
+    json = None if data is None else htmlsafe_json_dumps(data, allow_nan=False, ensure_ascii=False)
+    own = {"policy": policy, "style": style, "boot": boot, "script": script}
+    page = _template(template).render(**{name: Markup(text) for name, text in own.items()}, data=json, **values)
+    return _UNWRITABLE.sub("\ufffd", page)
+
+
+@cache
+def _template(file: Path) -> jinja2.Template:
+    """A template that escapes what is put into it, and in which what is missing is an error."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([file.parent, _SHARED]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters.update(number=number, percent=percent, counted=counted, thousands="{:,}".format)
+    return templates.get_template(file.name)
 
 
-def source_of(*files: Path) -> str:
-    """The text of style sheets or scripts, one after the other."""
+@cache
+def _source(*files: Path) -> str:
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
-
-
-def in_one_function(*files: Path) -> str:
-    """Scripts whose names are shared among them and kept out of the window's; each comes after those it takes from."""
-    return f"(() => {{\n'use strict';\n{source_of(*files)}\n}})();\n"
-
-
-def content_policy(style: str, *scripts: str, form: bool = False) -> str:
-    """The content security policy of a page that loads nothing and runs only what is in it.
-
-    Args:
-        style: the style sheet in the page.
-        *scripts: the scripts in it.
-        form: whether it may send a form to where it came from.
-    """
-    allowed = f"script-src {' '.join(map(_hash, scripts))}; " if scripts else ""
-    target = "'self'" if form else "'none'"
-    own = f"{allowed}style-src {_hash(style)}; img-src data:"
-    return f"default-src 'none'; {own}; base-uri 'none'; form-action {target}"
 
 
 def _hash(source: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode('ascii')}'"
 
 
-def writable(page: str) -> str:
-    """A page in which characters that HTML or UTF-8 cannot hold are replaced."""
-    return _UNWRITABLE.sub("\ufffd", page)
+def packed(values: Any, kind: str) -> str:
+    """Numbers for a script, a fraction of what they take as decimals.
+
+    Args:
+        values: any number of them.
+        kind: their type, such as ``<u2``.
+    """
+    return base64.b64encode(np.asarray(values, kind).tobytes()).decode("ascii")
 
 
 def finite(value: Any) -> float | None:
@@ -71,7 +97,8 @@ def finite(value: Any) -> float | None:
 
 def number(value: float | None, decimals: int = 3) -> str:
     """Return a number as text, with a true minus sign, which what rounds to zero has not."""
-    return "no value" if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
+    known = finite(value)
+    return "no value" if known is None else f"{round(known, decimals) + 0.0:.{decimals}f}".replace("-", "−")
 
 
 def percent(share: float | None) -> str:
@@ -82,13 +109,13 @@ def percent(share: float | None) -> str:
     return f"{number(100 * share, 0 if size >= 10 else 1 if size >= 1 else 2)} %"
 
 
-def decimals(values: Iterable[float], significant: int = 4) -> int:
+def decimals(values: Iterable[Any], significant: int = 4) -> int:
     """Return how many decimals a column needs for its largest number to have so many significant digits.
 
-    >>> decimals([0.0325, 0.0164]), decimals([31.2, 0.5]), decimals([])
+    >>> decimals([0.0325, 0.0164]), decimals([31.2, None, 0.5]), decimals([])
     (5, 2, 3)
     """
-    largest = max(map(abs, values), default=0.0)
+    largest = max((abs(value) for value in map(finite, values) if value), default=0.0)
     return max(0, min(6, significant - 1 - math.floor(math.log10(largest)))) if largest else significant - 1
 
 
@@ -114,6 +141,4 @@ def width(value: float | None, largest: float) -> float:
     >>> width(1.0, 4.0), width(-1.0, 4.0), width(None, 4.0)
     (25.0, 25.0, 0.0)
     """
-    if value is None or not largest:
-        return 0.0
-    return round(100 * min(1.0, abs(value) / largest), 2)
+    return round(100 * min(1.0, abs(value) / largest), 2) if value is not None and largest else 0.0

@@ -1,12 +1,9 @@
 // The alignment: pairs of paragraphs that a score by sentences is the sum of, and the sentence pairs of the open one.
 
 const alignedLinks = [...document.querySelectorAll('a.pair[data-pair]')];
-const alignedRange = (() => {
-  const scores = (data.alignment || []).map((pair) => pair.score);
-  return [Math.min(...scores), Math.max(...scores)];
-})();
+const alignedScores = (data.alignment ?? []).map((pair) => pair.score);
 const alignedColour = (score, least = 0) => {
-  const [low, high] = alignedRange;
+  const [low, high] = [Math.min(...alignedScores), Math.max(...alignedScores)];
   return palette().ramp[Math.max(least, high > low ? Math.round((255 * (score - low)) / (high - low)) : 255)];
 };
 
@@ -20,9 +17,7 @@ const sentenceItem = (number, [a, b, cosine, contribution]) => {
   link.append(score);
   for (const [side, index] of [['a', a], ['b', b]]) {
     const end = make('span', 'pair-end');
-    const text = make('span', 'pair-text', excerptOf(side, 'sentences', index));
-    text.dir = 'auto';
-    end.append(badge(side, index), text);
+    end.append(badge(side, index), makeText('span', 'pair-text', excerptOf(side, 'sentences', index)));
     link.append(end);
   }
   item.append(link);

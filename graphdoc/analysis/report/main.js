@@ -13,11 +13,7 @@ const openPanel = (panel, focusIt = false) => {
   if (panel !== 'a' && panel !== 'b') state.tool = panel;
   root.dataset.panel = state.panel;
   root.dataset.tool = state.tool;
-  for (const tab of document.querySelectorAll('[role="tab"]')) {
-    const chosen = tab.id === `tab-${narrow.matches ? state.panel : state.tool}`;
-    tab.setAttribute('aria-selected', String(chosen));
-    tab.tabIndex = chosen ? 0 : -1;
-  }
+  chooseTab(narrow.matches ? state.panel : state.tool);
   if (narrow.matches) {
     const pane = panes[panel];
     const { selection, focus } = state;
@@ -96,19 +92,7 @@ document.addEventListener('click', (event) => {
   }
   if (skip) openPanel(skip.dataset.open, true);
 });
-const tabs = [...document.querySelectorAll('[role="tab"]')];
-for (const tab of tabs) {
-  tab.addEventListener('click', () => openPanel(tab.id.slice(4)));
-  tab.addEventListener('keydown', (event) => {
-    const shown = tabs.filter((other) => other.getClientRects().length);
-    const at = shown.indexOf(tab);
-    const to = { ArrowRight: (at + 1) % shown.length, ArrowLeft: (at + shown.length - 1) % shown.length, Home: 0, End: shown.length - 1 }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    openPanel(shown[to].id.slice(4));
-    shown[to].focus();
-  });
-}
+wireTabs(openPanel);
 find('#zoom-in').addEventListener('click', () => heatMap.zoom(0.6));
 find('#zoom-out').addEventListener('click', () => heatMap.zoom(1 / 0.6));
 for (const name of ['focus', 'blur']) find('#map').addEventListener(name, () => heatMap.drawCursor());
@@ -116,14 +100,11 @@ document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && data.subtopics && chosenSubtopic !== null) chooseSubtopic(chosenSubtopic);
   if (event.key === 'Escape' && (state.selection || state.focus || state.pointed || heatMap.cursor)) clear();
 });
-find('#theme').addEventListener('click', () => {
-  root.dataset.theme = palette().dark ? 'light' : 'dark';
-  try { localStorage.setItem('graphdoc-theme', root.dataset.theme); } catch { /* kept for this visit only */ }
+redraws.push(() => {
   showAll();
-  if (data.alignment) showAligned();
+  showAligned();
   if (data.subtopics) showSubtopics();
 });
-find('#print').addEventListener('click', () => window.print());
 const drawPrintMaps = () => {
   printing = true;
   showMatches();
@@ -148,11 +129,10 @@ const drawPrintMaps = () => {
 };
 window.addEventListener('beforeprint', drawPrintMaps);
 window.addEventListener('afterprint', () => { printing = false; showAll(); });
-prefersDark.addEventListener('change', () => { showAll(); if (data.alignment) showAligned(); });
 narrow.addEventListener('change', () => openPanel(narrow.matches ? state.panel : state.tool));
 window.addEventListener('hashchange', readHash);
 new ResizeObserver(() => { showScale(); showRibbons(); }).observe(find('#histogram').parentElement);
 new ResizeObserver(showRibbons).observe(find('#gutter'));
-if (data.alignment) showAligned();
+showAligned();
 openPanel('map');
 readHash();

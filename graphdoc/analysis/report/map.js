@@ -41,7 +41,7 @@ const wrapText = (context, text, width, lines = 3) => {
 // Sections as ranges of cells: [{label, section, from, to}], one a cell on the map of sections.
 const groupsOf = (level, sideData) => {
   if (level === 'sections') return sideData.labels.map((label, i) => ({ label, section: i, from: i, to: i + 1 }));
-  const passageOf = level === 'sentences' ? sideData.sentences : (sideData.paragraphs || []).map(([first]) => sideData.sentences[first]);
+  const passageOf = level === 'sentences' ? sideData.sentences : sideData.paragraphs.map(([first]) => sideData.sentences[first]);
   const sectionOf = level === 'passages' ? sideData.passages : passageOf.map((p) => sideData.passages[p]);
   const groups = [];
   sectionOf.forEach((section, i) => {
@@ -107,7 +107,7 @@ const paintCells = (context, box, view, measure, palette, patterned) => {
         if (written && !missing) {
           context.fillStyle = value >= threshold ? css(inkOn(colour)) : css(palette.muted);
           const label = measure.name === 'contribution'
-            ? formatShare(value, measure.whole) || formatSmall(value) : formatNumber(value, 2);
+            ? formatShare(value, data.document) || formatSmall(value) : formatNumber(value, 2);
           context.fillText(label, x + box.cellWidth / 2, y + box.cellHeight / 2 + 0.5);
         }
       }

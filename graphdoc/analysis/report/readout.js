@@ -33,18 +33,9 @@ const chip = (colour) => {
 };
 const labelled = (side, level, index, className) => {
   const line = make('span', className);
-  const text = make('span', '', labelOf(side, level, index));
-  text.dir = 'auto';
-  line.append(badge(side, index), ' ', text);
+  line.append(badge(side, index), ' ', makeText('span', '', labelOf(side, level, index)));
   return line;
 };
-const button = (text, action, className = 'plain') => {
-  const element = make('button', className, text);
-  element.type = 'button';
-  element.addEventListener('click', action);
-  return element;
-};
-
 const scoreBlock = (level, a, b) => {
   const block = make('div', 'readout-score');
   const { similarity, contribution, attention } = levels[level];
@@ -54,7 +45,7 @@ const scoreBlock = (level, a, b) => {
   if (Number.isFinite(value)) number.append(chip(colourOf(found, value)));
   const isSelf = data.self && a === b;
   number.append(make('span', '', Number.isFinite(value) ? found.format(value) : '–'));
-  block.append(number, make('p', 'unit', Number.isFinite(value) ? describe(found) : isSelf ? `the same ${nameOf(level, 1)}` : 'no value'));
+  block.append(number, make('p', 'unit', Number.isFinite(value) ? describe(found) : isSelf ? `the same ${level.slice(0, -1)}` : 'no value'));
   if (found === attention) {
     block.append(make('p', 'unit', `similarity ${similarity.format(similarity.at(a, b))}`));
     return block;
@@ -89,9 +80,7 @@ const fillReadout = (readout) => {
   readout.append(scoreBlock(state.level, a, b));
   for (const [side, index] of [['a', a], ['b', b]]) {
     const end = make('div', 'readout-end');
-    const text = make('p', 'readout-text', excerptOf(side, state.level, index));
-    text.dir = 'auto';
-    end.append(labelled(side, state.level, index, 'readout-label'), text);
+    end.append(labelled(side, state.level, index, 'readout-label'), makeText('p', 'readout-text', excerptOf(side, state.level, index)));
     readout.append(end);
   }
   const actions = make('div', 'readout-actions');
@@ -151,10 +140,8 @@ const focusList = () => {
   for (const { value, other: match } of bestOf(side, index, 8)) {
     const item = make('li');
     const link = button('', () => (side === 'a' ? select('passages', index, match) : select('passages', match, index)), 'focus-item');
-    const text = make('span', 'focus-text', excerptOf(other, 'passages', match));
-    text.dir = 'auto';
-    const score = make('span', 'score', amount(found, value));
-    link.append(chip(colourOf(found, value)), score, labelled(other, 'passages', match, 'readout-label'), text);
+    link.append(chip(colourOf(found, value)), make('span', 'score', amount(found, value)), labelled(other, 'passages', match, 'readout-label'),
+      makeText('span', 'focus-text', excerptOf(other, 'passages', match)));
     link.classList.toggle('below', value < found.threshold);
     item.append(link);
     list.append(item);

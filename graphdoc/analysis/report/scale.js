@@ -3,16 +3,6 @@
 const MISSING = -32768;
 const SLIDER_STEPS = 200;
 
-const make = (tag, className, text) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-
-const formatNumber = (value, decimals = 3) =>
-  Number.isFinite(value) ? value.toFixed(decimals).replace('-', '−') : 'no value';
-
 const formatSmall = (value) =>
   Number.isFinite(value) ? (value === 0 ? '0' : value.toPrecision(3).replace(/-/g, '−')) : 'no value';
 
@@ -23,16 +13,7 @@ const formatShare = (value, whole) => {
   return `${percent.toFixed(size >= 10 ? 0 : size >= 1 ? 1 : size >= 0.01 ? 2 : 4).replace('-', '−')} %`;
 };
 
-const decode = (packed) => {
-  if (!packed) return null;
-  const text = atob(packed.values);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
-  const cells = new Int16Array(bytes.buffer);
-  const values = new Float32Array(cells.length);
-  for (let i = 0; i < cells.length; i += 1) values[i] = cells[i] === MISSING ? NaN : cells[i] * packed.step;
-  return values;
-};
+const decode = ({ step, values }) => Float32Array.from(unpack(values, Int16Array), (cell) => (cell === MISSING ? NaN : cell * step));
 
 // A matrix with its scale: the colours run from the 1st percentile to the maximum, the slider over the same range.
 class Measure {
@@ -94,31 +75,20 @@ class Measure {
   }
 }
 
-// Attention between passages: a matrix per head and direction, and their mean.
-
-class ChunkwiseAttention {
-  constructor(packed, rows, columns) {
-    this.heads = packed.heads;
-    this.directions = ['to_b', 'to_a'].filter((direction) => packed[direction]);
-    this.packed = packed;
-    this.rows = rows;
-    this.columns = columns;
-    this.kept = new Map();
+// Attention between passages in the chosen direction: of the chosen head, or the mean of all; unpacked when it is first looked at.
+const unpackedAttention = new Map();
+const attentionOf = (packed, rows, columns) => {
+  const { direction, head } = state;
+  const key = `${direction} ${head}`;
+  if (!unpackedAttention.has(key)) {
+    const own = (head === 'mean' ? packed[direction] : [packed[direction][head - 1]]).map(decode);
+    const values = own[0].map((_, i) => own.reduce((sum, weights) => sum + weights[i], 0) / own.length);
+    const heads = head !== 'mean' ? `head ${head}` : packed.heads > 1 ? `mean of ${packed.heads} heads` : '';
+    const measure = new Measure('attention', values, rows, columns, false);
+    unpackedAttention.set(key, Object.assign(measure, { direction, heads, isWithin: !packed.to_a }));
   }
-
-  // Head by its number from 1, or 'mean'; unpacked when it is first looked at.
-  measure(direction, head) {
-    const key = `${direction} ${head}`;
-    if (!this.kept.has(key)) {
-      const own = head === 'mean' ? this.packed[direction].map(decode) : [decode(this.packed[direction][head - 1])];
-      const values = own[0].map((_, i) => own.reduce((sum, weights) => sum + weights[i], 0) / own.length);
-      const measure = new Measure('attention', values, this.rows, this.columns, false);
-      const heads = head !== 'mean' ? `head ${head}` : this.heads > 1 ? `mean of ${this.heads} heads` : '';
-      this.kept.set(key, Object.assign(measure, { direction, heads, isWithin: !this.packed.to_a }));
-    }
-    return this.kept.get(key);
-  }
-}
+  return unpackedAttention.get(key);
+};
 
 // What the numbers of a measure are, in a few words.
 const describe = (measure) => {
@@ -127,24 +97,19 @@ const describe = (measure) => {
   return [`attention of ${looks} to ${seen}`, measure.heads].filter(Boolean).join(', ');
 };
 
-// The colours span the weights there are, so the page says how little they may differ.
-const compareWithEven = (measure) => {
-  const seen = measure.direction === 'to_b' ? measure.columns : measure.rows;
-  const even = 1 / seen;
-  const said = `Spread evenly, every weight would be ${measure.format(even)}`;
-  return measure.high < 1.1 * even && seen > 1 ? `${said}: these are nearly even, and hardly separate passages.` : `${said}.`;
-};
-
 const explain = (measure) => {
   if (measure.name !== 'attention') return '';
-  const rows = measure.direction === 'to_b';
-  const [looks, seen] = rows ? ['A', 'B'] : ['B', 'A'];
-  const meaning = measure.isWithin
-    ? 'how much attention every passage (row) pays to each of the next section (columns), the last section to the first; the only passage of a section gets all of it, whatever the model learned'
-    : `how much attention every passage of ${looks} pays to each of ${seen}; every ${rows ? 'row' : 'column'} adds up to 1`;
-  const words = describe(measure);
-  const said = `${words[0].toUpperCase()}${words.slice(1)}: ${meaning}.`;
-  return measure.isWithin ? said : `${said} ${compareWithEven(measure)}`;
+  const ofRows = measure.direction === 'to_b';
+  const title = describe(measure).replace('a', 'A');
+  if (measure.isWithin) {
+    return `${title}: how much attention every passage (row) pays to each of the next section (columns), the last section to the first; the only passage of a section gets all of it, whatever the model learned.`;
+  }
+  const [looks, seen] = ofRows ? ['A', 'B'] : ['B', 'A'];
+  const count = ofRows ? measure.columns : measure.rows;
+  // The colours span the weights there are, so the page says how little they may differ.
+  const isEven = measure.high < 1.1 / count && count > 1;
+  return `${title}: how much attention every passage of ${looks} pays to each of ${seen}; every ${ofRows ? 'row' : 'column'} adds up to 1. `
+    + `Spread evenly, every weight would be ${measure.format(1 / count)}${isEven ? ': these are nearly even, and hardly separate passages' : ''}.`;
 };
 
 // The strongest pairs [row, column] of a measure.
@@ -157,8 +122,6 @@ const strongestPairs = (measure, count) => {
   }
   return measure.strongest;
 };
-
-// Colours, and the histogram that is at once the legend and the slider's track.
 
 // Colours: OKLab, so that equal steps of the value are equal steps of lightness, from the paper's to full ink.
 const HUES = [[98, 0.018], [165, 0.085], [210, 0.105], [252, 0.125], [282, 0.12]];

@@ -27,7 +27,7 @@ const refreshSelection = (reveal) => {
     panes[side].highlight(selection ? selection.level : 'passages', selection ? selection[side] : null, 'is-selected');
     panes[side].highlight('passages', focus && focus.side === side ? focus.index : null, 'is-focused');
   }
-  if (data.documents.a.paragraphs) showAligned();
+  showAligned();
   showCurrent();
   if ('highlights' in CSS) CSS.highlights.delete('shared-words');
   if (selection && ['passages', 'sentences'].includes(selection.level)) {

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import jinja2
-from markupsafe import Markup
-
-from ...analysis.pages.page import BASE, content_policy, environment, source_of, writable
+from ...analysis.pages import page
+from ...analysis.pages.marks import marked
 from ...runtime.files import write_text
 from ...runtime.text import counted
 from ..classification import ExplainedMistake
@@ -21,7 +18,8 @@ from ..classification_scores import ClassificationScores
 # A page of twenty books would be slow to open; the whole text is a link away.
 MOST_CHARACTERS = 20_000
 
-_FOLDER = Path(__file__).parent
+_TEMPLATE = Path(__file__).parent / "mistakes.html"
+_STYLE = Path(page.__file__).parent / "page.css"
 
 
 def write_mistakes(
@@ -71,23 +69,16 @@ def render_mistakes(
         passages: most passages of a mistake.
         folder: where the page will lie; None for the current folder.
     """
-    style = source_of(BASE, _FOLDER / "mistakes.css")
     wrong = scores.documents - round(scores.accuracy * scores.documents)
     summary = (
         f"{wrong:,} of {counted(scores.documents, 'document')} got other labels than theirs "
         f"(accuracy {scores.accuracy:.3f}, macro F1 {scores.macro_f1:.3f})"
     )
     if mistakes:
-        shown = "is the mistake" if len(mistakes) == 1 else f"are the {len(mistakes):,} mistakes"
-        summary += f"; below {shown} that the model is most sure of"
-    page = _template().render(
-        policy=Markup(content_policy(style)),
-        style=Markup(style),
-        model=model,
-        summary=f"{summary}.",
-        mistakes=[_shown(mistake, passages, (places or {}), folder or Path.cwd()) for mistake in mistakes],
-    )
-    return writable(page)
+        subject = "is the mistake" if len(mistakes) == 1 else f"are the {len(mistakes):,} mistakes"
+        summary += f"; below {subject} that the model is most sure of"
+    shown = [_shown(mistake, passages, places or {}, folder or Path.cwd()) for mistake in mistakes]
+    return page.render(_TEMPLATE, {"model": model, "summary": f"{summary}.", "mistakes": shown}, styles=[_STYLE])
 
 
 def _shown(explained: ExplainedMistake, passages: int, places: Mapping[str, str], folder: Path) -> dict[str, Any]:
@@ -123,23 +114,11 @@ def _text_of(explained: ExplainedMistake, listed: Sequence[Mapping[str, Any]]) -
         text = section.text[:room]
         left_out += len(section.text) - len(text)
         room -= len(text)
-        spans = sorted((entry["start"], entry["end"]) for entry in listed if entry["section"] == number)
+        spans = [(entry["start"], entry["end"]) for entry in listed if entry["section"] == number]
         if section.text and not text:
             continue
-        sections.append({"heading": section.heading, "pieces": list(_pieces(text, spans))})
+        sections.append({"heading": section.heading, "pieces": marked(text, spans)})
     return sections, left_out
-
-
-def _pieces(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
-    """A text in pieces, each with whether it is marked."""
-    place = 0
-    for start, end in spans:
-        # Passages of one overlong sentence may touch.
-        start, end = max(start, place), max(end, place)
-        yield text[place:start], False
-        yield text[start:end], True
-        place = end
-    yield text[place:], False
 
 
 def _link(place: str, folder: Path) -> str | None:
@@ -149,8 +128,3 @@ def _link(place: str, folder: Path) -> str | None:
         # What follows the last colon is a row or line.
         file = file.rpartition(":")[0]
     return quote(Path(os.path.relpath(os.path.realpath(file), folder)).as_posix()) if file else None
-
-
-@cache
-def _template() -> jinja2.Template:
-    return environment(_FOLDER).get_template("mistakes.html")

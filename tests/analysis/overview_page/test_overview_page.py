@@ -13,8 +13,7 @@ import pytest
 from collections_of_topics import make_overview
 from comparison_payload import ATTACK
 
-from graphdoc.analysis.overview_page.content import Command, Report, lists_of, page_data
-from graphdoc.analysis.overview_page.page import render_overview
+from graphdoc.analysis.overview_page.page import Command, Report, lists_of, page_data, render_overview
 from graphdoc.errors import OutputError
 from graphdoc.overview import Overview
 
@@ -92,11 +91,6 @@ def test_attacks_stay_text() -> None:
     assert "\u202e" not in page
 
 
-def listed_repeats(page: str) -> list[list[str]]:
-    rows = lxml.html.fromstring(page).xpath("//*[@id='panel-repeats']//tbody/tr")
-    return [[" ".join(cell.text_content().split()) for cell in row.xpath("td")] for row in rows]
-
-
 def test_repeated_passages_are_listed(payload: dict[str, Any]) -> None:
     passages = [
         {"text": f"{ATTACK} {number} " * 40, "documents": 3_000 - number, "occurrences": 1, "characters": 70_000}
@@ -105,27 +99,21 @@ def test_repeated_passages_are_listed(payload: dict[str, Any]) -> None:
     ]
     repeats = {"documents": 4_321, "kept": 1, "characters": 9_100_000, "passages": passages}
     page = render_overview(payload | {"repeats": repeats})
-    rows = listed_repeats(page)
+    panel = lxml.html.fromstring(page).get_element_by_id("panel-repeats")
+    rows = [[" ".join(cell.text_content().split()) for cell in row] for row in panel.xpath(".//tbody/tr")]
     assert len(rows) == 100 and [row[1] for row in rows[:2]] == ["3,000", "2,999"] and rows[0][2] == "70,000"
     assert all("<script>" in row[0] and len(row[0]) < 450 for row in rows)
-    assert rows[1][0].endswith(payload["documents"][1]["title"])
-    panel = lxml.html.fromstring(page).get_element_by_id("panel-repeats").text_content()
-    for part in ("4,321 documents", "130 passages, 9,100,000 characters", "1 document of little else is", "30 more"):
-        assert part in panel
-    assert page.count("<script") == 3
-
-
-def test_where_nothing_repeats_nothing_is_said(payload: dict[str, Any]) -> None:
-    before = {name: value for name, value in payload.items() if name != "repeats"}
+    assert rows[1][0].endswith(payload["documents"][1]["title"]) and page.count("<script") == 3
+    for part in ("4,321 documents", "130 passages", "9,100,000 characters", "1 document of little else", "30 more"):
+        assert part in panel.text_content()
+    kept = lxml.html.fromstring(render_overview(payload, keeps_repeats=True))
+    assert "--repeats keep" in kept.get_element_by_id("panel-repeats").text_content()
+    unknown = lxml.html.fromstring(render_overview(payload | {"repeats": None}))
+    assert "not known" in unknown.get_element_by_id("panel-repeats").text_content()
+    # Where nothing repeats nothing is said of it.
     assert payload["repeats"]["passages"] == []
-    for one in (payload, before):
-        page = render_overview(one)
-        assert not lxml.html.fromstring(page).xpath("//*[@id='panel-repeats' or @id='tab-repeats']")
-
-
-def test_that_repeats_are_kept_is_said(payload: dict[str, Any]) -> None:
-    page = lxml.html.fromstring(render_overview(payload, keeps_repeats=True))
-    assert "--repeats keep" in page.get_element_by_id("panel-repeats").text_content()
+    nothing = lxml.html.fromstring(render_overview(payload))
+    assert not nothing.xpath("//*[@id='panel-repeats' or @id='tab-repeats']")
 
 
 def test_another_format_is_refused(payload: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from comparison_payload import ATTACK
 from matplotlib.image import imread
 from open_report import Report
 
-from graphdoc.analysis.overview_page.content import Command
-from graphdoc.analysis.overview_page.content import Report as ReportLink
+from graphdoc.analysis.overview_page.page import Command
+from graphdoc.analysis.overview_page.page import Report as ReportLink
 from graphdoc.overview import Overview
 from graphdoc.segmentation import find_repeats
 
@@ -98,18 +97,11 @@ def test_a_click_selects_and_a_second_makes_a_pair(shown: Report, overview: Over
     assert shown.page.is_hidden("#card")
 
 
-def test_hovering_names_a_document(shown: Report, overview: Overview) -> None:
-    (row,) = lonely(overview, 1)
-    assert shown.page.is_hidden("#tip")
-    shown.page.mouse.move(*place_of(shown, overview, row))
-    assert overview.documents[row].title in shown.text("#tip")
-    shown.page.mouse.move(5, 5)
-    assert shown.page.is_hidden("#tip")
-
-
 def test_dragging_and_the_wheel_move_the_map(shown: Report, overview: Overview) -> None:
     (row,) = lonely(overview, 1)
     x, y = place_of(shown, overview, row)
+    shown.page.mouse.move(x, y)
+    assert overview.documents[row].title in shown.text("#tip")
     box = shown.page.locator("#map").bounding_box()
     start = box["x"] + box["width"] / 2, box["y"] + 30
     shown.page.mouse.move(*start)
@@ -141,24 +133,22 @@ def test_the_keyboard_walks_from_document_to_document(shown: Report) -> None:
     wait_for(lambda: zoom_of(shown) == 1)
 
 
-def test_a_group_is_looked_at_alone(shown: Report, overview: Overview) -> None:
-    button = shown.page.locator(".group-name").nth(1)
-    button.click()
-    assert button.get_attribute("aria-pressed") == "true"
+def test_groups_and_searches_leave_some_documents(shown: Report, overview: Overview) -> None:
+    group = shown.page.locator(".group-name").nth(1)
+    group.click()
+    assert group.get_attribute("aria-pressed") == "true"
     shown.page.click("#show-table")
     assert shown.text("#table-count").startswith(f"{len(overview.groups[1].rows)} of 120 documents")
-    button.click()
+    group.click()
     assert shown.text("#table-count") == "120 documents"
-
-
-def test_search_finds_titles_and_words(shown: Report, overview: Overview) -> None:
     shown.page.fill("#find", "vinegar part 7")
     shown.page.keyboard.press("Enter")
     assert shown.text("#results") == "About vinegar, part 7"
-    word = overview.to_dict()["documents"][5]["telling_words"][0]
+    documents = overview.to_dict()["documents"]
+    word = documents[5]["telling_words"][0]
     expected = sum(
         any(one.startswith(word) for one in (*document["telling_words"], *document["title"].lower().split()))
-        for document in overview.to_dict()["documents"]
+        for document in documents
     )
     shown.page.fill("#find", word.upper())
     wait_for(lambda: shown.text("#found") == str(expected))
@@ -190,28 +180,31 @@ def test_the_table_is_sorted_by_every_column(shown: Report, overview: Overview) 
     assert title_of(shown) == shown.text("#rows tr.is-selected .doc")
 
 
-def test_colours_by_label_and_date(shown: Report) -> None:
-    assert shown.page.is_hidden("#legend")
-    shown.page.select_option("#colour", "label")
-    assert shown.text("#legend") == "label bread 30 clocks 30 tides 30 vinegar 30"
-    shown.page.select_option("#colour", "date")
-    assert shown.text("#legend") == "date 1990 2019"
+def test_pairs_reports_colours_and_themes(browser: Any, path: Path, overview: Overview) -> None:
+    shown = Report(browser, path, viewport=SIZES["desk"], color_scheme="dark")
 
+    def brightness() -> float:
+        shown.page.wait_for_timeout(100)
+        picture = imread(io.BytesIO(shown.page.locator("#map").screenshot()))[..., :3]
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
+        return float(picture[5, 5].mean())
 
-def test_a_pair_with_a_report_opens_it(browser: Any, path: Path, overview: Overview) -> None:
-    shown = Report(browser, path, viewport=SIZES["desk"])
+    assert brightness() < 0.2
+    shown.page.click("#theme")
+    assert brightness() > 0.9
+    for field, legend in (("label", "label bread 30 clocks 30 tides 30 vinegar 30"), ("date", "date 1990 2019")):
+        shown.page.select_option("#colour", field)
+        assert shown.text("#legend") == legend
     shown.page.click("#tab-pairs")
     shown.page.locator(".pair").first.click()
     _, b, score = overview.pairs(1)[0]
-    assert title_of(shown) == overview.documents[b].title
-    assert f"{score:.3f}" in shown.text("#card .pair-of-two")
+    assert title_of(shown) == overview.documents[b].title and f"{score:.3f}" in shown.text("#card .pair-of-two")
     shown.page.click("text=Open the report")
     assert shown.page.title() == "Compared"
     shown.context.close()
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("size", "scheme"), [("desk", "dark"), ("phone", "light")])
 def test_titles_full_of_attacks_run_nothing(browser: Any, tmp_path: Path, size: str, scheme: str) -> None:
     titles = {"tides/000": ATTACK, "tides/001": "\u05e9\u05dc\u05d5\u05dd " * 2_000, "tides/002": "x" * 10_000}
     titles |= {f"vinegar/{n:03}": f"{ATTACK} {n}" for n in range(8)}
@@ -238,56 +231,22 @@ def test_titles_full_of_attacks_run_nothing(browser: Any, tmp_path: Path, size: 
     shown.close()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_repeated_passages_have_a_tab(browser: Any, tmp_path: Path, size: str) -> None:
+def test_repeated_passages_have_a_tab_on_a_phone(browser: Any, tmp_path: Path) -> None:
     documents, vectors = make_collection(8)
     documents = with_licences(documents, f"{LICENCE} {ATTACK} {'x' * 90}")
     overview = overview_of(documents, vectors, repeats=find_repeats(documents))
-    path = overview.to_html(tmp_path / "o.html")
-    shown = Report(browser, path, viewport=SIZES[size])
-    # The count of a large collection.
-    shown.page.locator("#tab-repeats small").evaluate("(count) => (count.textContent = '12,345')")
+    shown = Report(browser, overview.to_html(tmp_path / "o.html"), viewport=SIZES["phone"])
     shown.page.fill("#find", "vinegar")
     shown.page.keyboard.press("Enter")
-    # There is room for all of them beside each other in no font and on no phone: they wrap.
-    tabs = shown.page.locator("[role=tab]:visible")
-    assert tabs.count() == 6
-    assert all(
-        tabs.nth(place).evaluate("(tab) => tab.getBoundingClientRect().right <= innerWidth") for place in range(6)
-    )
-    assert len({tabs.nth(place).bounding_box()["y"] for place in range(6)}) == 2
+    tabs = shown.page.locator("[role=tab]:visible").all()
+    assert len(tabs) == 6
+    assert all(tab.evaluate("(tab) => tab.getBoundingClientRect().right <= innerWidth") for tab in tabs)
     shown.page.click("#tab-repeats")
     most = str(overview.repeats.passages[0].documents)
     assert shown.text("#panel-repeats tbody tr:first-child td:nth-child(2)") == most
     assert "Permission is granted" in shown.text("#panel-repeats") and shown.page.evaluate(FITS)
     shown.page.locator("#panel-repeats .doc").first.click()
-    assert title_of(shown) == documents[0].title
-    assert shown.page.evaluate("window.attacked") is None
-    shown.close()
-
-
-def test_what_repeats_may_be_unknown_or_kept(browser: Any, overview: Overview, tmp_path: Path) -> None:
-    unknown = replace(overview, model={**overview.model, "repeats": {"passages": 3}})
-    kept = replace(overview, repeats=replace(overview.repeats, kept=7))
-    for one, said in ((unknown, "not known"), (kept, "7 documents")):
-        shown = Report(browser, one.to_html(tmp_path / "o.html"), viewport=SIZES["desk"])
-        shown.page.click("#tab-repeats")
-        assert said in shown.text("#panel-repeats") and not shown.page.locator("#panel-repeats table").count()
-        assert shown.page.is_hidden("#panel-groups") and not shown.page.locator("#tab-repeats small").count()
-        shown.close()
-
-
-def test_the_map_is_drawn_in_light_and_in_dark(browser: Any, path: Path) -> None:
-    def brightness(shown: Report) -> float:
-        shown.page.wait_for_timeout(100)
-        picture = imread(io.BytesIO(shown.page.locator("#map").screenshot()))[..., :3]
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
-        return float(picture[5, 5].mean())
-
-    shown = Report(browser, path, viewport=SIZES["desk"], color_scheme="dark")
-    assert brightness(shown) < 0.2
-    shown.page.click("#theme")
-    assert brightness(shown) > 0.9
+    assert title_of(shown) == documents[0].title and shown.page.evaluate("window.attacked") is None
     shown.close()
 
 
@@ -299,10 +258,8 @@ def test_without_scripts_the_lists_are_there(browser: Any, path: Path, overview:
     shown.close()
 
 
-@pytest.mark.parametrize("documents", [2, 3])
-def test_a_map_of_two_or_three(browser: Any, tmp_path: Path, documents: int) -> None:
-    ids = [f"document {number}" for number in range(documents)]
-    path = Overview.of_vectors(ids, [[1.0, 0, 0], [0, 1, 0], [0.5, 0, 1]][:documents]).to_html(tmp_path / "few.html")
+def test_a_map_of_two(browser: Any, tmp_path: Path) -> None:
+    path = Overview.of_vectors(["document 0", "document 1"], [[1.0, 0, 0], [0, 1, 0]]).to_html(tmp_path / "few.html")
     shown = Report(browser, path, viewport=SIZES["desk"])
     shown.page.focus("#map")
     shown.page.keyboard.press("ArrowRight")

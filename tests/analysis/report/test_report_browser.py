@@ -1,8 +1,9 @@
+"""The report of a comparison in a real browser, used as people do."""
+
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,20 @@ import pytest
 from comparison_payload import ATTACK, make_attack, make_payload
 from open_report import Report
 
+from graphdoc import Document, DocumentEncoder, Section
 from graphdoc.analysis.report.page import render_report
 from graphdoc.runtime.files import write_text
+from graphdoc.similarity.comparison import Comparison
 
 pytestmark = pytest.mark.browser
+
+FITS = "document.documentElement.scrollWidth <= window.innerWidth"
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
 
 
 @pytest.fixture(scope="module")
 def payload() -> dict[str, Any]:
-    return make_payload(passages=(24, 20), sections=(5, 4), words=100)
+    return make_payload(passages=(24, 20), sections=(5, 4), words=100, attention_heads=3)
 
 
 @pytest.fixture(scope="module")
@@ -34,194 +40,169 @@ def report(browser: Any, path: Path) -> Iterator[Report]:
     report.close()
 
 
-def test_a_click_on_a_cell_shows_and_highlights_both_passages(report: Report, payload: dict[str, Any]) -> None:
-    report.show_passages()
-    assert not report.is_in_view("#a-p20")
-    report.click_cell(19, 16)
-    assert report.selected() == ["a-p20", "b-p17"]
-    assert report.is_in_view("#a-p20") and report.is_in_view("#b-p17")
-    readout = report.text("#readout")
-    assert f"{payload['passages'][19][16]:.3f}".replace("-", "−") in readout
-    assert "A20" in readout and "B17" in readout
-    assert payload["a"]["passages"][19]["text"][:40] in readout
-    report.page.keyboard.press("Escape")
-    assert report.selected() == []
+def choose(report: Report, name: str, value: str) -> None:
+    report.page.check(f'input[name="{name}"][value="{value}"]', force=True)
 
 
-def test_a_click_on_a_cell_of_the_section_map_highlights_both_sections(
-    report: Report, payload: dict[str, Any]
-) -> None:
+def weights(payload: dict[str, Any], direction: str, head: int | None = None) -> np.ndarray:
+    """What the map shows: rows for A, columns for B, the mean over heads without one."""
+    of_heads = np.array(payload["attention"][direction])
+    matrix = of_heads.mean(axis=0) if head is None else of_heads[head]
+    return matrix if direction == "a_to_b" else matrix.T
+
+
+def strongest(matrix: np.ndarray, count: int) -> list[tuple[int, int]]:
+    rows, columns = np.unravel_index(np.argsort(-matrix, axis=None)[:count], matrix.shape)
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def listed(report: Report) -> list[tuple[int, int]]:
+    """Pairs below the map, strongest first."""
+    badges = report.page.locator("#readout .strongest .badge").all_inner_texts()
+    numbers = [int(badge.strip()[1:]) - 1 for badge in badges]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def test_pairs_are_selected_in_the_map_by_pointer_and_keyboard(report: Report, payload: dict[str, Any]) -> None:
     report.click_cell(3, 2)
     assert report.selected("part") == ["a-s4", "b-s3"]
-    assert payload["a"]["sections"][3]["heading"] in report.text("#readout")
     report.page.click("text=Passages of this pair")
-    assert report.page.is_checked('input[value="passages"]')
-    assert "zoomed" in report.page.get_attribute("#map", "class")
-
-
-def test_pointing_at_a_cell_shows_its_score_without_selecting(report: Report) -> None:
-    before = report.text("#readout")
-    frame = report.page.locator("#map").bounding_box()
-    report.page.mouse.move(frame["x"] + frame["width"] * 0.7, frame["y"] + frame["height"] * 0.6)
-    assert report.text("#readout") != before
-    assert re.search(r"−?\d\.\d{3} similarity", report.text("#readout"))
-    assert report.selected("part") == []
-
-
-def test_the_keyboard_moves_selects_and_clears(report: Report, payload: dict[str, Any]) -> None:
-    report.show_passages()
+    assert report.page.is_checked('input[value="passages"]') and "zoomed" in report.page.get_attribute("#map", "class")
     report.page.focus("#map")
+    report.page.keyboard.press("0")
+    report.click_cell(19, 16)
+    assert report.selected() == ["a-p20", "b-p17"] and report.is_in_view("#a-p20") and report.is_in_view("#b-p17")
+    readout = report.text("#readout")
+    for text in (f"{payload['passages'][19][16]:.3f}".replace("-", "−"), "A20", "B17"):
+        assert text in readout
+    frame = report.page.locator("#map").bounding_box()
+    report.page.mouse.move(frame["x"] + frame["width"] * 0.5, frame["y"] + frame["height"] * 0.4)
+    assert report.text("#readout") != readout and report.selected() == ["a-p20", "b-p17"]
     keyboard = report.page.keyboard
+    keyboard.press("Escape")
+    assert report.selected() == []
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):
         keyboard.press(key)
     assert report.page.inner_text("#announcement").startswith("A 3")
     keyboard.press("Enter")
     assert report.selected() == ["a-p3", "b-p3"]
-    keyboard.press("End")
-    keyboard.press("Control+End")
-    keyboard.press("Enter")
+    for key in ("End", "Control+End", "Enter"):
+        keyboard.press(key)
     assert report.selected() == ["a-p24", "b-p20"]
-    assert report.is_in_view("#a-p24") and report.is_in_view("#b-p20")
-    keyboard.press("Control+Home")
-    keyboard.press("Home")
-    keyboard.press("Shift+ArrowDown")
-    keyboard.press("Shift+ArrowRight")
+    for key in ("Control+Home", "Home", "Shift+ArrowDown", "Shift+ArrowRight", "Enter"):
+        keyboard.press(key)
     second = [payload[letter]["sections"][1]["passages"][0] + 1 for letter in "ab"]
-    keyboard.press("Enter")
     assert report.selected() == [f"a-p{second[0]}", f"b-p{second[1]}"]
-    keyboard.press("+")
-    assert "zoomed" in report.page.get_attribute("#map", "class")
-    keyboard.press("0")
-    assert "zoomed" not in report.page.get_attribute("#map", "class")
     keyboard.press("Escape")
-    assert report.selected() == []
-
-
-def test_stepping_through_matches_starts_at_the_strongest(report: Report, payload: dict[str, Any]) -> None:
-    report.show_passages()
-    report.page.focus("#map")
-    report.page.keyboard.press("n")
-    first, second = payload["matches"]["passages"][:2]
+    first = payload["matches"]["passages"][0]
+    keyboard.press("n")
     assert report.selected() == [f"a-p{first['a'] + 1}", f"b-p{first['b'] + 1}"]
-    report.page.keyboard.press("n")
-    assert report.selected() == [f"a-p{second['a'] + 1}", f"b-p{second['b'] + 1}"]
 
 
-def test_skip_links_and_tabs_work_by_keyboard(report: Report) -> None:
-    report.page.keyboard.press("Tab")
-    assert report.page.evaluate("document.activeElement.textContent") == "Skip to the map"
-    report.page.keyboard.press("Enter")
-    assert report.page.evaluate("document.activeElement.id") == "map"
-    report.page.focus("#tab-map")
-    report.page.keyboard.press("ArrowRight")
-    assert report.page.get_attribute("#tab-matches", "aria-selected") == "true"
-    assert report.page.is_visible("#panel-matches") and not report.page.is_visible("#panel-map")
-
-
-def test_the_slider_changes_count_and_matches(report: Report, payload: dict[str, Any]) -> None:
+def test_scales_lists_and_tabs_follow_the_slider_and_the_measure(report: Report, payload: dict[str, Any]) -> None:
     report.show_passages()
     scores = np.array(payload["passages"])
-
-    def counted() -> tuple[int, float]:
-        found = re.fullmatch(r"([\d,]+) of ([\d,]+) pairs of passages at (−?[\d.]+) or more", report.text("#count"))
-        assert found is not None
-        assert int(found[2].replace(",", "")) == scores.size
-        return int(found[1].replace(",", "")), float(found[3].replace("−", "-"))
-
-    report.page.click("#tab-matches")
-    for position in (60, 150, 195):
+    report.page.focus("#tab-map")
+    report.page.keyboard.press("ArrowRight")
+    assert report.page.is_visible("#panel-matches") and not report.page.is_visible("#panel-map")
+    for position in (60, 195):
         report.page.fill("#threshold", str(position))
-        count, threshold = counted()
+        found = re.fullmatch(r"([\d,]+) of 480 pairs of passages at (−?[\d.]+) or more", report.text("#count"))
+        assert found is not None
+        count, threshold = int(found[1].replace(",", "")), float(found[2].replace("−", "-"))
         assert (scores >= threshold + 6e-4).sum() <= count <= (scores >= threshold - 6e-4).sum()
         shown = report.page.locator('[data-matches="passages"] li:visible').count()
         matches = [match["score"] for match in payload["matches"]["passages"]]
         assert sum(score >= threshold + 6e-4 for score in matches) <= shown
         assert shown <= sum(score >= threshold - 6e-4 for score in matches)
     report.page.fill("#threshold", "0")
-    assert report.text("#count") == "all 480 pairs of passages"
-
-
-def test_the_scale_says_where_lower_scores_share_its_first_colour(report: Report, payload: dict[str, Any]) -> None:
-    lowest = np.array(payload["sections"]).min()
-    assert float(report.text("#scale-low").replace("−", "-")) == pytest.approx(lowest, abs=1e-3)
-    report.show_passages()
-    fifth = np.sort(np.array(payload["passages"]).ravel())[4]
-    sign, number = report.text("#scale-low").split()
-    assert sign == "≤"
-    assert float(number.replace("−", "-")) == pytest.approx(fifth, abs=1e-3)
-
-
-def test_contributions_replace_scores_on_demand(report: Report, payload: dict[str, Any]) -> None:
-    before = report.text("#scale-high")
-    report.page.check('input[name="measure"][value="contribution"]', force=True)
-    assert report.text("#scale-high") != before
+    match = payload["matches"]["passages"][2]
+    report.page.click(f'[data-matches="passages"]:visible a[data-a="{match["a"]}"][data-b="{match["b"]}"]')
+    assert report.page.evaluate("location.hash") == f"#passages={match['a'] + 1},{match['b'] + 1}"
+    report.page.keyboard.press("Escape")
+    report.page.click("#a-p2 p")
+    badges = [text.strip() for text in report.page.locator(".focus-list .badge").all_inner_texts()]
+    assert badges == [f"B{index + 1}" for index in np.argsort(-scores[1])[:8]]
+    report.page.locator(".focus-item").first.click()
+    assert report.selected() == ["a-p2", f"b-p{scores[1].argmax() + 1}"]
+    choose(report, "level", "sections")
+    choose(report, "measure", "contribution")
     largest = np.array(payload["contributions"]["sections"]).max()
     assert float(report.text("#scale-high")) == pytest.approx(largest, rel=0.01)
 
 
-def test_a_click_on_a_passage_lists_its_best_matches(report: Report, payload: dict[str, Any]) -> None:
-    report.page.click("#a-p2 p")
-    scores = np.array(payload["passages"])[1]
-    listed = [" ".join(text.split()) for text in report.page.locator(".focus-list .badge").all_inner_texts()]
-    assert listed == [f"B{index + 1}" for index in np.argsort(-scores)[:8]]
-    assert report.is_in_view(f"#b-p{scores.argmax() + 1}")
-    report.page.locator(".focus-item").first.click()
-    assert report.selected() == ["a-p2", f"b-p{scores.argmax() + 1}"]
-
-
-def test_a_match_in_the_list_selects_the_same_pair(report: Report, payload: dict[str, Any]) -> None:
+def test_attention_by_direction_and_head(report: Report, payload: dict[str, Any]) -> None:
+    choose(report, "measure", "attention")
+    assert report.page.is_checked('input[name="level"][value="passages"]')
+    matrix = weights(payload, "a_to_b")
+    assert listed(report) == strongest(matrix, 4)
+    assert float(report.text("#scale-high")) == pytest.approx(matrix.max(), abs=6e-4)
+    for direction, value in (("a_to_b", "to_b"), ("b_to_a", "to_a")):
+        choose(report, "direction", value)
+        report.page.select_option("#head", "2")
+        assert listed(report) == strongest(weights(payload, direction, 1), 4)
+    told = report.text("#scale-meaning")
+    for text in ("Attention of B to A, head 2:", "every column adds up to 1", f"would be {1 / 24:.2f}"):
+        assert text in told
+    # Sections have no attention; what was chosen is there again with the passages.
+    choose(report, "level", "sections")
+    assert report.page.is_checked('input[value="similarity"]') and not report.page.is_visible("#attention-choice")
     report.show_passages()
+    assert report.text("#scale-meaning") == told
+    report.page.fill("#threshold", "0")
     report.page.click("#tab-matches")
-    match = payload["matches"]["passages"][2]
-    report.page.click(f'[data-matches="passages"] a[data-a="{match["a"]}"][data-b="{match["b"]}"]')
-    assert report.selected() == [f"a-p{match['a'] + 1}", f"b-p{match['b'] + 1}"]
-    assert report.page.evaluate("location.hash") == f"#passages={match['a'] + 1},{match['b'] + 1}"
+    pairs = strongest(weights(payload, "b_to_a", 1), 20)
+    links = report.page.locator("a.pair:visible")
+    assert [(int(link.get_attribute("data-a")), int(link.get_attribute("data-b"))) for link in links.all()] == pairs
+    links.nth(1).click()
+    report.page.click("#tab-map")
+    report.page.focus("#map")
+    report.page.keyboard.press("n")
+    a, b = pairs[2]
+    assert report.selected() == [f"a-p{a + 1}", f"b-p{b + 1}"]
+    readout = report.text("#readout")
+    assert f"{weights(payload, 'b_to_a', 1)[a, b]:.3f} attention of B to A, head 2" in readout
+    assert f"similarity {payload['passages'][a][b]:.3f}".replace("-", "−") in readout
+    report.page.click("#b-p2 p")
+    badges = [text.strip() for text in report.page.locator(".focus-list .badge").all_inner_texts()]
+    assert badges == [f"A{index + 1}" for index in np.argsort(-weights(payload, "b_to_a", 1)[:, 1])[:8]]
 
 
-def test_an_address_with_a_pair_opens_at_the_pair(browser: Any, path: Path) -> None:
-    report = Report(browser, path, "#passages=20,15")
-    assert report.selected() == ["a-p20", "b-p15"]
-    assert report.is_in_view("#a-p20") and report.is_in_view("#b-p15")
-    report.close()
-
-
-def test_every_part_is_within_reach_of_a_finger_on_a_phone(browser: Any, path: Path, tmp_path: Path) -> None:
-    report = Report(browser, path, viewport={"width": 390, "height": 844}, has_touch=True, device_scale_factor=2)
-    report.page.tap("label:has(input[value='passages'])")
+def test_on_a_phone_everything_is_within_reach(browser: Any, path: Path, payload: dict[str, Any]) -> None:
+    report = Report(browser, path, color_scheme="dark", **PHONE)
+    report.page.tap("label:has(input[value='attention'])")
+    report.page.select_option("#head", "3")
     # How far down the map lies depends on the fonts, and a bar covers the foot of the screen.
     report.page.evaluate("document.querySelector('#map').scrollIntoView({block: 'center'})")
     frame = report.page.locator("#map").bounding_box()
     report.page.touchscreen.tap(frame["x"] + frame["width"] * 0.8, frame["y"] + frame["height"] * 0.7)
-    chosen = report.selected()
-    assert len(chosen) == 2
-    for letter, identifier in zip("ab", chosen, strict=True):
+    a, b = report.selected()
+    value = weights(payload, "a_to_b", 2)[int(a[3:]) - 1, int(b[3:]) - 1]
+    assert report.text("#pair-bar .score") == f"{value:.3f}"
+    for letter, identifier in (("a", a), ("b", b)):
         report.page.tap(f"#tab-{letter}")
         assert report.is_in_view(f"#{identifier}")
     for panel in ("matches", "sections", "about", "map"):
         report.page.tap(f"#tab-{panel}")
-        assert report.page.is_visible(f"#panel-{panel}")
-        assert report.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    report.page.screenshot(path=tmp_path / "phone.png")
-    report.close()
-
-
-def test_dark_and_light_follow_the_system_and_the_button(browser: Any, path: Path) -> None:
-    report = Report(browser, path, color_scheme="dark")
+        assert report.page.is_visible(f"#panel-{panel}") and report.page.evaluate(FITS)
 
     def brightness() -> int:
         colour = report.page.evaluate("getComputedStyle(document.body).backgroundColor")
         return sum(map(int, re.findall(r"\d+", colour)[:3]))
 
     assert brightness() < 150
-    report.page.click("#theme")
+    report.page.tap("#theme")
     assert brightness() > 600
     report.close()
 
 
-def test_the_print_has_both_maps_and_the_texts_only_on_request(browser: Any, path: Path) -> None:
-    report = Report(browser, path)
+def test_print_addresses_and_pages_without_scripts(browser: Any, path: Path) -> None:
+    report = Report(browser, path, "#passages=20,15")
+    assert report.selected() == ["a-p20", "b-p15"] and report.is_in_view("#a-p20") and report.is_in_view("#b-p15")
+    choose(report, "measure", "attention")
     assert report.page.pdf().startswith(b"%PDF")
-    assert report.page.locator("#print-maps canvas").count() == 2
+    captions = report.page.locator("#print-maps figcaption").all_text_contents()
+    assert "similarity" in captions[0] and "attention of A to B, mean of 3 heads" in captions[1]
     report.page.emulate_media(media="print")
     assert not report.page.is_visible("#pane-a") and report.page.is_visible("#panel-matches")
     report.page.emulate_media(media="screen")
@@ -230,9 +211,6 @@ def test_the_print_has_both_maps_and_the_texts_only_on_request(browser: Any, pat
     report.page.emulate_media(media="print")
     assert report.page.is_visible("#pane-a")
     report.close()
-
-
-def test_everything_but_the_maps_is_there_without_scripts(browser: Any, path: Path, payload: dict[str, Any]) -> None:
     report = Report(browser, path, java_script_enabled=False)
     for selector in (".masthead", "#panel-matches", "#panel-sections", "#panel-about", "#a-p24", "#b-p20"):
         assert report.page.is_visible(selector)
@@ -241,62 +219,147 @@ def test_everything_but_the_maps_is_there_without_scripts(browser: Any, path: Pa
     report.close()
 
 
-@pytest.mark.parametrize(
-    "fragment",
-    ["#passages=1,1", *(pytest.param(one, marks=pytest.mark.slow) for one in ("", "#sections=1,1", "#a-p2"))],
-)
-def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path, fragment: str) -> None:
-    report = Report(browser, write_text(tmp_path / "attack.html", render_report(make_attack())), fragment)
+def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path) -> None:
+    path = write_text(tmp_path / "attack.html", render_report(make_attack(attention_heads=2)))
+    report = Report(browser, path, "#passages=1,1")
     report.page.click("#tab-matches")
     report.page.locator("a.pair:visible").first.click()
+    choose(report, "measure", "attention")
+    assert ATTACK[:30] in report.page.locator("a.pair:visible").first.inner_text()
     report.page.click("#tab-map")
     report.page.pdf()
     report.page.wait_for_timeout(100)
-    assert report.page.evaluate("window.attacked") is None
-    assert report.page.locator("#pane-a .heading:not(.ancestor)").first.inner_text().startswith(ATTACK[:30])
-    assert report.page.locator("img").count() == 0
+    assert report.page.evaluate("window.attacked") is None and report.page.locator("img").count() == 0
     report.close()
 
 
-@pytest.mark.parametrize(("passages", "sections"), [((1, 1), (1, 1)), ((2, 30), (1, 14)), ((40, 40), (40, 40))])
-def test_odd_shapes_draw_without_error(
-    browser: Any, tmp_path: Path, passages: tuple[int, int], sections: tuple[int, int]
-) -> None:
-    payload = make_payload(passages=passages, sections=sections)
-    payload["passages"][0][0] = None
+@pytest.mark.parametrize("passages", [(1, 1), (2, 30)])
+def test_a_document_within_itself_and_odd_shapes(browser: Any, tmp_path: Path, passages: tuple[int, int]) -> None:
+    within = passages == (1, 1)
+    size = (9, 9) if within else passages
+    payload = make_payload(passages=size, sections=(1, 3), within=within, attention_heads=2, sentences=True)
     report = Report(browser, write_text(tmp_path / "odd.html", render_report(payload)))
     report.show_passages()
     report.page.focus("#map")
-    report.page.keyboard.press("ArrowDown")
-    report.page.keyboard.press("Enter")
+    for key in ("ArrowDown", "Enter"):
+        report.page.keyboard.press(key)
     assert report.selected() == ["a-p1", "b-p1"]
-    assert "no value" in report.text("#readout")
-    report.close()
-
-
-def test_a_document_within_itself_calls_the_diagonal_the_same(browser: Any, tmp_path: Path) -> None:
-    payload = make_payload(passages=(9, 9), sections=(3, 3), within=True, sentences=True)
-    report = Report(browser, write_text(tmp_path / "self.html", render_report(payload)), "#passages=4,4")
-    assert "the same passage" in report.text("#readout")
-    report.page.check('input[name="level"][value="sentences"]', force=True)
+    assert ("the same passage" in report.text("#readout")) == within
+    choose(report, "level", "sentences")
     report.page.focus("#map")
     report.page.keyboard.press("n")
     assert len(report.selected()) == 2
     report.close()
 
 
-@pytest.mark.slow
-def test_three_hundred_by_three_hundred_passages_open_and_answer(browser: Any, tmp_path: Path) -> None:
-    payload = make_payload(passages=(300, 300), sections=(30, 30), words=100)
-    target = write_text(tmp_path / "large.html", render_report(payload))
-    assert target.stat().st_size < 5_000_000
-    start = time.perf_counter()
-    report = Report(browser, target)
-    print(f"opened in {time.perf_counter() - start:.2f} s, {target.stat().st_size / 1e6:.2f} MB")
-    report.show_passages()
-    report.click_cell(250, 120)
-    a, b = (int(identifier[3:]) for identifier in report.selected())
-    # A cell is about as large as a pixel here.
-    assert abs(a - 251) <= 1 and abs(b - 121) <= 1
-    assert report.is_in_view(f"#a-p{a}") and report.is_in_view(f"#b-p{b}")
+@pytest.fixture(scope="module")
+def comparison(tiny_encoder: Callable[..., DocumentEncoder]) -> Comparison:
+    """Several paragraphs in a section, with subtopics that both documents or one have."""
+    filler = "Sand drifts along the coast and settles where the water is slow. " * 6
+    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean", paragraph="blank_line")
+    a = [
+        Section(
+            "The tide turns the <script>window.attacked=1</script> turbines. A barrage holds the tide.\n\nNobody pays."
+        ),
+        Section(f"Koji grows on rice. Rice is steamed for koji. Steamed rice cools. {filler}", heading="Rice"),
+        Section("Birds feed on mud. Birds leave the mud in spring. Mud dries.", heading="Birds"),
+    ]
+    b = [
+        Section("A barrage stops the tide. Turbines turn with the tide. Tide gates close.", heading="Works"),
+        Section(f"{filler}\n\nClocks strike hours. Hours are kept by clocks. Clocks need oil.", heading="Clocks"),
+        Section("Waders are birds of the mud. Birds eat worms in the mud.", heading="Waders"),
+    ]
+    documents = Document("a", a, title="A"), Document("b", b, title="B")
+    return encoder.compare(*documents, sentences=True, subtopics="words", cluster_size=4)
+
+
+def marked(report: Report, side: str, name: str) -> list[int]:
+    """Sentences of a text that have a class."""
+    spans = report.page.locator(f"#pane-{side} [data-sentence].{name}").all()
+    return sorted(int(span.get_attribute("data-sentence")) for span in spans)
+
+
+def test_alignments_open_and_mark_both_texts(browser: Any, tmp_path: Path, comparison: Comparison) -> None:
+    a, b = comparison.a.sentence_set, comparison.b.sentence_set
+    assert a is not None and b is not None and comparison.paragraphs is not None
+    path = comparison.to_html(tmp_path / "report.html")
+    report = Report(browser, path)
+    report.page.click("#tab-alignment")
+    for direction in ("source", "candidate"):
+        pairs = [pair for pair in comparison.alignment().best() if pair.direction == direction]
+        for number, pair in enumerate(pairs[:3]):
+            link = report.page.locator(f"a.pair[data-direction='{direction}']").nth(number)
+            link.press("Enter")
+            assert link.get_attribute("aria-expanded") == "true" == link.get_attribute("aria-current")
+            best = sorted(pair.sentences, key=lambda one: (-one.contribution, one.source, one.candidate))
+            for shown, one in zip(report.page.locator(".sentence-pair").all(), best, strict=True):
+                text = " ".join(shown.inner_text().split())
+                for part in (f"{one.cosine:.3f}", f"A{one.source + 1} ", f"B{one.candidate + 1} "):
+                    assert part.replace("-", "−") in text
+            for side, sentences, paragraph, paired in (
+                ("a", a, pair.source, {one.source for one in best}),
+                ("b", b, pair.candidate, {one.candidate for one in best}),
+            ):
+                first, last = sentences.paragraphs[paragraph : paragraph + 2].tolist()
+                assert marked(report, side, "is-of-paragraph") == list(range(first, last))
+                assert set(marked(report, side, "is-paired")) == paired
+    report.page.locator(".sentence-pair").last.click()
+    assert marked(report, "a", "is-selected") == [best[-1].source]
+    report.page.keyboard.press("Escape")
+    assert report.page.locator(".sentence-pair, .is-paired, .is-of-paragraph").count() == 0
+    # A click on a text opens the pair of its paragraph.
+    report.page.locator("#pane-a [data-sentence='1']").click()
+    assert marked(report, "a", "is-of-paragraph") == [0, 1]
+    report.close()
+    report = Report(browser, path, f"#paragraphs={pair.source + 1},{pair.candidate + 1}")
+    assert report.page.is_visible("#panel-alignment") and report.page.locator(".sentence-pair").count() > 0
+    report.page.click("#tab-map")
+    report.click_cell(len(comparison.paragraphs) - 1, 0)
+    assert float(report.text("#readout .number").replace("−", "-")) == pytest.approx(
+        comparison.paragraphs[-1, 0], abs=6e-4
+    )
+    report.page.click("text=Sentences of this pair")
+    assert report.page.is_checked("input[value='sentences']")
+    assert report.page.evaluate("window.attacked") is None
+    report.close()
+
+
+def test_subtopics_colour_both_texts(browser: Any, tmp_path: Path, comparison: Comparison) -> None:
+    table = comparison.subtopics
+    assert table is not None
+    path = comparison.to_html(tmp_path / "report.html")
+    report = Report(browser, path)
+    report.page.click("#tab-subtopics")
+    alone = {row.number for row in table.rows if row.holder != "both"}
+    colours: dict[int, set[str]] = {}
+    for side, clusters in zip("ab", table.subtopics.sides, strict=True):
+        assert marked(report, side, "has-subtopic") == list(range(len(clusters)))
+        assert marked(report, side, "is-alone") == [place for place, one in enumerate(clusters) if one in alone]
+        for place, cluster in enumerate(clusters.tolist()):
+            span = report.page.locator(f"#pane-{side} [data-sentence='{place}']")
+            colours.setdefault(cluster, set()).add(span.evaluate("one => getComputedStyle(one).backgroundColor"))
+    assert all(len(found) == 1 for found in colours.values())
+    assert len(set().union(*colours.values())) == len(table.rows)
+    row = table.rows[0]
+    button = report.page.locator(f"button.subtopic[data-subtopic='{row.number}']")
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    assert marked(report, "a", "is-other") == [
+        place for place in range(len(table.subtopics.sides[0])) if place not in row.a
+    ]
+    report.page.keyboard.press("Escape")
+    assert marked(report, "a", "is-other") == []
+    other = table.rows[-1]
+    side, place = ("a", other.a[0]) if other.a else ("b", other.b[0])
+    report.page.locator(f"#pane-{side} [data-sentence='{place}']").click()
+    pressed = report.page.locator("button.subtopic[aria-pressed='true']")
+    assert pressed.get_attribute("data-subtopic") == str(other.number)
+    report.page.click("#tab-matches")
+    assert marked(report, "a", "has-subtopic") == []
+    report.close()
+    report = Report(browser, path, "#alignment", **PHONE)
+    report.page.tap("#panel-alignment a.pair >> nth=0")
+    assert report.page.is_visible(".sentence-pair >> nth=0") and report.page.evaluate(FITS)
+    report.page.tap("#tab-subtopics")
+    assert report.page.evaluate(FITS) and report.page.locator("button.subtopic").first.bounding_box()["height"] >= 40
     report.close()

@@ -1,1 +1,0 @@
-"""The results page of a search."""

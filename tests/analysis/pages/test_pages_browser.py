@@ -1,0 +1,210 @@
+"""The pages of searches and of documents compared with each other, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from comparison_payload import ATTACK
+from open_report import Report
+from search_results import make_attack, make_hit, make_passage, make_results
+
+from graphdoc.analysis.pages.matrix import render_matrix
+from graphdoc.analysis.pages.search import search_page, write_search_page
+from graphdoc.runtime.files import write_text
+
+pytestmark = pytest.mark.browser
+
+ASTRAL = "𝔸 🌊🏽 e\u0301 \u202b tidal – 👩‍🔬 tidal waters"
+# Where a mark lies in the text of its passage, in code points, and what it holds.
+MARKS = """(passage) => [...passage.querySelectorAll('mark')].map((mark) => {
+    const range = document.createRange();
+    range.setStart(passage.querySelector('.text'), 0);
+    range.setEnd(mark, 0);
+    const far = range.cloneContents();
+    for (const gap of far.querySelectorAll('.gap')) gap.remove();
+    return [[...far.textContent].length, mark.textContent];
+})"""
+FITS = "document.documentElement.scrollWidth <= window.innerWidth"
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    long = "Nothing of it. " * 100 + "The tidal range is large. " + "Nothing after it. " * 100
+    odd = make_hit(2) | {"passages": [make_passage(0, ASTRAL), make_passage(1, long)]}
+    return make_results(hits=[make_hit(1), odd, make_hit(3)])
+
+
+@pytest.fixture(scope="module")
+def path(results: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_search_page(results, tmp_path_factory.mktemp("search") / "results.html")
+
+
+@pytest.fixture
+def shown(browser: Any, path: Path) -> Iterator[Report]:
+    shown = Report(browser, path)
+    yield shown
+    shown.close()
+
+
+def test_marks_bars_and_names_are_right(shown: Report, results: dict[str, Any]) -> None:
+    passages = shown.page.locator(".passage").all()
+    expected = [passage for hit in results["hits"] for passage in hit["passages"]]
+    for found, passage in zip(passages, expected, strict=True):
+        marks = [[start, passage["text"][start:end]] for start, end in passage["matches"]]
+        assert found.evaluate(MARKS) == marks
+    widths = """(bars) => bars.map((bar) => [...bar.children].map((part) =>
+        part.getBoundingClientRect().width / bar.getBoundingClientRect().width))"""
+    best = results["hits"][0]["score"]
+    bars = shown.page.eval_on_selector_all(".score-of-hit > .bar", widths)
+    for parts, hit in zip(bars, results["hits"], strict=True):
+        assert parts == pytest.approx([part["share"] / best for part in hit["parts"].values()], abs=1e-3)
+    shown.page.click("#open-all")
+    snapshot = shown.page.locator("#hit-1").aria_snapshot()
+    assert 'img "Score 0.03227, words 0.01639, vectors 0.01587"' in snapshot
+    assert "words 12.50" in " ".join(snapshot.split())
+    assert shown.page.locator("svg.bar:not([aria-hidden='true']):not([aria-label])").count() == 0
+
+
+def test_keys_and_buttons(shown: Report) -> None:
+    keyboard = shown.page.keyboard
+    for key in ("Tab", "Enter", "Tab"):
+        keyboard.press(key)
+    assert shown.page.evaluate("document.activeElement.getAttribute('href')") == "comparisons/1.html"
+    keyboard.press("Tab")
+    keyboard.press("Enter")
+    assert shown.page.is_visible("#hit-1 table >> nth=0")
+    keyboard.press("Space")
+    assert not shown.page.is_visible("#hit-1 table >> nth=0")
+    shown.page.evaluate("document.activeElement.blur()")
+    for key, hit in (("j", 1), ("j", 2), ("k", 1), ("k", 1), ("j", 2), ("j", 3), ("j", 3)):
+        keyboard.press(key)
+        assert shown.page.evaluate("document.activeElement.id") == f"hit-{hit}"
+    keyboard.press("o")
+    assert shown.page.is_visible("#hit-3 table >> nth=0") and not shown.page.is_visible("#hit-1 table >> nth=0")
+    passage = shown.page.locator("#hit-2 .passage").nth(1)
+    text = " ".join(passage.locator(".text").inner_text().split())
+    assert text.startswith("… ") and text.endswith(" …") and "The tidal range is large." in text and len(text) < 600
+    passage.locator(".whole").press("Enter")
+    assert " ".join(passage.locator(".text").inner_text().split()).startswith("Nothing of it. Nothing")
+    shown.page.click("#open-all")
+    assert shown.page.locator("details.why[open]").count() == 3
+    shown.page.click("#open-all")
+    assert shown.page.locator("details.why[open]").count() == 0
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_attacks_would_run_if_they_were_not_escaped(browser: Any, tmp_path: Path, guarded: bool) -> None:
+    """What looks for attacks finds them; with the page's policy they do not run even so."""
+    results = make_results(query={"text": "PLACE", "document": None, "title": ""})
+    page = search_page(results).replace("PLACE", ATTACK)
+    if not guarded:
+        page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    shown = Report(browser, write_text(tmp_path / "raw.html", page))
+    shown.page.wait_for_timeout(100)
+    assert shown.page.evaluate("window.attacked") == (None if guarded else 1)
+    shown.context.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_results_full_of_attacks_run_nothing_and_fit_on_a_phone(browser: Any, tmp_path: Path, scripts: bool) -> None:
+    dialogs: list[str] = []
+    path = write_search_page(make_attack(), tmp_path / "attack.html")
+    phone = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "java_script_enabled": scripts}
+    shown = Report(browser, path, **phone)
+    shown.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    for summary in shown.page.locator("summary").all():
+        summary.click()
+    assert shown.page.evaluate(FITS)
+    for box in (one.bounding_box() for one in shown.page.locator(".passage, .why, h1, h2, .score-of-hit").all()):
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 360
+    for key in ("j", "o", "k"):
+        shown.page.keyboard.press(key)
+    shown.page.pdf()
+    assert shown.page.evaluate("window.attacked") is None and dialogs == []
+    assert shown.page.locator("img, iframe, main a, svg[onload]").count() == 0
+    shown.close()
+
+
+def test_a_direction_that_a_text_leaves_open_ends_with_it(browser: Any, tmp_path: Path) -> None:
+    evil = "a \u202e\u2066 b"
+    hit = make_hit(1, title=evil, id=evil, metadata={evil: evil})
+    for passage in hit["passages"]:
+        passage["heading"] = evil
+    for row in (*hit["explanation"]["words"], *hit["explanation"]["vectors"]):
+        row.update(term=evil, heading=evil)
+    index = {"documents": 2, "passages": 3, "model": {"name": evil}}
+    results = make_results(hits=[hit], where=evil, warnings=[evil], index=index)
+    results["query"] = {"text": "", "document": evil, "title": evil}
+    shown = Report(browser, write_search_page(results, tmp_path / "open.html"))
+    shown.page.click("#open-all")
+    backwards = """() => {
+        const found = [];
+        const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+        const place = (node, at) => {
+            const range = document.createRange();
+            range.setStart(node, at);
+            range.setEnd(node, at + 1);
+            return range.getBoundingClientRect();
+        };
+        while (walker.nextNode()) {
+            for (const { index } of walker.currentNode.data.matchAll(/(?=[a-z]{2})/g)) {
+                const [first, second] = [place(walker.currentNode, index), place(walker.currentNode, index + 1)];
+                if (first.top === second.top && first.left > second.left) found.push(walker.currentNode.data);
+            }
+        }
+        return found;
+    }"""
+    assert shown.page.evaluate(backwards) == []
+    # Without the boxes it would not: this looks where it should.
+    shown.page.evaluate("for (const one of document.querySelectorAll('[dir]')) one.style.display = 'inline'")
+    assert len(shown.page.evaluate(backwards)) > 3
+    shown.close()
+
+
+def test_light_dark_print_and_pages_without_scripts(browser: Any, path: Path, results: dict[str, Any]) -> None:
+    shown = Report(browser, path, color_scheme="dark")
+
+    def brightness(selector: str, key: str) -> int:
+        colour = shown.page.eval_on_selector(selector, f"(element) => getComputedStyle(element).{key}")
+        return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+    assert brightness("body", "backgroundColor") < 150 and brightness(".text", "color") > 600
+    shown.page.emulate_media(media="print", color_scheme="dark")
+    assert brightness("body", "backgroundColor") > 600
+    for selector in ("#theme", "#open-all", ".keys", "#hit-2 .whole"):
+        assert not shown.page.is_visible(selector)
+    shown.page.emulate_media(media="screen", color_scheme="dark")
+    shown.page.click("#theme")
+    assert brightness("body", "backgroundColor") > 600 and brightness(".text", "color") < 150
+    shown.close()
+    shown = Report(browser, path, java_script_enabled=False)
+    for number, hit in enumerate(results["hits"], start=1):
+        for found, passage in zip(shown.page.locator(f"#hit-{number} .text").all(), hit["passages"], strict=True):
+            assert " ".join(found.inner_text().split()) == " ".join(passage["text"].split())
+    for selector in ("#theme", "#open-all", ".keys", ".whole >> nth=0", ".gap >> nth=0"):
+        assert not shown.page.is_visible(selector)
+    shown.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_matrix_of_attacks_runs_nothing(browser: Any, tmp_path: Path, width: int) -> None:
+    kinds = np.arange(8) % 2
+    scores = np.where(kinds[:, None] == kinds, 0.8, 0.1) + 0.2 * np.eye(8)
+    payload = {
+        "model": {"name": ATTACK},
+        "similarity": "cosine",
+        "documents": [{"id": f"d{row}", "title": f"{ATTACK}{row}" * (1 + row)} for row in range(8)],
+        "scores": scores.tolist(),
+        "pairs": [{"a": 0, "b": row, "score": float(scores[0, row])} for row in range(1, 8)],
+    }
+    path = write_text(tmp_path / "m.html", render_matrix(payload, {}))
+    shown = Report(browser, path, viewport={"width": width, "height": 844}, color_scheme="dark")
+    shown.page.click("#theme")
+    assert shown.page.evaluate("document.documentElement.dataset.theme") == "light" and shown.page.evaluate(FITS)
+    assert shown.page.evaluate("window.attacked") is None and shown.page.locator("img, iframe").count() == 0
+    shown.close()
