@@ -167,7 +167,7 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
             name, text = document.section_name(span.section), prediction.segmented.text(span)
             print_passage(target, f"{decision.contributions[row]:+.3f} {name}: {text}")
         if decision.words is not None:
-            words = ", ".join(f"{word} {added:+.3f}" for word, added in decision.telling_words) or "none"
+            words = ", ".join(f"{word} {added:+.3f}" for word, added in decision.keywords) or "none"
             target.print(plain(f"words that speak for it, within passages: {words}"))
         # Adding zero takes the sign from a zero.
         target.print(f"{round(decision.rest, 3) + 0.0:+.3f} from no passage")

@@ -232,7 +232,7 @@ class _Explained:
             assert output.logits is not None
             likeliest = int(output.logits[0].argmax())
             parts = as_numpy(logit_contributions(model, vectors, batch, output, [likeliest]))
-        contributions = (parts + word_contributions(encoder, segmented, [likeliest]))[:, 0]
+        contributions = (parts + word_contributions(encoder, segmented, [likeliest])[0])[:, 0]
         return cls(segmented, attention, likeliest=likeliest, contributions=contributions)
 
 

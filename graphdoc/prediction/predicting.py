@@ -20,7 +20,10 @@ from ..inference.segmenting import AnyDocument
 from ..modeling.attribution import logit_contributions
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import WordPart
-from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
+from .records import Decision, Floats, Prediction, Predictions, place_of
+
+# Least probability of a class that a document gets, for models with several labels.
+THRESHOLD = 0.5
 
 
 class PredictionOptions(EncodingOptions, total=False):
@@ -61,19 +64,12 @@ def predict(
     >>> predict(encoder, ["Rice is steamed.", "Tides rise."]).probabilities.shape
     (2, 2)
     """
-    totals = Coverage()
-    items = tuple(
-        stream_predictions(encoder, documents, threshold=threshold, explain=explain, totals=totals, **options)
-    )
+    totals, least = Coverage(), threshold_of(encoder, threshold)
+    streamed = stream_predictions(encoder, documents, threshold=threshold, explain=explain, totals=totals, **options)
+    items = tuple(streamed)
     totals.warn()
-    return Predictions(
-        items,
-        classes_of(encoder),
-        encoder.model.config.multi_label,
-        threshold_of(encoder, threshold),
-        encoder.describe(),
-        totals,
-    )
+    config = encoder.model.config
+    return Predictions(items, classes_of(encoder), config.multi_label, least, encoder.describe(), totals)
 
 
 def stream_predictions(
@@ -84,34 +80,18 @@ def stream_predictions(
     explain: bool = True,
     **options: Unpack[StreamOptions],
 ) -> Iterator[Prediction]:
-    """Predict which classes documents belong to, one window of documents after another, in constant memory.
+    """Predict as :func:`predict`, one window of documents after another, in constant memory.
 
     The model and the threshold are checked before the first document is asked for.
 
-    Args:
-        encoder: the encoder; its model has a head.
-        documents: any number of documents, also such as ``encoder.segment`` gave.
-        threshold: see :func:`predict`.
-        explain: see :func:`predict`.
-        **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
-
     Returns:
         The predictions, in the order of the documents.
-
-    Raises:
-        GraphdocError: as :func:`predict`.
-
-    >>> from graphdoc import DocumentEncoder
-    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
-    >>> _ = encoder.model.add_head(["cooking", "sea"])
-    >>> len(list(stream_predictions(encoder, ["Rice is steamed.", "Tides rise."])))
-    2
     """
-    limit = threshold_of(encoder, threshold)
+    least = threshold_of(encoder, threshold)
     return (
         prediction
         for window in encoder.windows(documents, **options)
-        for prediction in _predictions(encoder, window, limit, explain)
+        for prediction in _predictions(encoder, window, least, explain)
     )
 
 
@@ -145,14 +125,11 @@ def explain(
     >>> [decision.label for decision in explain(encoder, "Rice is steamed.", ["sea"]).decisions]
     ['sea']
     """
-    limit = threshold_of(encoder, threshold)
+    least = threshold_of(encoder, threshold)
     for label in labels:
         place_of(label, classes_of(encoder))
-    (prediction,) = (
-        prediction
-        for window in encoder.windows([document], dtype=dtype, totals=totals, show_progress=False)
-        for prediction in _predictions(encoder, window, limit, tuple(labels))
-    )
+    (window,) = encoder.windows([document], dtype=dtype, totals=totals, show_progress=False)
+    (prediction,) = _predictions(encoder, window, least, tuple(labels))
     return prediction
 
 
@@ -195,37 +172,29 @@ def threshold_of(encoder: EncodingPipeline, threshold: float | None) -> float | 
 
 def word_contributions(
     encoder: EncodingPipeline, segmented: SegmentedDocument, places: Sequence[int]
-) -> npt.NDArray[np.float64]:
-    """What the words of every passage add to logits, ``(passages, classes)``; zeros where the head reads none.
+) -> tuple[npt.NDArray[np.float64], list[tuple[WordPart, ...] | None]]:
+    """What words add to the logits of some classes.
 
     Args:
         encoder: the encoder; its model has a head.
         segmented: the document.
-        places: numbers of the classes whose logits are split.
-    """
-    return _words_read(encoder, segmented, places)[0]
+        places: numbers of the classes.
 
-
-def _words_read(
-    encoder: EncodingPipeline, segmented: SegmentedDocument, places: Sequence[int], *, listed: bool = False
-) -> tuple[npt.NDArray[np.float64], list[tuple[WordPart, ...] | None]]:
-    """What the words of every passage add to logits, and what every word does, for each class the greatest first.
-
-    Nothing where the head reads no words; words only where they are to be ``listed``.
+    Returns:
+        The sum over the words of every passage, ``(passages, classes)``, zeros where the head reads no words; and for
+        each class every word with what it adds, the greatest first, or None.
     """
     head, reader = encoder.model.head, encoder.lexical
     if head is None or head.words is None or reader is None:
         return np.zeros((len(segmented.passages), len(places))), [None for _ in places]
     terms, shares = reader.unit_shares(reader.counts(segmented.texts))
     weights = as_numpy(head.words.weight.detach())[terms][:, list(places)].astype(np.float64)
-    of_passages = np.asarray(shares @ weights, np.float64)
-    if not listed:
-        return of_passages, [None for _ in places]
     words, added = reader.written(segmented.texts, terms), np.asarray(shares.sum(axis=0)).ravel()[:, None] * weights
-    orders = (np.argsort(-column, kind="stable").tolist() for column in added.T)
-    return of_passages, [
-        tuple(WordPart(words[row], float(added[row, number])) for row in order) for number, order in enumerate(orders)
+    parts = [
+        tuple(WordPart(words[row], float(column[row])) for row in np.argsort(-column, kind="stable").tolist())
+        for column in added.T
     ]
+    return np.asarray(shares @ weights, np.float64), list(parts)
 
 
 def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:
@@ -257,22 +226,19 @@ def _predictions(
     assert window.output.logits is not None
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
     logits = window.output.logits.cpu()
-    probabilities = probabilities_of(logits, multi_label)
+    every, probabilities = as_numpy(logits), probabilities_of(logits, multi_label)
     for row, (segmented, rows) in enumerate(zip(window.documents, window.rows, strict=True)):
         labels = given_labels(probabilities[row], classes, threshold)
-        own = as_numpy(logits[row])
         decisions: list[Decision] = []
         if explained:
-            likeliest = (classes[int(own.argmax())],)
-            names = explained if isinstance(explained, tuple) else labels or likeliest
-            places = [place_of(name, classes) for name in names]
+            names = explained if isinstance(explained, tuple) else labels
+            places = [place_of(name, classes) for name in names] or [int(every[row].argmax())]
             parts, words = _contributions(encoder, segmented, window.passage_vectors[rows], places)
-            decisions = [
-                Decision(classes[place], float(probabilities[row, place]), float(own[place]), part, said)
-                for place, part, said in zip(places, parts.T, words, strict=True)
-            ]
+            for place, part, own in zip(places, parts.T, words, strict=True):
+                probability, logit = float(probabilities[row, place]), float(every[row, place])
+                decisions.append(Decision(classes[place], probability, logit, part, own))
         kept = replace(segmented, token_ids=(), passage_vectors=None)
-        yield Prediction(kept, classes, own, probabilities[row], labels, tuple(decisions), multi_label)
+        yield Prediction(kept, classes, every[row], probabilities[row], labels, tuple(decisions), multi_label)
 
 
 def _contributions(
@@ -284,5 +250,5 @@ def _contributions(
     with inference(model):
         output = model.encode_graphs(vectors, batch, output_attention=True)
         parts = as_numpy(logit_contributions(model, vectors, batch, output, places))
-    of_words, words = _words_read(encoder, segmented, places, listed=True)
+    of_words, words = word_contributions(encoder, segmented, places)
     return np.asarray(parts + of_words, np.float32), words

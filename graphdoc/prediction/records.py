@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 FORMAT = "graphdoc.predictions/1"
-# Passages that are listed with a prediction where nothing else is asked for.
-LISTED_PASSAGES = 3
-LISTED_WORDS = 10
-THRESHOLD = 0.5
+# Passages and words that are listed with a prediction where nothing else is asked for.
+LISTED_PASSAGES, LISTED_WORDS = 3, 10
+SUFFIXES = (".jsonl", ".csv", ".parquet")
+_GROUP_ROWS = 1024
 
 Floats = npt.NDArray[np.float32]
 
@@ -57,18 +57,18 @@ class Decision:
         return self.logit - float(self.contributions.sum(dtype=np.float64))
 
     @property
-    def telling_words(self) -> tuple[WordPart, ...]:
+    def keywords(self) -> tuple[WordPart, ...]:
         """The words that speak most for the class, ten at most, all of which add something to six places."""
-        return tuple(one for one in (self.words or ())[:LISTED_WORDS] if round(one.contribution, 6) > 0)
+        return tuple(word for word in (self.words or ())[:LISTED_WORDS] if round(word.contribution, 6) > 0)
 
     def strongest(self, count: int | None = LISTED_PASSAGES) -> list[int]:
         """Passages by falling contribution, as many as asked for; None for all."""
-        return [int(row) for row in np.argsort(-self.contributions, kind="stable")[:count]]
+        return list(map(int, np.argsort(-self.contributions, kind="stable")[:count]))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of one document.
+    """What a model predicts for one document.
 
     Args:
         segmented: the document and its passages, without token ids.
@@ -123,35 +123,29 @@ class Prediction:
         return float(self.probabilities[place_of(label, self.classes)])
 
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
-        """The prediction as plain values, a row of the JSON Lines file.
+        """The prediction as plain values, the row of a file of predictions.
 
         Args:
             passages: most passages that are listed for a class; None for all.
-
-        Returns:
-            ``id``, ``title``, ``label`` (or ``labels`` where there can be several), ``probability`` (the highest),
-            ``coverage`` (share of the text that was encoded), ``probabilities`` by class, and ``passages``: for every
-            explained class its strongest passages with label, contribution, place and text; where the head reads words
-            also ``words``, those that speak most for every explained class, with label and contribution.
         """
-        given: dict[str, Any] = {"labels": list(self.labels)} if self.multi_label else {"label": self.label}
-        probabilities = [round(value, 6) for value in self.probabilities.tolist()]
+        probabilities = [round(float(value), 6) for value in self.probabilities]
         words = [
-            {"label": one.label, "word": word, "contribution": round(added, 6)}
-            for one in self.decisions
-            for word, added in one.telling_words
+            {"label": decision.label, "word": word, "contribution": round(added, 6)}
+            for decision in self.decisions
+            for word, added in decision.keywords
         ]
+        has_words = any(decision.words is not None for decision in self.decisions)
         return {
             "id": self.id,
             "title": self.document.title,
-            **given,
+            **({"labels": list(self.labels)} if self.multi_label else {"label": self.label}),
             "probability": max(probabilities),
             "coverage": round(self.segmented.coverage.share, 6),
             "probabilities": dict(zip(self.classes, probabilities, strict=True)),
             "passages": [
                 self._passage(decision, row) for decision in self.decisions for row in decision.strongest(passages)
             ],
-            **({"words": words} if any(one.words is not None for one in self.decisions) else {}),
+            **({"words": words} if has_words else {}),
         }
 
     def _passage(self, decision: Decision, row: int) -> dict[str, Any]:
@@ -170,13 +164,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Predictions(Sequence[Prediction]):
-    """What a model says of many documents, in their order.
+    """What a model predicts for many documents, in their order.
 
     Args:
         items: one prediction per document.
         classes: names of the classes.
         multi_label: whether a document can have any number of them, or exactly one.
-        threshold: probability from which on a document gets a class; None where it gets the most likely one.
+        threshold: least probability of a class that a document gets; None where it gets the most likely one.
         model: what the predictions were made with, for the record.
         coverage: what of the documents was encoded.
     """
@@ -192,7 +186,6 @@ class Predictions(Sequence[Prediction]):
         return f"Predictions({len(self)} documents, {len(self.classes)} classes, model {self.model.get('name')})"
 
     def __len__(self) -> int:
-        """Number of documents."""
         return len(self.items)
 
     @overload
@@ -200,7 +193,6 @@ class Predictions(Sequence[Prediction]):
     @overload
     def __getitem__(self, place: slice) -> tuple[Prediction, ...]: ...
     def __getitem__(self, place: int | slice) -> Prediction | tuple[Prediction, ...]:
-        """The prediction of one document, or those of some."""
         return self.items[place]
 
     def __iter__(self) -> Iterator[Prediction]:
@@ -220,9 +212,8 @@ class Predictions(Sequence[Prediction]):
         """One row per document: ``id``, ``title``, its labels, ``probability``, ``coverage``, and every class's."""
         import pandas as pd
 
-        return pd.DataFrame(
-            [flat(item.to_dict(0)) for item in self], columns=columns_of(self.classes, self.multi_label)
-        )
+        rows = [_table_row(item.to_dict(0)) for item in self]
+        return pd.DataFrame(rows, columns=_columns(self.classes, self.multi_label))
 
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file.
@@ -262,36 +253,13 @@ def place_of(label: str, classes: Sequence[str]) -> int:
     return classes.index(label)
 
 
-def columns_of(classes: Sequence[str], multi_label: bool) -> list[str]:
-    """Columns of a table of predictions, passages apart."""
-    return [
-        *("id", "title", "labels" if multi_label else "label", "probability", "coverage"),
-        *map(column_of, classes),
-    ]
-
-
-def column_of(label: str) -> str:
-    """The column that holds the probabilities of a class."""
-    return f"p({label})"
-
-
-def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of JSON Lines as one of a table: a column for the probability of every class."""
-    values = {name: value for name, value in row.items() if name != "probabilities"}
-    return values | {column_of(label): value for label, value in row["probabilities"].items()}
-
-
-SUFFIXES = (".jsonl", ".csv", ".parquet")
-_ROWS_OF_A_GROUP = 1024
-
-
 def write_predictions(
     path: str | Path,
     predictions: Iterable[Prediction],
     classes: Sequence[str],
     *,
     multi_label: bool = False,
-    passages: int | None = 3,
+    passages: int | None = LISTED_PASSAGES,
 ) -> int:
     """Write predictions one after the other, in constant memory; the file appears when it is whole.
 
@@ -320,8 +288,9 @@ def write_predictions(
     >>> write_predictions(path, encoder.predict(["Rice is steamed."]), ["cooking", "sea"])
     1
     """
-    write = {".jsonl": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}[known_suffix(path)]
-    written = 0
+    suffix, written = Path(path).suffix.lower(), 0
+    if suffix not in SUFFIXES:
+        raise OutputError(f"{path} has no suffix of a table; use one of {', '.join(SUFFIXES)}")
 
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal written
@@ -329,71 +298,52 @@ def write_predictions(
             yield prediction.to_dict(passages)
             written += 1
 
-    write_atomically(path, lambda temporary: write(temporary, rows(), classes, multi_label))
+    def write(temporary: Path) -> None:
+        if suffix == ".jsonl":
+            with temporary.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows())
+            return
+        values = map(_table_row, rows())
+        first = list(islice(values, 1))
+        lists = ["passages", *("words" for row in first if "words" in row)]
+        columns = [*_columns(classes, multi_label), *lists]
+        (_write_csv if suffix == ".csv" else _write_parquet)(temporary, chain(first, values), columns)
+
+    write_atomically(path, write)
     return written
 
 
-def known_suffix(path: str | Path) -> str:
-    """The suffix of a file for predictions.
-
-    Raises:
-        OutputError: it is unknown.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise OutputError(f"{path} has no suffix of a table; use one of {', '.join(SUFFIXES)}")
-    return suffix
+def _columns(classes: Sequence[str], multi_label: bool) -> list[str]:
+    """Columns of a table of predictions, passages and words apart."""
+    label = "labels" if multi_label else "label"
+    return ["id", "title", label, "probability", "coverage", *(f"p({name})" for name in classes)]
 
 
-def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+def _table_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with a column for the probability of every class."""
+    values = {name: value for name, value in row.items() if name != "probabilities"}
+    return values | {f"p({label})": value for label, value in row["probabilities"].items()}
 
 
-def _write_csv(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
-    columns, rows = _columns(rows, classes, multi_label)
-    cells = ([_cell(values[name]) for name in columns] for values in map(flat, rows))
+def _write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    def cell(value: Any) -> Any:
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+
     with path.open("w", encoding="utf-8", newline="") as file:
-        write_rows(file, columns, cells)
+        write_rows(file, columns, ([cell(row[name]) for name in columns] for row in rows))
 
 
-def _columns(
-    rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool
-) -> tuple[list[str], Iterator[dict[str, Any]]]:
-    """The columns of a table, by its first row, and all of its rows."""
-    first = list(islice(rows, 1))
-    lists = ["passages", *(name for name in ("words",) if any(name in row for row in first))]
-    return [*columns_of(classes, multi_label), *lists], chain(first, rows)
-
-
-def _cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
-
-
-def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
+def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], columns: Sequence[str]) -> None:
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
     import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 
-    passage = pa.struct(
-        [
-            *(("label", pa.string()), ("contribution", pa.float32()), ("passage", pa.int32())),
-            *(("section", pa.int32()), ("heading", pa.string())),
-            *(("start", pa.int64()), ("end", pa.int64()), ("text", pa.string())),
-        ]
-    )
-    word = pa.struct([("label", pa.string()), ("word", pa.string()), ("contribution", pa.float32())])
-    kinds = {
-        "id": pa.string(),
-        "title": pa.string(),
-        "label": pa.string(),
-        "labels": pa.list_(pa.string()),
-        "passages": pa.list_(passage),
-        "words": pa.list_(word),
-    }
-    columns, rows = _columns(rows, classes, multi_label)
-    schema = pa.schema([(name, kinds.get(name, pa.float32())) for name in columns])
+    text, real, number, place = pa.string(), pa.float32(), pa.int32(), pa.int64()
+    passage = [("label", text), ("contribution", real), ("passage", number), ("section", number), ("heading", text)]
+    passage += [("start", place), ("end", place), ("text", text)]
+    word = [("label", text), ("word", text), ("contribution", real)]
+    kinds = {"id": text, "title": text, "label": text, "labels": pa.list_(text)}
+    kinds |= {"passages": pa.list_(pa.struct(passage)), "words": pa.list_(pa.struct(word))}
+    schema = pa.schema([(name, kinds.get(name, real)) for name in columns])
     with pq.ParquetWriter(path, schema) as writer:
-        for first in rows:
-            group = [first, *islice(rows, _ROWS_OF_A_GROUP - 1)]
-            writer.write_table(pa.Table.from_pylist([flat(row) for row in group], schema))
+        while group := list(islice(rows, _GROUP_ROWS)):
+            writer.write_table(pa.Table.from_pylist(group, schema))

@@ -6,12 +6,14 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
 from ..analysis.pages.search import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
+from ..retrieval.results import SearchResults
 from ..retrieval.search import BY_SENTENCES
 from ..version import __version__
 from .service import SearchService, tool_server
@@ -88,22 +90,20 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         where: str | None = None,
         k: int = Query(few, ge=1),
     ) -> HTMLResponse:
-        asked = (q or "").strip()
-        content, status = _nothing_asked(service), 200
-        if asked or document is not None:
-            try:
-                found = service.search(asked or None, document=document, by=by, where=where, k=k)
-                content = found.to_dict(explain=True, excerpt=True)
-            except GraphdocError as error:
-                content |= {"query": {"text": asked, "document": document, "title": ""}, "warnings": [str(error)]}
-                content |= {"by": by, "where": where}
-                status = 422
-        if document is not None:
-            way = {"by": by} if by in BY_SENTENCES else {}
-            for hit in content["hits"]:
-                hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id'], **way})}"
+        text, status = (q or "").strip(), 200
         # What the form offers depends on what the index keeps.
-        content["index"] = service.index.describe()
+        query, index = {"text": text, "document": document, "title": ""}, service.index.describe()
+        results = SearchResults((), query, by, None, where, k, index)
+        if text or document is not None:
+            try:
+                results = service.search(text or None, document=document, by=by, where=where, k=k)
+            except GraphdocError as error:
+                results, status = replace(results, warnings=(str(error),)), 422
+        content = replace(results, index=index).to_dict(explain=True, excerpt=True)
+        if document is not None:
+            options = {"by": by} if by in BY_SENTENCES else {}
+            for hit in content["hits"]:
+                hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id'], **options})}"
         return HTMLResponse(search_page(content, form=True), status)
 
     def search(
@@ -138,19 +138,6 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
     application.get("/mcp", include_in_schema=False)(lambda: Response(status_code=405, headers={"Allow": "POST"}))
     application.mount("/", agents)
     return application
-
-
-def _nothing_asked(service: SearchService) -> dict[str, Any]:
-    return {
-        "query": {"text": "", "document": None, "title": ""},
-        "by": None,
-        "fusion": None,
-        "where": None,
-        "k": None,
-        "index": service.index.describe(),
-        "warnings": [],
-        "hits": [],
-    }
 
 
 def serve(application: Any, host: str, port: int, announce: Callable[[str], object]) -> None:

@@ -1,3 +1,5 @@
+"""Rows and files of predictions: the same in every kind, whole or not there."""
+
 from __future__ import annotations
 
 import csv
@@ -35,7 +37,11 @@ SINGLE = [prediction(0, [0.75, 0.25, 0.0]), prediction(1, [0.25, 0.125, 0.625])]
 SEVERAL = [prediction(0, [0.75, 0.5, 0.0], multi_label=True), prediction(1, [0.25, 0.125, 0.0], multi_label=True)]
 
 
-def test_a_row(tmp_path: Path) -> None:
+def test_a_row() -> None:
+    def passage(row: int, added: float, section: int, heading: str) -> dict[str, object]:
+        place = {"section": section, "heading": heading, "start": row, "end": 10 + row, "text": TEXT[row : 10 + row]}
+        return {"label": "a,b", "contribution": added, "passage": row, **place}
+
     assert SINGLE[0].to_dict(2) == {
         "id": "d0",
         "title": "A <title>",
@@ -43,39 +49,13 @@ def test_a_row(tmp_path: Path) -> None:
         "probability": 0.75,
         "coverage": 0.75,
         "probabilities": {"a,b": 0.75, 'the "sea"': 0.25, "<i>": 0.0},
-        "passages": [
-            {
-                "label": "a,b",
-                "contribution": 2.0,
-                "passage": 2,
-                "section": 0,
-                "heading": "Head, ing",
-                "start": 2,
-                "end": 12,
-                "text": TEXT[2:12],
-            },
-            {
-                "label": "a,b",
-                "contribution": 0.5,
-                "passage": 3,
-                "section": 1,
-                "heading": "",
-                "start": 3,
-                "end": 13,
-                "text": TEXT[3:13],
-            },
-        ],
+        "passages": [passage(2, 2.0, 0, "Head, ing"), passage(3, 0.5, 1, "")],
     }
     assert len(SINGLE[0].to_dict(None)["passages"]) == 4
     row = SEVERAL[0].to_dict(1)
     assert row["labels"] == ["a,b", 'the "sea"']
     assert "label" not in row
     assert [passage["label"] for passage in row["passages"]] == row["labels"]
-
-
-def test_what_is_left_of_the_logit() -> None:
-    decision = SINGLE[0].decisions[0]
-    assert decision.rest == pytest.approx(2.0 - 1.75)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -116,7 +96,7 @@ def test_ids_and_labels_are_no_formulas_in_csv(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphdoc.prediction.records._ROWS_OF_A_GROUP", 2)
+    monkeypatch.setattr("graphdoc.prediction.records._GROUP_ROWS", 2)
     items = [replace(SINGLE[0], segmented=prediction(number, [1, 0, 0]).segmented) for number in range(5)]
     write_predictions(tmp_path / "p.parquet", items, CLASSES)
     assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == [f"d{number}" for number in range(5)]
@@ -135,51 +115,29 @@ def test_nothing_stays_of_what_breaks_off(tmp_path: Path, suffix: str) -> None:
     assert (tmp_path / f"p.{suffix}").exists()
 
 
-@pytest.mark.parametrize("name", ["p.json", "p", "p.tsv", ".csv"])
-def test_unknown_suffixes(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OutputError, match=r"has no suffix of a table; use one of \.jsonl, \.csv, \.parquet"):
-        write_predictions(tmp_path / name, SINGLE, CLASSES)
+def test_unknown_suffixes(tmp_path: Path) -> None:
+    for name in ("p.json", "p", ".csv"):
+        with pytest.raises(OutputError, match=name):
+            write_predictions(tmp_path / name, SINGLE, CLASSES)
     assert list(tmp_path.iterdir()) == []
 
 
-class TestPredictions:
-    def predictions(self, items: list[Prediction], threshold: float | None) -> Predictions:
+def test_many_predictions(tmp_path: Path) -> None:
+    def predictions(items: list[Prediction], threshold: float | None) -> Predictions:
         several = items[0].multi_label
         return Predictions(tuple(items), CLASSES, several, threshold, {"name": "m"}, Coverage(documents=2))
 
-    def test_a_sequence(self) -> None:
-        found = self.predictions(SINGLE, None)
-        assert (len(found), found[1], found[:1], list(found)) == (2, SINGLE[1], (SINGLE[0],), SINGLE)
-        assert found.labels == ["a,b", "<i>"]
-        assert found.probabilities.tolist() == [[0.75, 0.25, 0.0], [0.25, 0.125, 0.625]]
-        assert repr(found) == "Predictions(2 documents, 3 classes, model m)"
-        assert repr(found[0]) == "Prediction('d0': a,b 0.750)"
-        assert self.predictions(SEVERAL, 0.5).labels == [("a,b", 'the "sea"'), ()]
-
-    def test_frame(self) -> None:
-        frame = self.predictions(SINGLE, None).to_frame()
-        assert frame["label"].tolist() == ["a,b", "<i>"]
-        assert frame["p(a,b)"].tolist() == [0.75, 0.25]
-        assert "passages" not in frame
-        empty = replace(self.predictions(SINGLE, None), items=()).to_frame()
-        assert list(empty.columns) == list(frame.columns)
-        assert self.predictions(SEVERAL, 0.5).to_frame()["labels"].tolist() == [["a,b", 'the "sea"'], []]
-
-    def test_json(self, tmp_path: Path) -> None:
-        found = self.predictions(SEVERAL, 0.5)
-        content = json.loads(found.to_json(tmp_path / "p.json", passages=1).read_text(encoding="utf-8"))
-        assert content == found.to_dict(1)
-        assert content["documents"] == [item.to_dict(1) for item in SEVERAL]
-        del content["documents"], content["coverage"]
-        assert content == {
-            "format": "graphdoc.predictions/1",
-            "model": {"name": "m"},
-            "classes": list(CLASSES),
-            "multi_label": True,
-            "threshold": 0.5,
-            "contributions": "exact",
-        }
-
-    def test_unknown_labels(self) -> None:
-        with pytest.raises(SettingsError, match="label 'x' is unknown to the model; it knows a,b"):
-            SINGLE[0].probability_of("x")
+    found, several = predictions(SINGLE, None), predictions(SEVERAL, 0.5)
+    assert (len(found), found[1], found[:1], list(found)) == (2, SINGLE[1], (SINGLE[0],), SINGLE)
+    assert found.labels == ["a,b", "<i>"] and several.labels == [("a,b", 'the "sea"'), ()]
+    assert found.probabilities.tolist() == [[0.75, 0.25, 0.0], [0.25, 0.125, 0.625]]
+    assert "2 documents" in repr(found) and "a,b 0.750" in repr(found[0])
+    frame, empty = found.to_frame(), replace(found, items=()).to_frame()
+    assert frame["label"].tolist() == ["a,b", "<i>"] and frame["p(a,b)"].tolist() == [0.75, 0.25]
+    assert "passages" not in frame and list(empty.columns) == list(frame.columns)
+    assert several.to_frame()["labels"].tolist() == [["a,b", 'the "sea"'], []]
+    content = json.loads(several.to_json(tmp_path / "p.json", passages=1).read_text(encoding="utf-8"))
+    assert content == several.to_dict(1) and content["documents"] == [item.to_dict(1) for item in SEVERAL]
+    assert (content["classes"], content["multi_label"], content["threshold"]) == (list(CLASSES), True, 0.5)
+    with pytest.raises(SettingsError, match="'x'"):
+        SINGLE[0].probability_of("x")

@@ -147,7 +147,7 @@ class TestFitHead:
                 expected = sorted((weights[row] * own[row] for row in present), reverse=True)
                 assert [one.contribution for one in decision.words] == pytest.approx(expected, abs=1e-6)
                 assert {one.word.lower() for one in decision.words} <= set(re.findall(r"\w+", document.text.lower()))
-                assert all(one.contribution > 0 for one in decision.telling_words)
+                assert all(one.contribution > 0 for one in decision.keywords)
             listed = prediction.to_dict()["words"]
             assert all(one["contribution"] > 0 for one in listed) and len(listed) <= 20
             assert document.label == "baking" or document.label in {one["label"] for one in listed}
