@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -28,8 +28,8 @@ from ..inference.precision import Precision, computed_in
 from ..losses import ONE_PROCESS, Loss
 from ..runtime.processes import place
 from ..sampling.batches import DocumentBatches, Rows
-from ..settings.run import RunSettings, TrainingSettings
-from ..training.data import Collate, Corpus, EpochLoader, TaskData, TrainingBatch, TrainingExample
+from ..settings.run import CorpusSettings, RunSettings, TrainingSettings
+from ..training.data import Collate, Corpus, EpochLoader, TaskData, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import Objective
 from ..training.optimizer import finish_tuning
@@ -37,7 +37,6 @@ from ..training.run import Recipe, RunContext, join_run, load_start, require_sta
 from ..training.step import CachedStep
 
 Settings = TypeVar("Settings", bound=RunSettings)
-AnyEvaluator = TypeVar("AnyEvaluator", bound=Evaluator)
 VectorsOfDocuments = Sequence[npt.NDArray[np.float32]]
 
 
@@ -103,7 +102,7 @@ def train(settings: Settings, make: Callable[[RunContext[Settings]], Recipe], **
 
 
 class Examples:
-    """Documents of a corpus by the numbers of something that is made of them, such as pairs.
+    """Training examples that are documents of a corpus, or passages of them.
 
     Args:
         corpus: the documents.
@@ -135,6 +134,7 @@ class CorpusData(TaskData):
         run: settings, model and processes.
 
     Attributes:
+        corpus: the documents of the run.
         documents: documents to train on.
         batch_size: documents, or pairs, of a batch, over all processes; there once there are batches.
         steps: steps of the whole run; there once there are batches.
@@ -142,28 +142,21 @@ class CorpusData(TaskData):
     """
 
     def __init__(self, run: RunContext[Any]) -> None:
-        self._run, self._training, self._processes = run, run.settings.training, run.processes
-        self._source = run.settings.corpus
-        self._config = run.encoder.model.config
-        self._corpus = prepare_run_corpus(
-            run.settings, run.encoder.segmenter, self._config.paragraph, run.processes, show_progress=run.show_progress
+        self.run, self.settings, self.config = run, run.settings, run.encoder.model.config
+        self.corpus: TrainingCorpus = prepare_run_corpus(
+            run.settings, run.encoder.segmenter, self.config.paragraph, run.processes, show_progress=run.show_progress
         )
-
-    @property
-    def corpus(self) -> TrainingCorpus:
-        """The documents of the run, cut and tokenised."""
-        return self._corpus
 
     @property
     def report(self) -> CorpusReport:
         """What was read, kept and left out."""
-        return self._corpus.report
+        return self.corpus.report
 
     @cached_property
     def vectors(self) -> PassageVectors | None:
         """Vectors of all passages, where the passage encoder is frozen; all processes have to ask for them."""
-        run = self._run
-        return frozen_vectors(run.settings, self._corpus, run.encoder, run.processes, run.show_progress)
+        run = self.run
+        return frozen_vectors(run.settings, self.corpus, run.encoder, run.processes, run.show_progress)
 
     @abstractmethod
     def collator(self) -> Collate:
@@ -192,8 +185,8 @@ class CorpusData(TaskData):
         Raises:
             SettingsError: batches are too small for the processes.
         """
-        training, processes = self._training, self._processes
-        self._examples: Corpus = self._corpus if examples is None else examples
+        training, processes = self.settings.training, self.run.processes
+        self._examples: Corpus = self.corpus if examples is None else examples
         self._across_epochs = across_epochs
         counts = self._examples.passage_counts if counts is None else counts
         try:
@@ -207,11 +200,12 @@ class CorpusData(TaskData):
 
     def load(self) -> None:
         """Encode passages once, where their encoder is frozen, and make the loader."""
+        workers = self.settings.training.loading_processes
         self.loader = EpochLoader(
             self._examples,
             self._batches,
             self.collator(),
-            self._training.loading_processes,
+            workers,
             steps=self.steps,
             across_epochs=self._across_epochs,
         )
@@ -225,23 +219,27 @@ class CorpusData(TaskData):
         Raises:
             DocumentError: they are not where they were when the corpus was made ready.
         """
-        labels, splits = self._corpus.labels, self._corpus.splits
+        labels, splits = self.corpus.labels, self.corpus.splits
         wanted: Counter[Any] = Counter()
         for row in rows.tolist():
-            example = self._corpus[row]
+            example = self.corpus[row]
             wanted[example.id, example.group, labels[row], splits[row]] += 1
-        found = []
-        for group, document in CorpusSource(self._source).documents(CorpusReport()):
+        documents = []
+        for group, document in CorpusSource(self.settings.corpus).documents(CorpusReport()):
             key = document.id, group, document.label, split_of(document)
             if wanted[key]:
                 wanted[key] -= 1
-                found.append(document)
+                documents.append(document)
         if missing := next(iter(+wanted), None):
-            raise DocumentError(
-                f"{self._source.name}: document {missing[0]!r} has changed since the corpus was made ready; start the "
-                "run again"
-            )
-        return found
+            raise changed_since(self.settings.corpus, missing[0])
+        return documents
+
+
+def changed_since(corpus: CorpusSettings, id: str) -> DocumentError:
+    """The error that a document is no longer what the prepared corpus was made of."""
+    return DocumentError(
+        f"{corpus.name}: document {id!r} has changed since the corpus was made ready; start the run again"
+    )
 
 
 def vectors_at(passage_vectors: PassageVectors | None, rows: Sequence[int]) -> VectorsOfDocuments | None:
@@ -275,26 +273,26 @@ def batch_of_parts(
     return GraphBatch.from_graphs(graphs, tuple(token_ids), **sections)
 
 
-def prepared_once(run: RunContext[Any], read: Callable[[], AnyEvaluator | None]) -> Callable[[], AnyEvaluator | None]:
-    """Read an evaluator, and prepare its documents when it is first asked for; in the first process, which measures.
+def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callable[[], Mapping[str, float]]:
+    """Read an evaluator in the first process, which measures, and prepare its documents when it is first asked for.
 
     Args:
         run: settings, model and processes.
-        read: reads the evaluator's documents; may give None.
+        read: reads the evaluator's documents.
 
     Returns:
-        Gives the evaluator, whose documents are cut once, and encoded once where the passage encoder is frozen.
+        Measures the model by the evaluator, whose documents are cut once, and encoded once where the passage encoder
+        is frozen.
     """
-    found: list[AnyEvaluator | None] = []
-    run.processes.run_first(lambda: found.append(read()))
+    given: list[Evaluator] = []
+    run.processes.run_first(lambda: given.append(read()))
+    is_frozen = run.settings.model.tune == "frozen"
 
     @cache
-    def ready() -> AnyEvaluator | None:
-        (evaluator,) = found
-        is_frozen = run.settings.model.tune == "frozen"
-        return None if evaluator is None else evaluator.prepared(run.encoder, encode_passages=is_frozen)
+    def ready() -> Evaluator:
+        return given[0].prepared(run.encoder, encode_passages=is_frozen)
 
-    return ready
+    return lambda: ready()(run.encoder)
 
 
 def transformer_precision(training: TrainingSettings) -> Precision | None:
@@ -313,29 +311,3 @@ def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
         packing=Packing.on(model.device, training.token_budget, training.padding),
         gather=ONE_PROCESS,
     )
-
-
-class HeldOutEvaluation:
-    """Loss and accuracy on documents that are not trained on, always in the same batches and sub-documents.
-
-    Args:
-        step: measures a batch (see :func:`measuring_step`).
-        batches: gives the documents.
-    """
-
-    def __init__(self, step: CachedStep, batches: Callable[[], Sequence[TrainingBatch]]) -> None:
-        self._step, self._batches = step, cache(batches)
-
-    def __call__(self) -> dict[str, float]:
-        """Measure the model, which is in eval mode."""
-        sums: Counter[str] = Counter()
-        documents = 0
-        for batch in self._batches():
-            result = self._step.measure(batch)
-            measured = {"loss": result.loss, **result.metrics}
-            # How many pairs are no negatives says something of the documents, not of the model.
-            measured.pop("left_out_share", None)
-            for name, value in measured.items():
-                sums[name] += float(value) * len(batch)  # type: ignore[assignment]
-            documents += len(batch)
-        return {name: value / documents for name, value in sums.items()}

@@ -53,48 +53,26 @@ def recipe(run: RunContext[ClassificationSettings]) -> Recipe:
     data = LabelledData(run)
     encoder.model.add_head(data.classes, multi_label=labels.multi_label, dropout=labels.dropout)
     begin_training(encoder, settings.model)
-    loss = run.loss or ClassificationLoss(labels.multi_label, class_weights_of(settings, data), labels.label_smoothing)
-    kind = "any number of classes" if labels.multi_label else "one class"
-    return Recipe(
-        data,
-        Classification(loss),
-        evaluation_of(run, data),
-        f"Classification into {kind} out of {len(data.classes):,} (class weights: {labels.class_weights})",
-        [f"{data.steps:,} steps of {data.batch_size:,} documents"],
-    )
-
-
-def class_weights_of(settings: ClassificationSettings, data: LabelledData) -> tuple[float, ...] | None:
-    """Weights of the classes in the loss, as the settings ask for them; None for 1 each."""
-    if settings.labels.class_weights == "none":
-        return None
-    return balanced_weights(data.counts, data.documents if settings.labels.multi_label else None)
-
-
-def evaluation_of(run: RunContext[ClassificationSettings], data: LabelledData) -> RunEvaluation | None:
-    """Accuracy, F1 and loss on the documents that are measured, of which as much is read as of any at inference."""
-    if not data.has_validation:
-        return None
-    settings, labels = run.settings, run.settings.labels
-    validation = settings.validation
-
-    def read() -> ClassificationEvaluator:
-        return ClassificationEvaluator(
-            data.validation_documents(),
-            multi_label=labels.multi_label,
-            separator=labels.separator,
-            dtype=transformer_precision(settings.training),
-            best=validation.best,
+    weights = None
+    if labels.class_weights == "balanced":
+        weights = balanced_weights(data.counts, data.documents if labels.multi_label else None)
+    loss = run.loss or ClassificationLoss(labels.multi_label, weights, labels.label_smoothing)
+    evaluation = None
+    if data.truth:
+        best = settings.validation.best
+        measure = prepared_once(
+            run,
+            lambda: ClassificationEvaluator(
+                data.validation_documents(),
+                multi_label=labels.multi_label,
+                separator=labels.separator,
+                dtype=transformer_precision(settings.training),
+                best=best,
+            ),
         )
-
-    ready = prepared_once(run, read)
-
-    def measure() -> Mapping[str, float]:
-        evaluator = ready()
-        assert evaluator is not None
-        return evaluator(run.encoder)
-
-    return RunEvaluation(measure, validation.best, validation.best != "loss", at_start=False)
+        evaluation = RunEvaluation(measure, best, best != "loss", at_start=False)
+    kind = "any number of classes" if labels.multi_label else "one class"
+    return Recipe(data, Classification(loss), evaluation, f"Classification into {kind} out of {len(data.classes):,}")
 
 
 WHOLE = DocumentSections(sections=1)
@@ -151,8 +129,8 @@ def section_batch(
 ) -> TrainingBatch:
     """Build the graphs of documents, whole or split into sections.
 
-    The graph of a document is that of the whole document with its own sections, as at inference; the sections it is
-    split into are those of the readout and of the structural embeddings.
+    A graph is that of the whole document with its own sections, as at inference; the sections that it is split into
+    are those of the readout and of the structural embeddings.
 
     Args:
         examples: the documents.
@@ -206,43 +184,72 @@ class LabelledData(CorpusData):
 
     def __init__(self, run: RunContext[ClassificationSettings]) -> None:
         super().__init__(run)
-        settings = self._settings = run.settings
-        self._names = self._labels()
+        self._left_out: Counter[str] = Counter()
+        self._names = [self._classes_of(label) for label in self.corpus.labels]
         self._train, self._validation = self._parts()
-        found = Counter(name for row in self._train for name in self._names_of(row))
+        found = Counter(name for row in self._train for name in self._names[row] or ())
         self.classes = ordered_classes(found)
         self.counts = [found[name] for name in self.classes]
-        if len(self.classes) < 2 and not (self.classes and settings.labels.multi_label):
-            raise DocumentError(
-                f"{settings.corpus.name}: the {counted(len(self._train), 'document')} to train on have "
-                f"{'one label' if self.classes else 'no label'} ({named(self.classes) or 'none'}), and there is "
-                "nothing to tell apart; give documents of two classes, or name their column (corpus.columns.label)"
-            )
-        known = set(self.classes)
         self.documents = len(self._train)
-        self.truth = [self._names_of(row) for row in self._validation]
-        self._is_known = any(set(names) <= known for names in self.truth)
-        self._require_measurable()
-        self._unseen = Counter(name for names in self.truth for name in names if name not in known)
-        self._targets = self._numbered()
+        self.truth = [self._names[row] or () for row in self._validation]
+        self._require_classes()
         self.plan(EpochBatches, rows=self._train)
 
-    def _require_measurable(self) -> None:
-        """Refuse what no measuring would tell anything of.
+    def _classes_of(self, label: Any) -> tuple[str, ...] | None:
+        """Classes of a document; None for one that is left out, which is counted."""
+        labels = self.settings.labels
+        names = class_names(label, labels.separator)
+        if names is None:
+            self._left_out["without a label"] += 1
+        elif len(names) != 1 and not labels.multi_label:
+            several = "several labels" if names else "an empty list of labels"
+            self._left_out[f"with {several} (labels.multi_label=true trains on them)"] += 1
+            return None
+        return names
 
-        Raises:
-            DocumentError: no document to measure has a label that the model will know.
-            SettingsError: settings need documents to measure, or such all of whose labels it will know.
-        """
-        settings = self._settings
-        found = [name for names in self.truth for name in names]
-        if found and not set(found) & set(self.classes):
+    def _parts(self) -> tuple[Rows, Rows]:
+        """Rows that are trained on, and rows that are measured."""
+        settings, corpus = self.settings, self.settings.corpus
+        splits = [split and plain_split(split) for split in self.corpus.splits]
+        usable = [row for row, names in enumerate(self._names) if names is not None]
+        if not usable:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items())
+            raise DocumentError(
+                f"{corpus.name}: none of {len(self._names):,} documents can be trained on ({reasons}); name the "
+                f"column of labels (corpus.columns.label is {corpus.columns.label!r}), or set corpus.label_from=folder"
+            )
+        test = [row for row in usable if splits[row] in TEST_SPLITS]
+        validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
+        train = np.setdiff1d(usable, [*test, *validation])
+        if not len(train):
+            raise DocumentError(
+                f"{corpus.name}: the split of all {len(usable):,} documents is test or validation; give documents to "
+                "train on, or leave the field out"
+            )
+        if test:
+            self._left_out["whose split is test"] += len(test)
+        if not validation and settings.validation.share:
+            firsts = [(self._names[row] or ("",))[0] for row in train]
+            held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
+            train, validation = train[~held_out], train[held_out].tolist()
+        return train.astype(np.int64), np.array(validation, np.int64)
+
+    def _require_classes(self) -> None:
+        """Refuse classes that nothing could be told apart by, or measured by."""
+        settings, known = self.settings, set(self.classes)
+        if len(known) < 2 and not (known and settings.labels.multi_label):
+            raise DocumentError(
+                f"{settings.corpus.name}: the {counted(len(self._train), 'document')} to train on have "
+                f"{'one label' if known else 'no label'} ({named(self.classes) or 'none'}), and there is "
+                "nothing to tell apart; give documents of two classes, or name their column (corpus.columns.label)"
+            )
+        measured = {name for names in self.truth for name in names}
+        if measured and not measured & known:
             raise DocumentError(
                 f"{settings.corpus.name}: no document to measure has a label that one to train on has: to train on "
-                f"are {named(self.classes)}, to measure {named(ordered_classes(found))}; check labels and the field "
-                "split"
+                f"are {named(self.classes)}, to measure {named(ordered_classes(measured))}; check labels and splits"
             )
-        if settings.validation.best == "loss" and self.has_validation and not self._is_known:
+        if settings.validation.best == "loss" and self.truth and not any(set(names) <= known for names in self.truth):
             raise SettingsError(
                 "validation.best=loss needs documents to measure that have no label unseen in training, and there are "
                 "none; use macro_f1"
@@ -250,12 +257,15 @@ class LabelledData(CorpusData):
 
     def collator(self) -> LabelledCollator:
         """What makes batches of whole documents."""
-        return LabelledCollator("class", self._targets, self._config.vector_graph, self.vectors)
-
-    @property
-    def has_validation(self) -> bool:
-        """Whether there are documents to measure."""
-        return bool(len(self._validation))
+        place = {name: number for number, name in enumerate(self.classes)}
+        # What rows have that are not trained on means nothing.
+        if self.settings.labels.multi_label:
+            targets: npt.NDArray[Any] = np.zeros((len(self._names), len(place)), np.float32)
+            for row, names in enumerate(self._names):
+                targets[row, [place[name] for name in names or () if name in place]] = 1
+        else:
+            targets = np.array([place.get((names or ("",))[0], 0) for names in self._names], np.int64)
+        return LabelledCollator("class", targets, self.config.vector_graph, self.vectors)
 
     def validation_documents(self) -> list[Document]:
         """The documents that are measured, with their whole texts.
@@ -268,9 +278,9 @@ class LabelledData(CorpusData):
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
         return {
-            **self._corpus.record(),
+            **self.corpus.record(),
             "classes": dict(zip(self.classes, self.counts, strict=True)),
-            "labels_hash": values_hash(zip(self._corpus.ids, self._names, self._corpus.splits, strict=True)),
+            "labels_hash": values_hash(zip(self.corpus.ids, self._names, self.corpus.splits, strict=True)),
             "train": self.documents,
             "validation": len(self._validation),
             "left_out": dict(self._left_out),
@@ -281,80 +291,17 @@ class LabelledData(CorpusData):
         lines = [
             self.report.summary(),
             f"{self.documents:,} documents of {len(self.classes)} classes to train on ({min(self.counts):,} to "
-            f"{max(self.counts):,} each), "
-            f"{len(self._validation):,} to measure",
+            f"{max(self.counts):,} each), {len(self._validation):,} to measure",
+            *(f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()),
         ]
-        if not self.has_validation:
-            share = f"validation.share={self._settings.validation.share:g} of every class, rounded down, or split dev"
-            lines.append(f"no documents to measure ({share}): the last model is the result")
-        lines += [f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()]
-        ids = self._corpus.ids
+        ids = self.corpus.ids
         trained_on = {ids[row] for row in self._train}
         if shared := sum(ids[row] in trained_on for row in self._validation):
             lines.append(f"{counted(shared, 'document')} to measure with the id of one to train on; accuracy flatters")
-        if self._unseen:
+        unseen = Counter(name for names in self.truth for name in names if name not in self.classes)
+        if unseen:
             lines.append(
-                f"{counted(self._unseen.total(), 'document')} to measure with labels that none to train on has "
-                f"({named(self._unseen)}); they count as missed"
+                f"{counted(unseen.total(), 'document')} to measure with labels that none to train on has "
+                f"({named(unseen)}); they count as missed"
             )
         return lines
-
-    def _names_of(self, row: int) -> tuple[str, ...]:
-        names = self._names[row]
-        assert names is not None
-        return names
-
-    def _labels(self) -> list[tuple[str, ...] | None]:
-        """Classes of every document of the corpus, None for those that are left out, which are counted."""
-        labels = self._settings.labels
-        self._left_out: Counter[str] = Counter()
-        result: list[tuple[str, ...] | None] = []
-        for label in self._corpus.labels:
-            names = class_names(label, labels.separator)
-            if names is None:
-                self._left_out["without a label"] += 1
-            elif len(names) != 1 and not labels.multi_label:
-                several = "several labels" if names else "an empty list of labels"
-                self._left_out[f"with {several} (labels.multi_label=true trains on them)"] += 1
-                names = None
-            result.append(names)
-        return result
-
-    def _parts(self) -> tuple[Rows, Rows]:
-        """Rows that are trained on, and rows that are measured."""
-        settings = self._settings
-        splits = [split and plain_split(split) for split in self._corpus.splits]
-        usable = [row for row, names in enumerate(self._names) if names is not None]
-        if not usable:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items())
-            raise DocumentError(
-                f"{settings.corpus.name}: none of {len(self._names):,} documents can be trained on ({reasons}); "
-                f"name the column of labels (corpus.columns.label is {settings.corpus.columns.label!r}), or set "
-                "corpus.label_from=folder"
-            )
-        test = [row for row in usable if splits[row] in TEST_SPLITS]
-        validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
-        if len(test) + len(validation) < len(usable):
-            if test:
-                self._left_out["whose split is test"] += len(test)
-            train = np.setdiff1d(usable, [*test, *validation])
-        else:
-            raise DocumentError(
-                f"{settings.corpus.name}: the split of all {len(usable):,} documents is test or validation; give "
-                "documents to train on, or leave the field out"
-            )
-        if not validation and settings.validation.share:
-            firsts = [(self._names_of(row) or ("",))[0] for row in train]
-            held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
-            train, validation = train[~held_out], train[held_out].tolist()
-        return train.astype(np.int64), np.array(validation, np.int64)
-
-    def _numbered(self) -> npt.NDArray[Any]:
-        """Targets of every row of the corpus; those of rows that are not trained on mean nothing."""
-        place = {name: number for number, name in enumerate(self.classes)}
-        if not self._settings.labels.multi_label:
-            return np.array([place.get((names or ("",))[0], 0) for names in self._names], np.int64)
-        result = np.zeros((len(self._names), len(self.classes)), np.float32)
-        for row, names in enumerate(self._names):
-            result[row, [place[name] for name in names or () if name in place]] = 1
-        return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -50,21 +51,11 @@ def recipe(run: RunContext[ComparisonSettings]) -> Recipe:
     encoder.model.remove_head()
     begin_training(encoder, settings.model)
     # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
-    validation = PairValidation(run) if settings.validation.pairs else None
-    takes_pairs, groups = settings.loss.takes_pairs, settings.groups
-    data = PairedData(run) if takes_pairs else GroupedData(run)
-    measured = "no pairs to measure (validation.pairs): the last model is the result"
-    if validation is not None and run.processes.is_first:
-        measured = validation.describe(data.ids)
-    what = "label" if groups.by == "label" else f"{groups.by} in {groups.file}"
-    how = _split_and_loss(settings)
-    return Recipe(
-        data,
-        objective_of(settings, encoder.model, run.loss),
-        validation.evaluation() if validation else None,
-        f"Comparison of documents that belong together by {what}: {how}",
-        [measured, f"{data.steps:,} steps of {data.batch_size:,} {'pairs' if takes_pairs else 'documents'}, {how}"],
-    )
+    validation = PairValidation(run)
+    data = PairedData(run) if settings.loss.takes_pairs else GroupedData(run)
+    objective = objective_of(settings, encoder.model, run.loss)
+    how = f"Comparison of documents that belong together by {settings.groups.by} (CoLDE)"
+    return Recipe(data, objective, validation.evaluation(), how, validation.describe(data.ids))
 
 
 def require_sections(settings: ComparisonSettings, model: DocumentModel) -> None:
@@ -110,42 +101,38 @@ def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss
     return PairMaxSim(cosine) if reads_passages else PairSimilarity(given or cosine)
 
 
-def _split_and_loss(settings: ComparisonSettings) -> str:
-    """How documents are compared in training, in a few words."""
-    loss, sections = settings.loss, settings.sections
-    split = f"split into up to {sections.number} sections" if sections.number > 1 else "whole"
-    return f"{split}; {loss.kind} loss"
-
-
 class _SectionData(CorpusData):
-    """Documents that are split into sections where the model reads them."""
+    """Documents that are split into sections where the model reads them.
 
-    _beyond = 0
+    Attributes:
+        ids: ids of the documents that are trained on.
+    """
 
-    def _collator(self, settings: ComparisonSettings, groups: Rows) -> LabelledCollator:
-        config, most = self._config, settings.sections.most_tokens
-        sections = _document_sections(settings) if config.readout_class.has_sections else None
-        return LabelledCollator("group", groups, config.vector_graph, self.vectors, sections, most)
+    ids: frozenset[str]
 
-    def _beyond_limit(self, settings: ComparisonSettings, rows: Iterable[int]) -> int:
-        """Passages of documents that are not trained on, since their sections are longer than the limit."""
-        if (most := settings.sections.most_tokens) is None:
-            return 0
-        is_split = self._config.readout_class.has_sections
-        sections = _document_sections(settings) if is_split else WHOLE
-        examples = (self._corpus[row] for row in rows)
-        return sum(
-            len(example.sections) - len(sections.split(example.sections).limited(token_counts(example), most).order)
-            for example in examples
-        )
+    def _documents(self, groups: Rows) -> LabelledCollator:
+        """What makes batches of documents with their groups, ``(documents,)``."""
+        config, most = self.config, self.settings.sections.most_tokens
+        return LabelledCollator("group", groups, config.vector_graph, self.vectors, self._sections, most)
 
-    def _beyond_lines(self) -> list[str]:
+    @cached_property
+    def _sections(self) -> DocumentSections | None:
+        sections = self.settings.sections
+        if not self.config.readout_class.has_sections:
+            return None
+        return DocumentSections(sections.number, sections.by, sections.section_positions, self.settings.training.seed)
+
+    def _count_beyond(self, rows: Iterable[int]) -> None:
+        """Count the passages that are not trained on, since their sections are longer than the limit."""
+        self._beyond = 0
+        if (most := self.settings.sections.most_tokens) is not None:
+            sections = self._sections or WHOLE
+            for example in (self.corpus[row] for row in rows):
+                kept = sections.split(example.sections).limited(token_counts(example), most)
+                self._beyond += len(example.sections) - len(kept.order)
+
+    def _lines(self) -> list[str]:
         return [f"{self._beyond:,} of their passages lie beyond sections.most_tokens"] if self._beyond else []
-
-
-def _document_sections(settings: ComparisonSettings) -> DocumentSections:
-    sections = settings.sections
-    return DocumentSections(sections.number, sections.by, sections.section_positions, settings.training.seed)
 
 
 class GroupedData(_SectionData):
@@ -155,7 +142,6 @@ class GroupedData(_SectionData):
         run: settings, model and processes.
 
     Attributes:
-        ids: ids of the documents that are trained on.
         groups: the groups of all documents of the corpus.
 
     Raises:
@@ -166,53 +152,44 @@ class GroupedData(_SectionData):
     def __init__(self, run: RunContext[ComparisonSettings]) -> None:
         super().__init__(run)
         settings = run.settings
-        self.groups = _groups(settings, self._corpus, warn=run.processes.is_first)
+        self.groups = _groups(settings, self.corpus, warn=run.processes.is_first)
         labels, smallest = self.groups.labels, settings.smallest_group
         sizes = np.bincount(labels[labels >= 0])
-        trained = (labels >= 0) & (sizes[labels] >= smallest)
-        self._single = int((self._corpus.passage_counts[trained] == 1).sum()) if settings.sections.number > 1 else 0
-        self._require_positives(settings, sizes, int(trained.sum()))
+        is_trained = (labels >= 0) & (sizes[labels] >= smallest)
+        rows, name = np.flatnonzero(is_trained), f"{settings.corpus.name}: "
+        self.documents, self._trained_groups = len(rows), int((sizes >= smallest).sum())
+        if self._trained_groups < 2:
+            raise DocumentError(
+                f"{name}{counted(self._trained_groups, 'group')} by {self.groups.report.source} "
+                f"{'has' if self._trained_groups == 1 else 'have'} {counted(smallest, 'document')} or more, so that "
+                "there is nothing to tell apart; give more documents of more groups, or train on sections too "
+                "(sections.number=2, groups.smallest=1)"
+            )
+        is_single = self.corpus.passage_counts[rows] == 1
+        if settings.sections.number > 1 and is_single.all() and sizes.max() == 1:
+            raise DocumentError(
+                f"{name}all {self.documents:,} documents are alone in their groups by {self.groups.report.source} and "
+                "have one passage, so that nothing belongs together; give longer documents or larger groups"
+            )
         self.plan(ClassBalancedBatches, labels=labels, smallest=smallest)
-        ids = self._corpus.ids
-        self.ids = frozenset(ids[row] for row in np.flatnonzero(trained).tolist())
-        self.documents = int(trained.sum())
-        self._beyond = self._beyond_limit(settings, np.flatnonzero(trained).tolist())
-        how = "groups.smallest=1" + ("" if settings.sections.number > 1 else " with sections.number=2")
+        ids = self.corpus.ids
+        self.ids = frozenset(ids[row] for row in rows.tolist())
+        self._count_beyond(rows.tolist())
         self._left_out = {
             "without one label": int((labels < 0).sum()),
-            f"alone in their group ({how} trains on them)": int(((labels >= 0) & ~trained).sum()),
+            "alone in their group (groups.smallest=1 trains on them)": int(((labels >= 0) & ~is_trained).sum()),
         }
-        self._trained_groups = int((sizes >= smallest).sum())
 
     def collator(self) -> LabelledCollator:
         """What makes batches of documents with their groups."""
-        return self._collator(self._run.settings, self.groups.labels)
-
-    def _require_positives(self, settings: ComparisonSettings, sizes: Rows, documents: int) -> None:
-        """Refuse documents that no batch could be made of in which something belongs together and something not.
-
-        Raises:
-            DocumentError: there are none that do.
-        """
-        name, smallest = self.groups.report.source, settings.smallest_group
-        if (groups := int((sizes >= smallest).sum())) < 2:
-            raise DocumentError(
-                f"{settings.corpus.name}: {counted(groups, 'group')} by {name} {'has' if groups == 1 else 'have'} "
-                f"{counted(smallest, 'document')} or more, so that there is nothing to tell apart; give more "
-                "documents of more groups, or train on sections too (sections.number=2, groups.smallest=1)"
-            )
-        if self._single == documents and sizes.max() == 1:
-            raise DocumentError(
-                f"{settings.corpus.name}: all {documents:,} documents are alone in their groups by {name} and have "
-                "one passage, so that nothing belongs together; give longer documents or larger groups"
-            )
+        return self._documents(self.groups.labels)
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
         return {
-            **self._corpus.record(),
+            **self.corpus.record(),
             "groups": self.groups.report.to_dict(),
-            "groups_hash": values_hash(zip(self._corpus.ids, self.groups.labels.tolist(), strict=True)),
+            "groups_hash": values_hash(zip(self.corpus.ids, self.groups.labels.tolist(), strict=True)),
             "train": self.documents,
             "left_out": {reason: count for reason, count in self._left_out.items() if count},
             "passages_beyond_most_tokens": self._beyond,
@@ -220,15 +197,13 @@ class GroupedData(_SectionData):
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        lines = [self.report.summary(), *self.groups.report.summary().splitlines()]
-        lines.append(f"{self.documents:,} documents of {counted(self._trained_groups, 'group')} to train on")
-        lines += [
-            f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count
+        return [
+            self.report.summary(),
+            *self.groups.report.summary().splitlines(),
+            f"{self.documents:,} documents of {counted(self._trained_groups, 'group')} to train on",
+            *(f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count),
+            *self._lines(),
         ]
-        if self._single:
-            lines.append(f"{self._single:,} of them have one passage and are one section each")
-        lines += self._beyond_lines()
-        return lines
 
 
 class PairedData(_SectionData):
@@ -238,8 +213,7 @@ class PairedData(_SectionData):
         run: settings, model and processes.
 
     Attributes:
-        ids: ids of the documents that are trained on.
-        pairs: the pairs that are trained on, each once.
+        pairs: the pairs that are trained on.
 
     Raises:
         DocumentError: pairs name documents that are not there.
@@ -247,35 +221,29 @@ class PairedData(_SectionData):
         SettingsError: batches are too small for the processes.
     """
 
+    unit = "pairs"
+
     def __init__(self, run: RunContext[ComparisonSettings]) -> None:
         super().__init__(run)
-        settings = run.settings
-        groups = settings.groups
+        groups, corpus = run.settings.groups, self.corpus
         given = read_pair_file(groups.file or "")
-        found = CorpusPairs.of(self._corpus, given, groups.on_unknown, setting="groups.unknown=leave_out")
-        self._found, self.pairs, self.ids, self._rows = found, found.pairs, found.ids, found.rows
-        self.documents = len(self.ids)
-        self._beyond = self._beyond_limit(settings, sorted(set(found.rows.ravel().tolist())))
-        counts = self._corpus.passage_counts[found.rows]
-        examples = Examples(self._corpus, found.rows.ravel())
-        self.plan(PairBatches, counts, examples=examples, batch_size=settings.training.batch_size // 2)
+        self.pairs = CorpusPairs.of(corpus, given, groups.on_unknown, setting="groups.unknown=leave_out")
+        self.ids, self.documents, rows = self.pairs.ids, len(self.pairs.ids), self.pairs.rows
+        self._count_beyond(sorted(set(rows.ravel().tolist())))
+        pairs = run.settings.training.batch_size // 2
+        self.plan(PairBatches, corpus.passage_counts[rows], examples=Examples(corpus, rows.ravel()), batch_size=pairs)
 
     def collator(self) -> PairCollator:
         """What makes batches of pairs with their labels."""
-        documents = self._collator(self._run.settings, np.zeros(len(self._corpus), np.int64))
-        return PairCollator(documents, self._rows, self._found.labels)
+        return PairCollator(self._documents(np.zeros(len(self.corpus), np.int64)), self.pairs.rows, self.pairs.labels)
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
-        return {
-            **self._corpus.record(),
-            **self._found.record(),
-            "passages_beyond_most_tokens": self._beyond,
-        }
+        return {**self.corpus.record(), **self.pairs.record(), "passages_beyond_most_tokens": self._beyond}
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        return [self.report.summary(), self._found.describe(), *self._beyond_lines()]
+        return [self.report.summary(), self.pairs.describe(), *self._lines()]
 
 
 @dataclass(frozen=True)

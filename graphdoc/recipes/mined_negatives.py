@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -113,28 +112,6 @@ def _encode(
 _START = "start"
 
 
-@dataclass(frozen=True)
-class ListedCorpus:
-    """What lists of negatives are made of.
-
-    Args:
-        data: the documents, and the vectors of their passages where the passage encoder is frozen.
-        groups: ``(documents,)``, equal numbers for copies of one text.
-        judgements: the queries that are trained on.
-        own: documents by query id that queries were made of, which are no negatives.
-    """
-
-    data: CorpusData
-    groups: npt.NDArray[np.int64]
-    judgements: Judgements
-    own: Mapping[str, frozenset[str]]
-
-    @property
-    def corpus(self) -> TrainingCorpus:
-        """The documents."""
-        return self.data.corpus
-
-
 class MinedNegatives:
     """The lists of negatives of a run, each a file in the run's folder, which a resumed run reads again.
 
@@ -143,11 +120,20 @@ class MinedNegatives:
 
     Args:
         run: settings, model and processes; its settings name lists.
-        data: documents and queries.
+        data: the documents, and the vectors of their passages where the passage encoder is frozen.
+        judgements: the queries that are trained on.
+        own: documents by query id that queries were made of, which are no negatives.
     """
 
-    def __init__(self, run: RunContext[RetrievalSettings], data: ListedCorpus) -> None:
+    def __init__(
+        self,
+        run: RunContext[RetrievalSettings],
+        data: CorpusData,
+        judgements: Judgements,
+        own: Mapping[str, frozenset[str]],
+    ) -> None:
         self._run, self._data, self._settings = run, data, run.settings.negatives
+        self._judgements, self._own = judgements, own
         self._refresh_epoch: int | None = None
         self._refresh_step = 0
         self._name: str | None = None
@@ -203,7 +189,7 @@ class MinedNegatives:
             lists = self._mine("vectors" if is_own else self._settings.kind, self._refresh_step if is_own else 0)
             processes.run_first(lambda: lists.write(self._path(name)))
         self._name, self._content = name, lists.content
-        negatives = {id for query in self._data.judgements.queries for id in lists.lists.get(query, ())}
+        negatives = {id for query in self._judgements.queries for id in lists.lists.get(query, ())}
         if not negatives:
             raise EvaluationError(
                 f"{self._path(name)}: no query that is trained on has a negative in it; lower negatives.margin, or "
@@ -255,7 +241,7 @@ class MinedNegatives:
 
     def _made_for(self, name: str) -> str:
         """Hash of what lists are made for."""
-        judged, training = self._data.judgements, self._run.settings.training
+        judged, training = self._judgements, self._run.settings.training
         weights = self._weights() if name == _START and self._settings.kind != "words" else ""
         values: list[object] = [self._data.corpus.content, training.seed, weights]
         values += sorted((name, str(value)) for name, value in self._settings.as_values().items())
@@ -269,12 +255,12 @@ class MinedNegatives:
         run, data, processes = self._run, self._data, self._run.processes
         settings = MiningSettings(by, self._settings.depth, self._settings.margin or None)
         made_for = self._made_for(_START if not step else "")
-        queries, vectors = dict(data.judgements.queries), None
+        queries, vectors = dict(self._judgements.queries), None
         if "vectors" in settings.rankings:
             vectors = corpus_vectors(
                 run.encoder,
                 data.corpus,
-                data.data.vectors,
+                data.vectors,
                 run.settings.training,
                 processes,
                 show_progress=run.show_progress,
@@ -291,12 +277,12 @@ class MinedNegatives:
                 asked = run.encoder.encode_query(texts, dtype=transformer_precision(run.settings.training))
             similarity = similarity_of(run.encoder.model.config.similarity).vectors
             lists = mine(
-                MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),
-                {query: data.judgements.positives(query) for query in own},
+                MinedDocuments(data.corpus.ids, data.corpus.groups, vectors, similarity),
+                {query: self._judgements.positives(query) for query in own},
                 settings,
                 words=self._word_scores(own, "words" in settings.rankings),
                 vectors=asked,
-                never=data.own,
+                never=self._own,
                 record={"model": {"weights": self._weights()} if vectors is not None else None,
                         "step": step, "made_for": made_for, "corpus": data.corpus.content},
                 device=run.encoder.device,

@@ -22,11 +22,11 @@ from ..runtime.text import counted
 from ..sampling.batches import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..settings.finetuning import ComparisonSettings, PairValidationSettings, ViewRunSettings
+from ..settings.finetuning import PairRunSettings, PairValidationSettings
 from ..settings.run import CorpusSettings
 from ..training.loop import RunEvaluation
 from ..training.run import RunContext
-from .base import transformer_precision
+from .base import prepared_once, transformer_precision
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,15 @@ class CorpusPairs:
     Args:
         pairs: the pairs that are trained on, each once.
         rows: ``(pairs, 2)``, rows of both documents of every pair.
+        labels: ``(pairs,)``, 1 for pairs that belong together, else 0.
+        ids: ids of their documents.
         left_out: how many were left out, by reason.
     """
 
     pairs: Pairs
     rows: Rows
+    labels: Rows
+    ids: frozenset[str]
     left_out: dict[str, int]
 
     @classmethod
@@ -67,18 +71,13 @@ class CorpusPairs:
             "repeated": known.repeated,
             "with themselves": len(known) - known.repeated - len(kept),
         }
-        rows = np.array([(row_of[pair.a], row_of[pair.b]) for pair in kept], np.int64)
-        return cls(kept, rows, left_out)
-
-    @property
-    def labels(self) -> Rows:
-        """1 for pairs that belong together, else 0, ``(pairs,)``."""
-        return np.array([pair.label for pair in self.pairs], np.int64)
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """Ids of their documents."""
-        return frozenset(id for pair in self.pairs for id in (pair.a, pair.b))
+        return cls(
+            kept,
+            np.array([(row_of[pair.a], row_of[pair.b]) for pair in kept], np.int64),
+            np.array([pair.label for pair in kept], np.int64),
+            frozenset(id for pair in kept for id in (pair.a, pair.b)),
+            {reason: count for reason, count in left_out.items() if count},
+        )
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about them."""
@@ -87,7 +86,7 @@ class CorpusPairs:
             "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
             "similar": int(self.labels.sum()),
             "train": len(self.ids),
-            "left_out": {reason: count for reason, count in self.left_out.items() if count},
+            "left_out": self.left_out,
         }
 
     def describe(self) -> str:
@@ -96,8 +95,13 @@ class CorpusPairs:
             f"{counted(len(self.pairs), 'pair')} of {len(self.ids):,} documents to train on, "
             f"{int(self.labels.sum()):,} of them similar"
         )
-        left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count)
-        return line + (f"; left out: {left_out}" if left_out else "")
+        return line + left_out_words(self.left_out)
+
+
+def left_out_words(counts: Mapping[str, int]) -> str:
+    """How much was left out, to follow a line; empty for nothing."""
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
+    return f"; left out: {reasons}" if reasons else ""
 
 
 def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[str, int]:
@@ -127,26 +131,23 @@ class PairValidation:
     """The validation pairs of a run with their documents, cut and tokenised once, in the first process.
 
     Args:
-        run: settings, model and processes; its settings have ``validation.pairs``.
-
-    Attributes:
-        comparison: measures the model; there in the first process.
+        run: settings, model and processes; without ``validation.pairs`` nothing is measured.
 
     Raises:
         DocumentError: a document of a pair is not there, is there twice or has no text.
         EvaluationError: pairs do not have both labels.
     """
 
-    comparison: PairEvaluator
+    def __init__(self, run: RunContext[Any]) -> None:
+        self.run, self.settings = run, run.settings
+        if run.settings.is_measured:
+            run.processes.run_first(self.read)
 
-    def __init__(self, run: RunContext[ComparisonSettings] | RunContext[ViewRunSettings]) -> None:
-        self._settings, self._encoder = run.settings, run.encoder
-        run.processes.run_first(self._read)
-
-    def _read(self) -> None:
-        settings = self._settings
-        pairs, documents = validation_pairs(settings.validation, settings.corpus, self._encoder.segmenter)
-        self.comparison = PairEvaluator(
+    def read(self) -> None:
+        """Read the pairs and their documents."""
+        settings: PairRunSettings = self.settings
+        pairs, documents = validation_pairs(settings.validation, settings.corpus, self.run.encoder.segmenter)
+        self._evaluator = evaluator = PairEvaluator(
             documents.values(),
             pairs,
             by="accuracy" if settings.validation.best == "accuracy" else "f1",
@@ -155,35 +156,30 @@ class PairValidation:
             resamples=0,
             dtype=transformer_precision(settings.training),
         )
+        self.ids = {id for pair in evaluator.pairs for id in (pair.a, pair.b)}
+        reasons = {"unknown": "of unknown documents", "with_themselves": "with themselves"}
+        left_out = {reasons[name]: count for name, count in evaluator.left_out.items()}
+        self.line = (
+            f"{len(evaluator.pairs):,} pairs of {len(self.ids):,} documents to measure{left_out_words(left_out)}"
+        )
 
-    def evaluation(self) -> RunEvaluation:
-        """How a run measures its model; where the passage encoder is frozen, passages are encoded once."""
-        is_encoded = self._settings.model.tune != "frozen"
+    def evaluation(self) -> RunEvaluation | None:
+        """How a run measures its model; None for not at all."""
+        if not self.settings.is_measured:
+            return None
+        measure = prepared_once(self.run, lambda: self._evaluator)
+        return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True)
 
-        def measure() -> Mapping[str, float]:
-            nonlocal is_encoded
-            if not is_encoded:
-                self.comparison = self.comparison.prepared(self._encoder, encode_passages=True)
-                is_encoded = True
-            return self.comparison(self._encoder)
-
-        validation = self._settings.validation
-        return RunEvaluation(measure, f"pair_{validation.best}", True)
-
-    def describe(self, trained: Collection[str]) -> str:
-        """What is measured, in a line; in the first process.
+    def describe(self, trained: Collection[str]) -> list[str]:
+        """What is measured, in a line.
 
         Args:
             trained: ids of the documents that are trained on.
         """
-        comparison = self.comparison
-        documents = {id for pair in comparison.pairs for id in (pair.a, pair.b)}
-        line = f"{len(comparison.pairs):,} pairs of {len(documents):,} documents to measure"
-        reasons = {"unknown": "of unknown documents", "with_themselves": "with themselves"}
-        left_out = [f"{count:,} {reasons[name]}" for name, count in comparison.left_out.items() if count]
-        line += f"; left out: {', '.join(left_out)}" if left_out else ""
-        seen = len(documents.intersection(trained))
-        return line + (f"; {seen:,} of these documents are trained on too" if seen else "")
+        if not self.settings.is_measured or not self.run.processes.is_first:
+            return []
+        seen = len(self.ids.intersection(trained))
+        return [self.line + (f"; {seen:,} of these documents are trained on too" if seen else "")]
 
 
 def validation_pairs(
@@ -204,10 +200,7 @@ def validation_pairs(
     """
     path = Path(validation.pairs or "")
     if not path.exists():
-        raise DocumentError(
-            f"{path}: there is no such file; give pairs to measure the model on as validation.pairs, or null to "
-            "measure nothing"
-        )
+        raise DocumentError(f"{path}: there is no such file; give pairs to measure as validation.pairs, or null")
     pairs = read_pair_file(path)
     wanted = {id for pair in pairs for id in (pair.a, pair.b)}
     source = corpus if validation.source is None else corpus.with_source(validation.source)

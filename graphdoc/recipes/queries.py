@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,9 +102,6 @@ def make_queries(
     return Judgements.of(queries, qrels, source=source), dict(counts), left_out if shared else {}
 
 
-_WHOLE = re.compile(r"[0-9]{1,9}")
-
-
 @dataclass(frozen=True)
 class QuerySets:
     """The queries of a run.
@@ -135,8 +131,6 @@ class QuerySets:
         parts = [("to train on", self.train), ("to measure", self.validation), ("to test", self.test)]
         lines.append(", ".join(f"{queries_counted(len(one))} {what}" for what, one in parts if one is not None))
         lines += [left_out_line(count, reason) for reason, count in self.left_out.items()]
-        if self.own:
-            lines.append(f"documents that queries were made of, and which they do not look for: {len(self.own):,}")
         texts = set(self.train.queries.values())
         if seen := sum(text in texts for text in (self.validation.queries.values() if self.validation else ())):
             lines.append(f"{queries_counted(seen)} to measure with a text that is trained on too")
@@ -153,54 +147,43 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
         EvaluationError: queries or judgements cannot be read, or none are left to train on.
         DocumentError: queries are made of documents, and there are none.
     """
-    queries, validation = settings.queries, settings.validation
-    made: dict[str, int] = {}
-    left_out: dict[str, int] = {}
-    measured: Judgements | None
+    queries, validation, seed = settings.queries, settings.validation, settings.training.seed
     if queries.made_from:
-        report = CorpusReport()
-        documents = CorpusSource(settings.corpus.replace(leave_out_first_sentence=False)).documents(report)
-        try:
-            given, made, left_out = make_queries(
-                (document for _, document in documents),
-                queries.made_from,
-                queries.most_documents,
-                settings.corpus.name,
-            )
-        except EvaluationError:
-            if report.documents:
-                raise
-            raise nothing_to_train_on(settings.corpus, report) from None
+        given, made, left_out = _made_of_documents(settings)
     else:
-        given = _read(settings, queries.source or "", queries.split)
-    own = {} if queries.own_grade is None else own_documents(given.qrels, queries.own_grade)
-    given = _without_own(given, own, queries.own_grade)
-    left_out |= given.left_out
+        given, made, left_out = _read(settings, queries.source or "", queries.split), {}, {}
+    given, own = _without_own(given, queries.own_grade)
     test, left = _fold(settings, given)
+    measured: Judgements | None
     if validation.source is not None or validation.split is not None:
-        measured = _read(settings, validation.source or queries.source or "", validation.split)
-        if queries.own_grade is not None:
-            measured_own = own_documents(measured.qrels, queries.own_grade)
-            measured, own = _without_own(measured, measured_own, queries.own_grade), {**own, **measured_own}
-        if validation.source in (None, queries.source):
+        source = validation.source or queries.source or ""
+        measured, measured_own = _without_own(_read(settings, source, validation.split), queries.own_grade)
+        own = {**own, **measured_own}
+        if source == queries.source:
             # Those that are tested do not choose the checkpoint.
             tested = {} if test is None else test.queries
             measured = _chosen(measured, [query for query in measured.queries if query not in tested], "to measure")
-            known = measured.queries
-            left = _chosen(left, [query for query in left.queries if query not in known])
+            left = _chosen(left, [query for query in left.queries if query not in measured.queries])
     else:
         measured, left = _held_out(settings, left)
     if measured is not None and validation.most_queries is not None:
-        order = random_generator(settings.training.seed, "most queries").permutation(sorted(measured.queries))
+        order = random_generator(seed, "most queries").permutation(sorted(measured.queries))
         measured = _chosen(measured, order[: validation.most_queries].tolist())
-    return QuerySets(
-        train=left,
-        validation=measured,
-        test=test,
-        own=own,
-        made=made,
-        left_out=left_out,
-    )
+    return QuerySets(left, measured, test, own, made, {**left_out, **given.left_out})
+
+
+def _made_of_documents(settings: RetrievalSettings) -> tuple[Judgements, dict[str, int], dict[str, int]]:
+    """Queries that are made of the documents of a run (see :func:`make_queries`)."""
+    queries, corpus, report = settings.queries, settings.corpus, CorpusReport()
+    # First sentences that become queries are left out of what is trained on.
+    documents = CorpusSource(corpus.replace(leave_out_first_sentence=False)).documents(report)
+    texts = (document for _, document in documents)
+    try:
+        return make_queries(texts, queries.made_from, queries.most_documents, corpus.name)
+    except EvaluationError:
+        if report.documents:
+            raise
+        raise nothing_to_train_on(corpus, report) from None
 
 
 def queries_counted(number: int) -> str:
@@ -219,21 +202,22 @@ def _read(settings: RetrievalSettings, source: str, split: str | None) -> Judgem
     )
 
 
-def _without_own(given: Judgements, own: Mapping[str, frozenset[str]], grade: int | None) -> Judgements:
-    """Judgements without the documents that queries were made of."""
+def _without_own(given: Judgements, grade: int | None) -> tuple[Judgements, dict[str, frozenset[str]]]:
+    """Judgements without the documents that queries were made of, and these documents by query id."""
     if grade is None:
-        return given
-    if not own:
+        return given, {}
+    if not (own := own_documents(given.qrels, grade)):
         raise EvaluationError(
             f"{given.source}: no judgement has the grade queries.own_grade={grade}; leave it out, or check the grades"
         )
     left = Judgements.of(given.queries, leave_out(given.qrels, own), source=given.source)
-    return replace(
+    left = replace(
         left,
         without_positive=(*given.without_positive, *left.without_positive),
         without_text=given.without_text,
         unknown_queries=given.unknown_queries,
     )
+    return left, own
 
 
 def _fold(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | None, Judgements]:
@@ -269,7 +253,7 @@ def _read_folds(path: str, number: int) -> dict[str, int]:
     try:
         for line_number, line in numbered_lines(path):
             query, _, cell = (part.strip() for part in clean_text(line).strip().partition("\t"))
-            fold = int(cell) if _WHOLE.fullmatch(cell) else 0
+            fold = int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 10 else 0
             if not query or not 1 <= fold <= number:
                 raise EvaluationError(
                     f"{path}:{line_number}: the id of a query and its fold, 1 to {number}, are expected with a tab "
@@ -352,20 +336,17 @@ class Ranking:
         queries, validation, encoder = self._sets.validation, self._settings.validation, self._run.encoder
         if queries is None:
             return None
-        if self._whole is not None and not self._samples:
+        if self._whole is None or self._samples:
+            measure = prepared_once(self._run, lambda: self._of_texts(queries, validation.documents))
+        else:
             self._require_answers(queries, self._whole.ids)
 
-            def rank_all() -> RankingEvaluator | None:
+            @cache
+            def ready() -> RankingEvaluator:
                 return self._evaluator(queries, self._documents or ()).with_queries_cut(encoder)
 
-            ready: Callable[[], RankingEvaluator | None] = cache(rank_all)
-        else:
-            ready = prepared_once(self._run, lambda: self._of_texts(queries, validation.documents))
-
-        def measure() -> Mapping[str, float]:
-            evaluator = ready()
-            assert evaluator is not None
-            return evaluator(encoder)
+            def measure() -> Mapping[str, float]:
+                return ready()(encoder)
 
         return RunEvaluation(measure, metric_name(validation.best), True)
 

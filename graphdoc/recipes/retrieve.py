@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -27,13 +27,14 @@ from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss
 from ..runtime.text import counted
 from ..sampling import EpochBatches, NegativeDraws, RowLists
+from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
 from ..settings.run import TrainingSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, batch_of_parts, train
-from .mined_negatives import ListedCorpus, MinedNegatives
+from .base import CorpusData, Examples, RunOptions, batch_of_parts, train, transformer_precision
+from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
 from .queries import QuerySets, Ranking, queries_counted, read_query_sets
 
@@ -50,22 +51,17 @@ def recipe(run: RunContext[RetrievalSettings]) -> Recipe:
     encoder.model.remove_head()
     begin_training(encoder, settings.model)
     # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
-    found: list[QuerySets] = []
-    run.processes.run_first(lambda: found.append(read_query_sets(settings)))
-    (sets,) = run.processes.gather(found)[0]
+    read: list[QuerySets] = []
+    run.processes.run_first(lambda: read.append(read_query_sets(settings)))
+    (sets,) = run.processes.gather(read)[0]
     data = RetrievalData(run, sets)
     ranking = Ranking(run, sets)
-    queries, how = settings.queries, f"{_loss_words(settings)}, {data.negatives_line()}"
-    what = f"made of {', '.join(queries.made_from)}" if queries.made_from else f"of {queries.source}"
-    lines = sets.describe()
-    if sets.validation is None:
-        lines.append("no queries to measure (validation.share): the last model is the result")
     return Recipe(
         data,
         objective_of(settings, run.loss),
         ranking.evaluation(),
-        f"Retrieval of documents by queries {what}: {how}",
-        [*lines, f"{data.steps:,} steps of {data.batch_size:,} pairs; {how}"],
+        "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)",
+        sets.describe(),
         encode=ranking.encode,
         last_words=ranking.write_test_run if sets.test is not None else None,
     )
@@ -78,12 +74,6 @@ def objective_of(settings: RetrievalSettings, given: Loss | None = None) -> Obje
         return QueryContrast(contrast)
     assert isinstance(contrast, InfoNCE), "best passages are told apart by their similarities"
     return BestPassageContrast(contrast)
-
-
-def _loss_words(settings: RetrievalSettings) -> str:
-    loss = settings.loss
-    of = "" if loss.unit == "document" else " of the three best passages"
-    return f"{'dot products' if loss.similarity == 'dot' else 'cosines'}{of}, temperature {loss.temperature:g}"
 
 
 @dataclass(frozen=True)
@@ -162,10 +152,6 @@ class QueryCollator:
         given = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
         documents = [given.get(row) or self.corpus[row] for row in place]
         examples: list[TrainingExample] = [*(self.texts[query] for query in query_place), *documents]
-        answers = [self.answers[query] for query in queries]
-        padded = np.full((len(answers), max(map(len, answers))), -1, np.int64)
-        for row, groups in zip(padded, answers, strict=True):
-            row[: len(groups)] = groups
         vectors = None
         if self.passage_vectors is not None:
             assert self.texts.vectors is not None
@@ -186,16 +172,13 @@ class QueryCollator:
             targets={
                 "positive": torch.tensor([place[row] for row in positives]),
                 "group": torch.from_numpy(self.groups[list(place)]),
-                "answers": torch.from_numpy(padded),
+                "answers": torch.from_numpy(self.answers.padded(queries)),
             },
             roles={
                 "query": torch.tensor([query_place[query] for query in queries]),
                 "candidate": slice(len(query_place), None),
             },
         )
-
-
-Rows = npt.NDArray[np.int64]
 
 
 class RetrievalData(CorpusData):
@@ -217,38 +200,25 @@ class RetrievalData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
+    unit = "pairs"
+
     def __init__(self, run: RunContext[RetrievalSettings], sets: QuerySets) -> None:
         super().__init__(run)
-        settings, corpus = run.settings, self._corpus
-        self._settings, self._measured, self._groups = settings, sets.validation, corpus.groups
+        corpus = self.corpus
+        self._measured = sets.validation
         self.judgements = judged = sets.train.among(corpus.ids)
         self._row_of = rows_by_id(corpus, judged.source, [id for grades in judged.qrels.values() for id in grades])
         positives = [self._rows_of(judged.positives(query)) for query in judged.queries]
         made_of = (self._rows_of(sets.own.get(query, ())) for query in judged.queries)
         self._answers = RowLists.of(
-            np.unique(self._groups[np.concatenate(parts)]) for parts in zip(positives, made_of, strict=True)
+            np.unique(corpus.groups[np.concatenate(parts)]) for parts in zip(positives, made_of, strict=True)
         )
         self._queries = np.repeat(np.arange(len(positives)), list(map(len, positives)))
         self._rows = np.concatenate(positives)
         self.documents = len(np.unique(self._rows))
-        self._require_others()
         self._lists_hash: str | None = None
-        kind = settings.negatives.kind if settings.negatives.per_query else "none"
-        is_listed = settings.negatives.are_listed and settings.negatives.per_query > 0
-        pools = self._judged_negatives() if kind == "judged" else None
-        if is_listed:
-            pools = RowLists.of([np.empty(0, np.int64)] * len(positives))
-        self._negatives = NegativeDraws(
-            settings.negatives.per_query, self._training.seed, self._groups, self._answers, pools
-        )
-        if kind == "judged" and not self._negatives.pool_sizes.any():  # type: ignore[union-attr]
-            raise EvaluationError(
-                f"{judged.source}: no query has a judged document that does not answer it; set negatives.kind=random, "
-                "or give judgements of grade 0"
-            )
-        self.mined: MinedNegatives | None = None
-        if settings.negatives.are_listed:
-            self.mined = MinedNegatives(run, ListedCorpus(self, self._groups, judged, sets.own))
+        self._negatives, self.mined = self._make_negatives(sets)
+        self._require_others()
         self.plan(EpochBatches, examples=Examples(corpus, self._rows), across_epochs=self.mined is None)
         if self.mined is not None:
             self.mined.plan(self.steps, len(self._batches))
@@ -256,12 +226,47 @@ class RetrievalData(CorpusData):
                 # They are data of the run, whose mistakes are found before it begins.
                 self.begin_epoch(0)
 
+    def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:
+        """What draws negatives, and what makes lists of them."""
+        wanted, judged, corpus = self.settings.negatives, self.judgements, self.corpus
+        pools, mined = None, None
+        if wanted.per_query and wanted.kind == "judged":
+            judged_apart = (
+                [id for id, grade in judged.qrels[query].items() if grade <= 0] for query in judged.queries
+            )
+            pools = RowLists.of(self._rows_of(ids) for ids in judged_apart)
+        elif wanted.per_query and wanted.are_listed:
+            pools = RowLists.of([np.empty(0, np.int64)] * len(judged.queries))
+        if wanted.are_listed:
+            mined = MinedNegatives(self.run, self, judged, sets.own)
+        seed = self.settings.training.seed
+        draws = NegativeDraws(wanted.per_query, seed, corpus.groups, self._answers, pools)
+        sizes = draws.pool_sizes
+        if wanted.kind == "judged" and sizes is not None and not sizes.any():
+            raise EvaluationError(
+                f"{judged.source}: no query has a judged document that does not answer it; set negatives.kind=random, "
+                "or give judgements of grade 0"
+            )
+        return draws, mined
+
+    def _require_others(self) -> None:
+        """Refuse pairs that leave nothing to learn: whatever the weights are, the loss would be 0."""
+        wanted, groups = self.settings.negatives, self.corpus.groups
+        has_others = len(np.unique(groups)) > 1
+        if len(np.unique(groups[self._rows])) > 1 or (wanted.per_query and (wanted.kind != "random" or has_others)):
+            return
+        raise EvaluationError(
+            f"{self.judgements.source}: all {queries_counted(len(self.judgements))} to train on are answered by one "
+            f"document, {self.corpus.ids[int(self._rows[0])]!r}, or its copies, and there is no other to "
+            f"separate it from; give queries of several documents{', or set negatives.per_query=1' * has_others}"
+        )
+
     def collator(self) -> QueryCollator:
         """What makes batches of queries and documents."""
-        texts = query_texts(self._run.encoder, self.judgements, self._training, encode=self.vectors is not None)
+        texts = query_texts(self.run.encoder, self.judgements, self.settings.training, encode=self.vectors is not None)
         return QueryCollator(
-            self._corpus, self._queries, self._rows, texts, self._answers, self._groups, self._negatives,
-            self._config.vector_graph, self.vectors,
+            self.corpus, self._queries, self._rows, texts, self._answers, self.corpus.groups, self._negatives,
+            self.config.vector_graph, self.vectors,
         )  # fmt: skip
 
     def begin_epoch(self, epoch: int) -> None:
@@ -293,28 +298,25 @@ class RetrievalData(CorpusData):
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
         queries, measured = self.judgements, self._measured
-        return {
-            **self._corpus.record(),
+        values = {
+            **self.corpus.record(),
             "queries": len(queries),
             "queries_hash": values_hash(queries.queries.items()),
             "pairs": len(self._rows),
             "pairs_hash": _grades_hash(queries),
-            **(
-                {}
-                if measured is None
-                else {
-                    "measured_queries_hash": values_hash(measured.queries.items()),
-                    "measured_grades_hash": _grades_hash(measured),
-                }
-            ),
             "train": self.documents,
             "left_out": dict(queries.left_out),
-            **({} if self._lists_hash is None else {"negatives_hash": self._lists_hash}),
         }
+        if measured is not None:
+            values["measured_queries_hash"] = values_hash(measured.queries.items())
+            values["measured_grades_hash"] = _grades_hash(measured)
+        if self._lists_hash is not None:
+            values["negatives_hash"] = self._lists_hash
+        return values
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        queries, wanted = self.judgements, self._settings.negatives.per_query
+        queries, wanted = self.judgements, self.settings.negatives.per_query
         lines = [
             self.report.summary(),
             f"{counted(len(self._rows), 'pair')} of {queries_counted(len(queries))} and {self.documents:,} documents "
@@ -328,36 +330,9 @@ class RetrievalData(CorpusData):
             lines.append(f"{queries_counted(few)} with fewer than negatives.per_query={wanted} to draw from")
         return lines
 
-    def negatives_line(self) -> str:
-        """What queries are separated from, in a few words."""
-        negatives = self._settings.negatives
-        further = f" and {negatives.per_query} of each query ({negatives.kind})" if negatives.per_query else ""
-        return f"negatives: the documents of a batch{further}"
-
-    def _rows_of(self, ids: Sequence[str] | frozenset[str]) -> Rows:
+    def _rows_of(self, ids: Iterable[str]) -> Rows:
         """Rows of the documents that are there."""
         return np.array([self._row_of[id] for id in ids if id in self._row_of], np.int64)
-
-    def _require_others(self) -> None:
-        """Refuse pairs that leave nothing to learn: whatever the weights are, the loss would be 0."""
-        kind, per_query = self._settings.negatives.kind, self._settings.negatives.per_query
-        is_drawn = per_query > 0 and (kind != "random" or len(np.unique(self._groups)) > 1)
-        if is_drawn or len(np.unique(self._groups[self._rows])) > 1:
-            return
-        way_out = "" if len(np.unique(self._groups)) == 1 else ", or set negatives.per_query=1"
-        raise EvaluationError(
-            f"{self.judgements.source}: all {queries_counted(len(self.judgements))} to train on are answered by one "
-            f"document, {self._corpus.ids[int(self._rows[0])]!r}, or its copies, and there is no other to "
-            f"separate it from; give queries of several documents{way_out}"
-        )
-
-    def _judged_negatives(self) -> RowLists:
-        """Documents that were judged not to answer a query, for every query."""
-        qrels = self.judgements.qrels
-        return RowLists.of(
-            self._rows_of([id for id, grade in qrels[query].items() if grade <= 0])
-            for query in self.judgements.queries
-        )
 
 
 def _grades_hash(judged: Judgements) -> str:
@@ -382,7 +357,6 @@ def query_texts(
     if encode:
         model = encoder.model
         packing = Packing.on(model.device, training.token_budget, training.padding)
-        precision = None if training.precision == "float32" else training.precision
-        with computed_in(precision, model.passage_encoder, "the model"), inference(model):
+        with computed_in(transformer_precision(training), model.passage_encoder, "the model"), inference(model):
             vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing).float().cpu().numpy()
     return QueryTexts(tuple(judged.queries), RowLists.of(token_ids), vectors)

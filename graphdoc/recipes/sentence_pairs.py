@@ -31,7 +31,7 @@ from ..sampling.sentence_pairs import (
     SentencePairDraws,
     TokenMasks,
 )
-from ..settings.pretraining import SentencePairLossSettings, SentencePairSettings
+from ..settings.pretraining import SentencePairSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import SentencePairContrast
@@ -54,18 +54,17 @@ def recipe(run: RunContext[SentencePairSettings]) -> Recipe:
     data = SentencePairData(run)
     # SDR, eq. 1-3, with drawn pairs.
     objective = SentencePairContrast(
-        run.loss or pair_loss(loss),
+        run.loss or (PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin)),
         loss.contrast_weight,
         MaskedTokens(loss.mlm_weight),
         run.encoder.model.training_parts[HEAD] if loss.mlm_weight else None,
     )
-    return Recipe(
-        data,
-        objective,
-        evaluation_of(run, data, objective),
-        f"Sentence pairs without labels (SDR, section 3.2): {_loss(settings)}",
-        [f"{data.steps:,} steps of {data.batch_size:,} pairs; {_loss(settings)}"],
-    )
+    evaluation = None
+    if data.held_out is not None:
+        best = settings.validation.best
+        measure = HeldOutPairs(measuring_step(run, objective), data.held_out)
+        evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
+    return Recipe(data, objective, evaluation, "Sentence pairs without labels (SDR, section 3.2)")
 
 
 def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) -> None:
@@ -119,22 +118,6 @@ def _require_trained_parts(model: DocumentModel, settings: SentencePairSettings)
         )
 
 
-def pair_loss(settings: SentencePairLossSettings) -> PairCosine | PairContrast:
-    """The loss between the sentences of pairs: with those that were drawn (SDR, eq. 1), or all of the batch."""
-    return PairContrast(settings.temperature) if settings.compares_all else PairCosine(1 - settings.margin)
-
-
-def evaluation_of(
-    run: RunContext[SentencePairSettings], data: SentencePairData, objective: SentencePairContrast
-) -> RunEvaluation | None:
-    """How the model is measured meanwhile, None for not at all."""
-    best = run.settings.validation.best
-    if data.held_out is None:
-        return None
-    measure = HeldOutPairs(measuring_step(run, objective), data.held_out)
-    return RunEvaluation(measure, best, not best.endswith("loss"))
-
-
 class HeldOutPairs:
     """Measures pairs of documents that are not trained on, always with the same partners and masks.
 
@@ -161,20 +144,6 @@ class HeldOutPairs:
         # Of one kind alone there is nothing to rank.
         auc = pair_auc(labels, functional.cosine_similarity(first, second)) if len(torch.unique(labels)) > 1 else 0.5
         return {"loss": float(output.loss), "auc": auc, **scores}
-
-
-def _loss(settings: SentencePairSettings) -> str:
-    """The terms of the loss in a few words."""
-    loss = settings.loss
-    parts = []
-    if loss.contrast_weight:
-        on = "with masked tokens" if loss.contrast_on == "masked" else "as they are"
-        drawn = f"cosine loss of pairs {on}, m = {loss.margin:g}"
-        among = f"contrast of pairs {on} with their batch, temperature {loss.temperature:g}"
-        parts.append(f"{loss.contrast_weight:g} x {among if loss.compares_all else drawn}")
-    if loss.mlm_weight:
-        parts.append(f"{loss.mlm_weight:g} x loss of masked tokens")
-    return " + ".join(parts)
 
 
 def sentence_pair_batch(
@@ -283,74 +252,60 @@ class SentencePairData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
+    unit = "pairs"
+
     def __init__(self, run: RunContext[SentencePairSettings]) -> None:
-        settings, self._masks = run.settings, _masks(run)
+        settings, seed = run.settings, run.settings.training.seed
+        self._masks = None
+        if settings.loss.masks:
+            # Before a corpus is made ready in vain.
+            try:
+                self._masks = TokenMasks(run.encoder.tokenizer)
+            except ModelError as error:
+                raise ModelError(f"model.start={settings.model.start}: {error}") from error
         super().__init__(run)
-        corpus, seed, loss = self._corpus, self._training.seed, settings.loss
-        order = random_generator(seed, "held out").permutation(len(corpus))
-        share = settings.validation.share
-        held_out = np.sort(order[: max(2, round(len(corpus) * share)) if share else 0])
-        trained = np.sort(order[len(held_out) :])
-        # Where the batch has the negatives, a pair of two documents would have nothing to find.
-        self._pairs = self._pairs_of(trained, 1.0 if loss.compares_all else INTRA_PROBABILITY)
-        self._require(settings, self._pairs, len(trained), len(held_out))
-        self.documents, self._held_out_documents = len(self._pairs.documents), len(held_out)
-        self.plan(
-            SentencePairBatches,
-            examples=self._anchors(self._pairs),
-            pairs_per_epoch=settings.pairs_per_epoch,
-        )
-        self.held_out: TrainingBatch | None = None
-        if share:
-            measured = self._pairs_of(held_out)
-            self._require(settings, measured, len(held_out), 0)
-            numbers = random_generator(seed, "held-out pairs").permutation(len(measured))
-            anchors = self._anchors(measured)
-            chosen = np.sort(numbers[: settings.validation.most_pairs]).tolist()
-            collate = self._collator(measured)
-            self.held_out = collate([(anchors[number], HELD_OUT_EPOCH, number) for number in chosen])
-            if loss.compares_all and not self.held_out.targets["label"].any():
-                raise DocumentError(
-                    f"{settings.corpus.name}: of {counted(len(chosen), 'pair')} that would be measured none is of one "
-                    "paragraph: there is no partner to find; raise validation.most_pairs or validation.share"
-                )
-
-    def _pairs_of(self, rows: Rows, intra: float = INTRA_PROBABILITY) -> SentencePairDraws:
-        corpus = self._corpus
-        return SentencePairDraws(
-            corpus.passage_counts, corpus.paragraphs, corpus.groups, self._training.seed, rows=rows,
-            intra_probability=intra,
-        )  # fmt: skip
-
-    def _anchors(self, pairs: SentencePairDraws) -> Examples:
-        """The anchors of pairs, each as a document of one passage."""
-        counts = np.ones(len(pairs), np.int64)
-        return Examples(self._corpus, pairs.documents_of_anchors, counts, pairs.numbers_of_anchors)
-
-    def _collator(self, pairs: SentencePairDraws) -> SentencePairCollator:
-        loss = self._run.settings.loss
-        masks, clean = self._masks if loss.masks else None, loss.contrast_on == "clean"
-        return SentencePairCollator(self._corpus, pairs, masks, clean, loss.compares_all, self._training.seed)
-
-    def collator(self) -> SentencePairCollator:
-        """What draws partners and masks tokens."""
-        return self._collator(self._pairs)
-
-    def _require(
-        self, settings: SentencePairSettings, pairs: SentencePairDraws, documents: int, held_out: int
-    ) -> None:
-        """Refuse documents of which no pairs of both kinds can be made.
-
-        Raises:
-            DocumentError: they are too few, or have no paragraphs of two sentences.
-        """
-        aside = f", and {held_out:,} more held out (validation.share)" if held_out else ""
-        what = f"{settings.corpus.name}: {counted(documents, 'document')}{aside}"
-        if not documents:
+        count, share = len(self.corpus), settings.validation.share
+        order = random_generator(seed, "held out").permutation(count)
+        held_out = np.sort(order[: max(2, round(count * share)) if share else 0])
+        if len(held_out) >= count:
             raise DocumentError(
-                f"{settings.corpus.name}: {counted(held_out, 'document')} {'is' if held_out == 1 else 'are'} held out "
+                f"{settings.corpus.name}: {counted(count, 'document')} {'is' if count == 1 else 'are'} held out "
                 "(validation.share), none is left to train on; give more documents, or set validation.share=0"
             )
+        # Where the batch has the negatives, a pair of two documents would have nothing to find.
+        intra = 1.0 if settings.loss.compares_all else INTRA_PROBABILITY
+        self._pairs = self._pairs_of(np.sort(order[len(held_out) :]), intra, len(held_out))
+        self.documents, self._held_out_documents = len(self._pairs.documents), len(held_out)
+        anchors = self._anchors(self._pairs)
+        self.plan(SentencePairBatches, examples=anchors, pairs_per_epoch=settings.pairs_per_epoch)
+        self.held_out = self._measured(held_out) if share else None
+
+    def _measured(self, rows: Rows) -> TrainingBatch:
+        """Pairs of documents that are held out."""
+        settings, pairs = self.settings, self._pairs_of(rows)
+        numbers = random_generator(settings.training.seed, "held-out pairs").permutation(len(pairs))
+        chosen, anchors = np.sort(numbers[: settings.validation.most_pairs]).tolist(), self._anchors(pairs)
+        batch = self._collator(pairs)([(anchors[number], HELD_OUT_EPOCH, number) for number in chosen])
+        if settings.loss.compares_all and not batch.targets["label"].any():
+            raise DocumentError(
+                f"{settings.corpus.name}: of {counted(len(chosen), 'pair')} that would be measured none is of one "
+                "paragraph: there is no partner to find; raise validation.most_pairs or validation.share"
+            )
+        return batch
+
+    def _pairs_of(self, rows: Rows, intra: float = INTRA_PROBABILITY, held_out: int = 0) -> SentencePairDraws:
+        """The pairs of some documents.
+
+        Raises:
+            DocumentError: documents are too few for pairs of both kinds, or have no paragraphs of two sentences.
+        """
+        corpus = self.corpus
+        pairs = SentencePairDraws(
+            corpus.passage_counts, corpus.paragraphs, corpus.groups, self.settings.training.seed, rows=rows,
+            intra_probability=intra,
+        )  # fmt: skip
+        aside = f", and {held_out:,} more held out (validation.share)" if held_out else ""
+        what = f"{self.settings.corpus.name}: {counted(len(rows), 'document')}{aside}"
         if not len(pairs):
             raise DocumentError(
                 f"{what} with no paragraph of two sentences, so that nothing belongs together; give documents of "
@@ -361,10 +316,26 @@ class SentencePairData(CorpusData):
                 f"{what} with paragraphs of two sentences in only {counted(pairs.groups, 'text')}, so that there is "
                 "no other document to draw pairs from; give more documents"
             )
+        return pairs
+
+    def _anchors(self, pairs: SentencePairDraws) -> Examples:
+        """The anchors of pairs, each as a document of one passage."""
+        counts = np.ones(len(pairs), np.int64)
+        return Examples(self.corpus, pairs.documents_of_anchors, counts, pairs.numbers_of_anchors)
+
+    def _collator(self, pairs: SentencePairDraws) -> SentencePairCollator:
+        loss, seed = self.settings.loss, self.settings.training.seed
+        return SentencePairCollator(
+            self.corpus, pairs, self._masks, loss.contrast_on == "clean", loss.compares_all, seed
+        )
+
+    def collator(self) -> SentencePairCollator:
+        """What draws partners and masks tokens."""
+        return self._collator(self._pairs)
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        most = self._run.settings.pairs_per_epoch
+        most = self.settings.pairs_per_epoch
         epoch = "" if most is None else f", {most:,} of them in an epoch"
         lines = [
             self.report.summary(),
@@ -378,20 +349,10 @@ class SentencePairData(CorpusData):
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
         return {
-            **self._corpus.record(),
+            **self.corpus.record(),
             "sentences": len(self._pairs),
             "sentences_alone": self._pairs.alone,
             "train": self.documents,
             "held_out": self._held_out_documents,
             "held_out_pairs": 0 if self.held_out is None else len(self.held_out.targets["label"]),
         }
-
-
-def _masks(run: RunContext[SentencePairSettings]) -> TokenMasks | None:
-    """What masks tokens, before a corpus is made ready in vain."""
-    if not run.settings.loss.masks:
-        return None
-    try:
-        return TokenMasks(run.encoder.tokenizer)
-    except ModelError as error:
-        raise ModelError(f"model.start={run.settings.model.start}: {error}") from error

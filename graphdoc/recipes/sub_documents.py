@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -26,9 +28,9 @@ from ..training.data import StreamLoader, TaskData, TrainingBatch, TrainingExamp
 from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast
 from ..training.run import Recipe, RunContext, begin_training
+from ..training.step import CachedStep
 from .base import (
     CorpusData,
-    HeldOutEvaluation,
     RunOptions,
     VectorsOfDocuments,
     batch_of_parts,
@@ -50,40 +52,24 @@ def pretrain(settings: PretrainingSettings, **options: Unpack[RunOptions]) -> Pa
 
 def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
-    settings, processes = run.settings, run.processes
+    settings = run.settings
     begin_training(run.encoder, settings.model)
     split = SubDocumentSplit(split=settings.split, seed=settings.training.seed)
-    data = StreamedData(run, split) if settings.corpus.streaming else StoredData(run, split)
     objective = ViewContrast(run.loss or SubDocumentContrast(**settings.loss.as_values()))
-    how = f"{settings.loss.similarity} at temperature {settings.loss.temperature:g}"
-
-    def streamed() -> str:
-        share = f" (share of the first of {processes.count} processes)" if processes.count > 1 else ""
-        return f"streamed in the last epoch{share}: {data.report.summary()}"
-
-    return Recipe(
-        data,
-        objective,
-        evaluation_of(run, data, objective),
-        f"Contrast between sub-documents (`{settings.split}`), without labels: {how}",
-        [
-            f"{data.steps:,} steps of {data.batch_size:,} documents: each is compared with {data.batch_size - 1:,} "
-            f"negatives, by {how}"
-        ],
+    how = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
+    if settings.corpus.streaming:
+        stream = StreamedData(run, split)
         # A stored corpus says it before the first step.
-        last_words=streamed if settings.corpus.streaming else None,
-    )
-
-
-def evaluation_of(
-    run: RunContext[PretrainingSettings], data: StoredData | StreamedData, objective: ViewContrast
-) -> RunEvaluation | None:
-    """Loss and accuracy on documents that are held out."""
-    if not isinstance(data, StoredData) or not run.settings.is_measured:
-        return None
-    best = run.settings.validation.best
-    measure = HeldOutEvaluation(measuring_step(run, objective), data.held_out)
-    return RunEvaluation(measure, best, not best.endswith("loss"))
+        return Recipe(
+            stream, objective, None, how, last_words=lambda: f"streamed in the last epoch: {stream.report.summary()}"
+        )
+    data = StoredData(run, split)
+    evaluation = None
+    if settings.is_measured:
+        measure = HeldOutEvaluation(measuring_step(run, objective), data.held_out)
+        best = settings.validation.best
+        evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
+    return Recipe(data, objective, evaluation, how)
 
 
 def sub_document_batch(
@@ -94,9 +80,7 @@ def sub_document_batch(
     graph: GraphKind | str | None = "full",
     passage_vectors: VectorsOfDocuments | None = None,
 ) -> TrainingBatch:
-    """Split documents into sub-documents and build the graphs of both.
-
-    Edges are those of the graph kind over the passages that a sub-document has, in reading order.
+    """Split documents into sub-documents and build the graphs of both, each over its passages in reading order.
 
     Args:
         examples: the documents, each of two passages at least.
@@ -167,54 +151,47 @@ class StoredData(CorpusData):
     def __init__(self, run: RunContext[PretrainingSettings], split: DocumentSplit) -> None:
         super().__init__(run)
         self._split = split
-        rows, self._held_out = self._hold_out(run.settings)
+        training, share, count = run.settings.training, run.settings.validation.share, len(self.corpus)
+        order = random_generator(training.seed, "held out").permutation(count)
+        held_out = max(2, round(count * share)) if share else 0
+        if count - held_out < 2:
+            raise DocumentError(
+                f"{run.settings.corpus.name} has {counted(count, 'document')} of two passages or more"
+                + (f", of which {held_out} are held out" if held_out else "")
+                + f"; there have to be 2 to train on ({self.report.summary()})"
+            )
+        rows, self._held_out = np.sort(order[held_out:]), np.sort(order[:held_out])
         self.documents = len(rows)
         self.plan(EpochBatches, rows=rows)
-        if self.documents < self._training.batch_size and run.processes.is_first:
+        if self.documents < training.batch_size and run.processes.is_first:
             logger.warning(
                 "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %s; "
                 "more of them take more epochs",
                 self.documents,
-                self._training.batch_size,
+                training.batch_size,
                 counted(self.steps, "step"),
             )
 
     def collator(self) -> SubDocumentCollator:
         """What splits documents."""
-        return SubDocumentCollator(self._split, self._config.vector_graph, self.vectors)
+        return SubDocumentCollator(self._split, self.config.vector_graph, self.vectors)
 
     def held_out(self) -> list[TrainingBatch]:
         """Batches of the documents that are held out."""
         collator = self.collator()
         return [
-            collator([(self._corpus[row], HELD_OUT_EPOCH, row) for row in part.tolist()])
-            for part in held_out_parts(self._held_out, self._training.batch_size)
+            collator([(self.corpus[row], HELD_OUT_EPOCH, row) for row in part.tolist()])
+            for part in held_out_parts(self._held_out, self.settings.training.batch_size)
         ]
 
     def describe(self) -> list[str]:
-        """What there is to train on, in a line or two."""
-        return [
-            self.report.summary(),
-            f"{self.documents:,} documents to train on, {len(self._held_out):,} held out",
-        ]
+        """What there is to train on."""
+        held_out = f"{len(self._held_out):,} held out"
+        return [self.report.summary(), f"{self.documents:,} documents to train on, {held_out}"]
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its corpus."""
-        return {**self._corpus.record(), "held_out": len(self._held_out)}
-
-    def _hold_out(self, settings: PretrainingSettings) -> tuple[Rows, Rows]:
-        """Rows that are trained on, and rows that are held out."""
-        count = len(self._corpus)
-        order = random_generator(settings.training.seed, "held out").permutation(count)
-        share = settings.validation.share
-        held_out = max(2, round(count * share)) if share else 0
-        if count - held_out < 2:
-            raise DocumentError(
-                f"{settings.corpus.name} has {counted(count, 'document')} of two passages or more"
-                + (f", of which {held_out} are held out" if held_out else "")
-                + f"; there have to be 2 to train on ({self.report.summary()})"
-            )
-        return np.sort(order[held_out:]), np.sort(order[:held_out])
+        return {**self.corpus.record(), "held_out": len(self._held_out)}
 
 
 def held_out_parts(rows: Rows, batch_size: int) -> list[Rows]:
@@ -222,6 +199,32 @@ def held_out_parts(rows: Rows, batch_size: int) -> list[Rows]:
     if not len(rows):
         return []
     return np.array_split(rows, min(max(1, round(len(rows) / batch_size)), len(rows) // 2))
+
+
+class HeldOutEvaluation:
+    """Loss and accuracy on documents that are not trained on, always in the same batches and sub-documents.
+
+    Args:
+        step: measures a batch (see :func:`measuring_step`).
+        batches: gives the documents.
+    """
+
+    def __init__(self, step: CachedStep, batches: Callable[[], Sequence[TrainingBatch]]) -> None:
+        self._step, self._batches = step, cache(batches)
+
+    def __call__(self) -> dict[str, float]:
+        """Measure the model, which is in eval mode."""
+        sums: Counter[str] = Counter()
+        documents = 0
+        for batch in self._batches():
+            result = self._step.measure(batch)
+            measured = {"loss": result.loss, **result.metrics}
+            # How many pairs are no negatives says something of the documents, not of the model.
+            measured.pop("left_out_share", None)
+            for name, value in measured.items():
+                sums[name] += float(value) * len(batch)  # type: ignore[assignment]
+            documents += len(batch)
+        return {name: value / documents for name, value in sums.items()}
 
 
 class StreamedData(TaskData):

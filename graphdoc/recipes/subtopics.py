@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -12,19 +12,18 @@ import torch
 
 from ..corpus.corpus import training_segmenter
 from ..corpus.parts import PassageVectors
-from ..documents.readers.pair_files import read_pair_file
+from ..documents.readers.pair_files import LabelledPair, read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..evaluation.pair_scores import pair_auc
 from ..evaluation.pairs import require_both_labels
-from ..inference.pipeline import StreamOptions
 from ..inference.sentences import sentence_segmenter
 from ..losses import SubtopicLoss
 from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention
 from ..runtime.text import counted
 from ..sampling.batches import BalancedPairBatches, Rows
-from ..segmentation.spans import Coverage, SegmentedDocument
+from ..segmentation.spans import Coverage
 from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
@@ -33,7 +32,7 @@ from ..training.loop import RunEvaluation
 from ..training.objectives import SubtopicClusters, paired_sentences
 from ..training.run import Recipe, RunContext, begin_training
 from .base import CorpusData, Examples, RunOptions, measuring_step, train, transformer_precision
-from .pairs import CorpusPairs, validation_pairs
+from .pairs import CorpusPairs, PairValidation, left_out_words, validation_pairs
 
 
 def train_subtopics(settings: SubtopicRunSettings, **options: Unpack[RunOptions]) -> Path:
@@ -45,21 +44,16 @@ def recipe(run: RunContext[SubtopicRunSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings, loss = run.settings, run.settings.loss
     begin_subtopics(run.encoder, settings)
-    clusters = SubtopicLoss(loss.similar_weight, loss.dissimilar_weight)
-    objective = SubtopicClusters(clusters)
-    validation = SubtopicValidation(run, objective) if settings.validation.pairs else None
+    objective = SubtopicClusters(SubtopicLoss(loss.similar_weight, loss.dissimilar_weight))
+    validation = SubtopicValidation(run, objective)
     data = SubtopicData(run)
-    measured = "no pairs to measure (validation.pairs): the last model is the result"
-    if validation is not None and run.processes.is_first:
-        measured = validation.describe(data.found.ids)
-    how = _graph_and_loss(settings)
     return Recipe(
         data,
         objective,
-        validation.evaluation() if validation else None,
-        f"Subtopics of pairs of documents (SST, section 3.2): {how}",
-        [measured, f"{data.steps:,} steps of {data.batch_size:,} pairs, half of them similar; {how}"],
-        encode=validation.encode if validation else None,
+        validation.evaluation(),
+        "Subtopics of pairs of documents (SST, section 3.2)",
+        validation.describe(data.pairs.ids),
+        encode=validation.encode,
     )
 
 
@@ -105,17 +99,6 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> 
     config.unit = "sentence"
     # What is trained here are subtopics, not the vectors of documents.
     config.trained = was_trained
-
-
-def _graph_and_loss(settings: SubtopicRunSettings) -> str:
-    """How pairs are read and clustered, in a few words."""
-    subtopics, loss = settings.subtopics, settings.loss
-    graph = "all" if subtopics.neighbours is None else f"{subtopics.neighbours:,} similar"
-    return (
-        f"{graph} neighbours, a subtopic for every {subtopics.cluster_size:,} sentences; modularity and collapse, "
-        f"{loss.similar_weight:g} x divergence of similar pairs, {loss.dissimilar_weight:g} x "
-        "orthogonality of the others"
-    )
 
 
 def subtopic_batch(
@@ -168,7 +151,7 @@ class SubtopicData(CorpusData):
         run: settings, model and processes; its model has its head for subtopics.
 
     Attributes:
-        found: the pairs that are trained on.
+        pairs: the pairs that are trained on.
 
     Raises:
         DocumentError: pairs name documents that are not there.
@@ -176,113 +159,97 @@ class SubtopicData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
+    unit = "pairs"
+
     def __init__(self, run: RunContext[SubtopicRunSettings]) -> None:
         # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
-        settings = run.settings
-        given = read_pair_file(settings.pairs.file or "")
+        wanted = run.settings.pairs
+        given = read_pair_file(wanted.file or "")
         super().__init__(run)
-        self.found = CorpusPairs.of(self._corpus, given, settings.pairs.on_unknown, setting="pairs.unknown=leave_out")
-        self.documents = len(self.found.ids)
-        rows = self.found.rows
-        sentences = self._corpus.passage_counts[rows].sum(axis=1)
-        self.plan(
-            BalancedPairBatches, sentences, examples=Examples(self._corpus, rows[:, 0]), labels=self.found.labels
-        )
+        self.pairs = CorpusPairs.of(self.corpus, given, wanted.on_unknown, setting="pairs.unknown=leave_out")
+        self.documents, rows = len(self.pairs.ids), self.pairs.rows
+        sentences, firsts = self.corpus.passage_counts[rows].sum(axis=1), Examples(self.corpus, rows[:, 0])
+        self.plan(BalancedPairBatches, sentences, examples=firsts, labels=self.pairs.labels)
 
     def collator(self) -> SubtopicCollator:
         """What makes graphs of pairs."""
-        clustering = self._config.clustering
+        clustering = self.config.clustering
         assert self.vectors is not None and clustering is not None
-        return SubtopicCollator(self.vectors, self.found.rows, self.found.labels, clustering)
+        return SubtopicCollator(self.vectors, self.pairs.rows, self.pairs.labels, clustering)
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
-        return {**self._corpus.record(), **self.found.record()}
+        return {**self.corpus.record(), **self.pairs.record()}
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        return [self.report.summary(), self.found.describe()]
+        return [self.report.summary(), self.pairs.describe()]
 
 
 # Pairs that are measured at once.
 BATCH_PAIRS = 256
 
 
-@dataclass(frozen=True)
-class MeasuredPair:
-    """A pair that is measured.
-
-    Args:
-        ids: ids of its documents.
-        label: 1 for documents that are similar, else 0.
-    """
-
-    ids: tuple[str, str]
-    label: int
-
-
-class SubtopicValidation:
+class SubtopicValidation(PairValidation):
     """The validation pairs of a run, with the vectors of their sentences, made once in the first process.
 
     Args:
-        run: settings, model and processes; its settings have ``validation.pairs``.
+        run: settings, model and processes; without ``validation.pairs`` nothing is measured.
         objective: what is trained.
 
     Attributes:
         pairs: the pairs, each once; there in the first process.
-        left_out: how many are not measured, by reason.
 
     Raises:
         DocumentError: a document of a pair is not there, is there twice or has no text.
         EvaluationError: pairs do not have both labels.
     """
 
-    pairs: list[MeasuredPair]
-    left_out: dict[str, int]
+    pairs: tuple[LabelledPair, ...]
 
     def __init__(self, run: RunContext[SubtopicRunSettings], objective: SubtopicClusters) -> None:
-        self._run, self._objective = run, objective
-        self._documents: list[SegmentedDocument] = []
-        self._vectors: dict[str, Vectors] = {}
-        run.processes.run_first(self._read)
+        self._objective, self._vectors = objective, dict[str, Vectors]()
+        super().__init__(run)
 
-    def _read(self) -> None:
-        settings, encoder = self._run.settings, self._run.encoder
+    def read(self) -> None:
+        """Read the pairs and their documents."""
+        settings, encoder = self.settings, self.run.encoder
         segmenter = training_segmenter(sentence_segmenter(encoder, with_context=False), settings.corpus)
         given, documents = validation_pairs(settings.validation, settings.corpus, segmenter)
-        kept = given.among(documents, "leave_out")
-        apart = kept.chosen([number for number, pair in enumerate(kept) if pair.a != pair.b])
+        known = given.among(documents, "leave_out")
+        apart = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
         require_both_labels(apart, len(given))
-        self.pairs = [MeasuredPair((pair.a, pair.b), pair.label) for pair in apart]
-        self.left_out = {
-            "of unknown documents": len(given) - len(kept),
-            "with themselves": len(kept) - len(apart),
-        }
-        wanted = {id for pair in self.pairs for id in pair.ids}
-        self._documents = [document for id, document in documents.items() if id in wanted]
+        self.pairs = apart.pairs
+        self.ids = {id for pair in self.pairs for id in (pair.a, pair.b)}
+        self._documents = [document for id, document in documents.items() if id in self.ids]
+        self.line = f"{counted(len(self.pairs), 'pair')} of {len(self.ids):,} documents to measure" + left_out_words(
+            {"of unknown documents": len(given) - len(known), "with themselves": len(known) - len(self.pairs)}
+        )
+        if beyond := sum(one.coverage.passages - one.coverage.encoded_passages for one in self._documents):
+            self.line += f"; {counted(beyond, 'sentence')} of them beyond corpus.max_passages"
 
     def encode(self) -> None:
         """Make the vectors of all sentences, in the first process."""
-        self._run.processes.run_first(self._encode)
+        if self.settings.is_measured:
+            self.run.processes.run_first(self._encode)
 
     def _encode(self) -> None:
-        settings, encoder = self._run.settings, self._run.encoder
-        precision = transformer_precision(settings.training)
-        options: StreamOptions = {
-            "dtype": precision,
-            "token_budget": settings.training.token_budget,
-            "padding": settings.training.padding,
-            "show_progress": self._run.show_progress,
-            "totals": Coverage(),
-        }
-        for document in encoder.with_passage_vectors(self._documents, **options):
+        training = self.settings.training
+        for document in self.run.encoder.with_passage_vectors(
+            self._documents,
+            dtype=transformer_precision(training),
+            token_budget=training.token_budget,
+            padding=training.padding,
+            show_progress=self.run.show_progress,
+            totals=Coverage(),
+        ):
             assert document.passage_vectors is not None
             self._vectors[document.document.id] = document.passage_vectors
 
-    def evaluation(self) -> RunEvaluation:
-        """How a run measures its model."""
-        validation = self._run.settings.validation
-        return RunEvaluation(self.measure, validation.best, validation.best == "auc")
+    def evaluation(self) -> RunEvaluation | None:
+        """How a run measures its model; None for not at all."""
+        best = self.settings.validation.best
+        return RunEvaluation(self.measure, best, best == "auc") if self.settings.is_measured else None
 
     def measure(self) -> Mapping[str, float]:
         """Measure the model, which is in eval mode.
@@ -293,16 +260,16 @@ class SubtopicValidation:
             ``dissimilar_shared``, the mean mass that both documents have in the same subtopics; ``auc``, the
             probability that this mass is larger for a similar pair than for another one.
         """
-        step = measuring_step(self._run, self._objective)
-        found: list[ClusterTerms] = []
+        step = measuring_step(self.run, self._objective)
+        parts: list[ClusterTerms] = []
         for first in range(0, len(self.pairs), BATCH_PAIRS):
             batch = self._batch(self.pairs[first : first + BATCH_PAIRS])
             rows = step.measure(batch).rows
             assert rows is not None
-            found.append(
+            parts.append(
                 self._objective.clusters.terms(rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"]))
             )
-        terms = ClusterTerms(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+        terms = ClusterTerms(*(torch.cat(part) for part in zip(*parts, strict=True)))
         labels = torch.tensor([pair.label for pair in self.pairs])
         similar = labels == 1
         return {
@@ -316,22 +283,8 @@ class SubtopicValidation:
             "dissimilar_shared": float(terms.shared[~similar].mean()),
         }
 
-    def _batch(self, pairs: list[MeasuredPair]) -> TrainingBatch:
-        clustering = self._run.encoder.model.config.clustering
+    def _batch(self, pairs: Sequence[LabelledPair]) -> TrainingBatch:
+        clustering = self.run.encoder.model.config.clustering
         assert clustering is not None
-        vectors = [(self._vectors[pair.ids[0]], self._vectors[pair.ids[1]]) for pair in pairs]
-        return subtopic_batch(vectors, [pair.label for pair in pairs], [pair.ids[0] for pair in pairs], clustering)
-
-    def describe(self, trained: Collection[str]) -> str:
-        """What is measured, in a line; in the first process.
-
-        Args:
-            trained: ids of the documents that are trained on.
-        """
-        line = f"{counted(len(self.pairs), 'pair')} of {len(self._documents):,} documents to measure"
-        left_out = [f"{count:,} {reason}" for reason, count in self.left_out.items() if count]
-        line += f"; left out: {', '.join(left_out)}" if left_out else ""
-        if beyond := sum(one.coverage.passages - one.coverage.encoded_passages for one in self._documents):
-            line += f"; {counted(beyond, 'sentence')} of them beyond corpus.max_passages"
-        seen = len({one.document.id for one in self._documents}.intersection(trained))
-        return line + (f"; {seen:,} of these documents are trained on too" if seen else "")
+        vectors = [(self._vectors[pair.a], self._vectors[pair.b]) for pair in pairs]
+        return subtopic_batch(vectors, [pair.label for pair in pairs], [pair.a for pair in pairs], clustering)

@@ -43,6 +43,14 @@ class RowLists:
         part: Rows = self.rows[self.ends[number - 1] if number else 0 : self.ends[number]]
         return part
 
+    def padded(self, numbers: Iterable[int]) -> Rows:
+        """Some of the lists, filled up with -1, ``(lists, longest)``."""
+        lists = [self[number] for number in numbers]
+        filled = np.full((len(lists), max(map(len, lists))), -1, np.int64)
+        for row, part in zip(filled, lists, strict=True):
+            row[: len(part)] = part
+        return filled
+
     @property
     def lengths(self) -> Rows:
         """Length of every list, ``(lists,)``."""

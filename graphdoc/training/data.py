@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
 from multiprocessing import connection
 from multiprocessing.util import Finalize
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -303,6 +303,9 @@ class TaskData(ABC):
         steps: steps of the whole run.
         report: what was read, kept and left out.
     """
+
+    # What a batch holds.
+    unit: ClassVar[str] = "documents"
 
     loader: Loader
     documents: int

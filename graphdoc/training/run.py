@@ -393,6 +393,8 @@ def _announce(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any
     for line in (
         *recipe.data.describe(),
         *recipe.announcement,
+        *(["nothing is measured meanwhile: the last model is the result"] if recipe.evaluation is None else []),
+        f"{recipe.data.steps:,} steps of {recipe.data.batch_size:,} {recipe.data.unit}",
         f"{record['trained_weights']:,} of {record['weights']:,} weights are trained "
         f"({context.settings.model.tune} passage encoder), on {record['device']}, "
         f"{processes.count} process{'es' if processes.count > 1 else ''}",

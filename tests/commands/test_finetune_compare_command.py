@@ -115,7 +115,7 @@ def test_a_trained_model_tells_groups_apart(
     assert encoder.model.config.trained
     assert encoder.compare("rice mould steam.", "grain koji rice.").document > 0.5
     card = (tmp_path / "run" / "model" / "README.md").read_text()
-    assert "Comparison of documents that belong together by label: split into up to 2 sections" in card
+    assert "Comparison of documents that belong together by label" in card
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_trained_model_tells_groups_apart(
 def test_variants_learn(compare: Callable[..., Any], tmp_path: Path, settings: tuple[str, ...]) -> None:
     result = compare("training.epochs=8", *settings)
     assert result.status == 0, result.err
-    assert "no pairs to measure (validation.pairs): the last model is the result" in " ".join(result.out.split())
+    assert "the last model is the result" in " ".join(result.out.split())
     losses = [entry["loss"] for entry in log_of(tmp_path / "run") if "loss" in entry]
     assert np.mean(losses[-4:]) < np.mean(losses[:4]) - 0.2
 
@@ -162,9 +162,7 @@ def test_groups_by_pairs_and_links(compare: Callable[..., Any], write: Callable[
     result = compare("groups.by=links", f"groups.file={links}", "training.max_steps=1", "groups.joining=stars",
                      "groups.most=3", "sections.number=1", f"output={tmp_path / 'whole'}")  # fmt: skip
     assert result.status == 0, result.err
-    assert "alone in their group (groups.smallest=1 with sections.number=2 trains on them)" in " ".join(
-        result.out.split()
-    )
+    assert "alone in their group (groups.smallest=1 trains on them)" in " ".join(result.out.split())
 
 
 def test_pairs_themselves(compare: Callable[..., Any], write: Callable[..., Path], tmp_path: Path) -> None:
@@ -263,7 +261,7 @@ class TestBadInput:
             assert "itself.tsv" in line and "both labels" in line
         assert "nowhere.tsv" in refused("groups.by=pairs", "groups.file=nowhere.tsv")
         line = refused("validation.pairs=nowhere.tsv")
-        assert "nowhere.tsv: there is no such file; give pairs to measure the model on as validation.pairs" in line
+        assert "nowhere.tsv: there is no such file; give pairs to measure as validation.pairs" in line
         twice = write("twice.jsonl", [*rows(8), *rows(8)])
         path = write("pairs.tsv", pairs(8))
         line = refused(f"corpus.source={twice}", "groups.by=pairs", f"groups.file={path}")
@@ -299,7 +297,6 @@ class TestBadInput:
         told = " ".join((result.out + result.err).split())
         assert "10 documents of 8 groups to train on" in told
         assert "left out: 2 documents without one label" in told
-        assert "4 of them have one passage and are one section each" in told
         entries = [entry for entry in log_of(tmp_path / "run") if "loss" in entry]
         assert max(entry["skipped_anchors"] for entry in entries) > 0
 

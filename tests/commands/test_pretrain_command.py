@@ -222,7 +222,7 @@ class TestSettings:
     def test_one_passage_looks_for_the_rest(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
         run = pretrain("split=one_passage", "loss.directions=one", "training.max_steps=2")
         assert run.status == 0, run.err
-        assert "`one_passage`" in (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+        assert "split: one_passage" in (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
 
     def test_documents_held_out_are_measured_and_not_trained_on(
         self, pretrain: Callable[..., Any], tmp_path: Path

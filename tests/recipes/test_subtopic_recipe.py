@@ -79,9 +79,7 @@ def read(path: Path) -> Any:
 
 def test_a_run_leaves_a_model_that_finds_subtopics(finetune: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
     assert finetune("run", f"validation.pairs={tmp_path / 'pairs.tsv'}") == 0
-    said = capsys.readouterr().out
-    assert "half of them similar" in said
-    assert "14 sentences of them beyond corpus.max_passages" in said
+    assert "14 sentences of them beyond corpus.max_passages" in capsys.readouterr().out
     results = read(tmp_path / "run" / "results.json")
     names = {"loss", "auc", "modularity", "collapse", "similar_divergence", "dissimilar_orthogonality"}
     assert names < results["before"].keys() == results["after"].keys()

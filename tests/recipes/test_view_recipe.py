@@ -153,7 +153,7 @@ def test_views_read_at_once_make_one_score(finetune: Callable[..., int], tmp_pat
     data = data_of(overrides, "views.together=true", "model.settings.readout=attention")
     batch = next(iter(data.loader.batches()))
     assert batch.graphs.passage_counts == (3,) * 7
-    assert len(data.found.pairs) == 28
+    assert len(data.pairs.pairs) == 28
     assert finetune("run", "views.together=true", "model.settings.readout=attention") == 0
     encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
     match = encoder.match("Rice is steamed. Koji grows.", "Tides rise. The sea is deep.")
@@ -165,7 +165,7 @@ def test_views_read_at_once_make_one_score(finetune: Callable[..., int], tmp_pat
 def test_negatives_are_of_the_same_first_document(overrides: list[str]) -> None:
     data = data_of(overrides, "views.encoder=dual", "loss.kind=contrast", "loss.negatives=2", "training.batch_size=5")
     collate = data.loader._options["collate_fn"]
-    labels, rows = data.found.labels, data.found.rows
+    labels, rows = data.pairs.labels, data.pairs.rows
     batch = next(iter(data.loader.batches()))
     queries, candidates = batch.roles["query"], batch.roles["candidate"]
     assert queries == slice(5)
@@ -215,7 +215,7 @@ def test_subtopics_by_vectors_are_those_of_a_model_of_its_own(
     folder = source.save_pretrained(tmp_path / "sentences")
     options = ("views.subtopics=vectors", f"views.subtopic_model={folder}")
     data = data_of(overrides, *options)
-    pool, rows = pool_of(data), data.found.rows
+    pool, rows = pool_of(data), data.pairs.rows
     texts = dict(data._texts_of(np.unique(rows)))
     finder = subtopic_finder("vectors", "en")
     for pair in (0, 9):
@@ -285,11 +285,11 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
     (tmp_path / "first.run").write_text("".join(lines), encoding="utf-8")
     options = ("pairs.file=null", f"pairs.qrels={tmp_path / 'qrels.txt'}", f"pairs.run={tmp_path / 'first.run'}")
     data = data_of(overrides, *options, "training.batch_size=2")
-    found = {(pair.a, pair.b): pair.label for pair in data.found.pairs}
+    found = {(pair.a, pair.b): pair.label for pair in data.pairs.pairs}
     # What is judged irrelevant is no negative from the hits, and d5 has nothing that is relevant.
     assert found == {("d0", "d2"): 1, ("d1", "d3"): 1, ("d0", "d4"): 0, ("d1", "d6"): 0, ("d1", "d7"): 0}
     shallow = data_of(overrides, *options, "pairs.depth=1", "training.batch_size=2", "pairs.least_grade=2")
-    assert {(pair.a, pair.b): pair.label for pair in shallow.found.pairs} == {("d1", "d3"): 1, ("d1", "d6"): 0}
+    assert {(pair.a, pair.b): pair.label for pair in shallow.pairs.pairs} == {("d1", "d3"): 1, ("d1", "d6"): 0}
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
     assert drawn.folder != ordered.folder
     data = data_of(overrides, *options, "pool_order=likelihood", "pool_range=9")
     assert pool_of(data).folder == ordered.folder
-    terms, rows = TermMaker("en"), data.found.rows
+    terms, rows = TermMaker("en"), data.pairs.rows
     texts = dict(data._texts_of(np.unique(rows)))
     likely = {
         row: SentenceLikelihoods.of([[one.term for one in terms.placed(text)] for text in own])
@@ -366,11 +366,11 @@ def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
         np.testing.assert_array_equal(ordered.subtopics(pair).clusters, drawn.subtopics(pair).clusters)
 
     # Of nine views three ranges of three, and of each every pair reads one of its own.
-    settings = data.loader._options["collate_fn"].source
-    read = [[settings._numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
+    settings = data.loader._options["collate_fn"]
+    read = [[settings.numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
     assert [set(numbers) for numbers in read[:3]] == [{0, 1, 2}, {3, 4, 5}, {6, 7, 8}]
     assert set(read[3]) == {0, 1, 2}
-    assert read == [[settings._numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
+    assert read == [[settings.numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
 
 
 @pytest.mark.parametrize(

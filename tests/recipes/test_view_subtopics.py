@@ -52,7 +52,7 @@ def test_views_are_drawn_by_learned_subtopics(
     monkeypatch.setattr(view_pool, "MANY_PAIRS", 1)
     options = ("views.subtopics=adaptive", f"views.subtopic_model={learned}", "corpus.preparing_processes=2")
     data = data_of(overrides, *options)
-    pool, rows = pool_of(data), data.found.rows
+    pool, rows = pool_of(data), data.pairs.rows
     found = dict(data._texts_of(np.unique(rows)))
     finder = AdaptiveSubtopics.make("en", learned)
     for pair in (0, 9):

@@ -81,5 +81,5 @@ def data_of(overrides: list[str], *options: str) -> ViewData:
 
 
 def pool_of(data: ViewData) -> ViewPool:
-    pool: ViewPool = data.loader._options["collate_fn"].source.pool
+    pool: ViewPool = data.loader._options["collate_fn"].pool
     return pool
