@@ -8,8 +8,8 @@ from matplotlib.image import imread
 
 from graphdoc.analysis.figures.canvas import COLORS
 from graphdoc.analysis.figures.measured import MARKERS, plot_projection
-from graphdoc.analysis.projection import project, sample_rows
-from graphdoc.errors import EvaluationError, OutputError
+from graphdoc.analysis.projection import order_of, project, sample_rows
+from graphdoc.errors import EvaluationError
 
 
 def test_neighbours_stay_together() -> None:
@@ -46,6 +46,13 @@ def test_sample() -> None:
     assert len(sample_rows(50, 10)) == 10
 
 
+def test_alike_documents_stand_together() -> None:
+    kinds = np.arange(8) % 2
+    order = order_of(np.where(kinds[:, None] == kinds, 0.8, 0.1) + 0.2 * np.eye(8))
+    assert sorted(order.tolist()) == list(range(8))
+    assert len(set((order[:4] % 2).tolist())) == len(set((order[4:] % 2).tolist())) == 1
+
+
 class TestPlot:
     def test_every_document_is_drawn_in_every_panel(self, tmp_path: Path) -> None:
         draw = np.random.default_rng(0)
@@ -77,7 +84,3 @@ class TestPlot:
         assert len(looks) == most
         full = plot_projection({"model": np.zeros((most, 2))}, [str(number) for number in range(most)], None)
         assert len(full.axes[0].collections) == most
-
-    def test_unknown_suffix(self, tmp_path: Path) -> None:
-        with pytest.raises(OutputError, match="has no image suffix"):
-            plot_projection({"model": np.zeros((2, 2))}, ["a", "b"], tmp_path / "plot.gif")

@@ -14,7 +14,6 @@ from graphdoc.analysis.figures.comparison import MOST_NAMED_SECTIONS
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import OutputError
 from graphdoc.similarity.mutual_comparison import MutualComparison
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -79,14 +78,6 @@ def test_models_without_attention_have_no_panel_of_it(tiny_encoder: EncoderFacto
     assert passages.get_window_extent().width > 0.6 * figure.bbox.width, "it takes the room of the other panel"
 
 
-def test_titles_are_whole(tiny_encoder: EncoderFactory) -> None:
-    title = "How distributed systems agreed on the order of what had happened in them, told by those who were there"
-    document = Document("a", (Section("Some words."), Section("Other words.")), title)
-    encoder = tiny_encoder("bert")
-    comparison = encoder.compare_all([encoder.encode_levels(document)] * 2)
-    assert f"D1 = {title}\nD2 = {title}\nmodel " in "\n".join(texts_of(comparison.plot()))
-
-
 def test_the_closest_passages_are_linked_and_darker_is_closer(tiny_encoder: EncoderFactory) -> None:
     comparison = make(tiny_encoder("bert"), 4, 5)
     figure = comparison.plot()
@@ -115,9 +106,3 @@ def test_too_many_sections_leave_the_documents_named(tiny_encoder: EncoderFactor
 def test_headings_are_text_and_nothing_else(tiny_encoder: EncoderFactory) -> None:
     figure = make(tiny_encoder("bert"), 2, 1, heading="$x_1$ <b>\n&").plot()
     assert any(text.startswith(r"\$x_1\$ <b> & 1.0") for text in texts_of(figure))
-
-
-def test_unknown_suffix(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="has no image suffix"):
-        make(tiny_encoder("bert"), 1, 1).plot(tmp_path / "figure.gif")
-    assert not list(tmp_path.iterdir())
