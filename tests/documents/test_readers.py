@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,6 @@ from graphdoc.documents.readers.records import SeenIds
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError
 from graphdoc.runtime import memory
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not here")
 
 
 def ids(sources: Any, **settings: Any) -> list[str]:
@@ -64,28 +61,22 @@ CUT_LINES = gzip.compress(json_lines(ROWS).encode(), mtime=0)[:-6]
     ("name", "content"),
     [
         ("a.txt", "Words."),
-        ("a.md", "# T\n\nWords."),
-        ("a.markdown", "Words."),
-        ("a.html", "<p>Words."),
+        ("a.md.gz", "# T\n\nWords."),
         ("a.HTM", "<p>Words."),
         ("a.xhtml", '<?xml version="1.0"?><html><body><p>Words.</p></body></html>'),
-        ("a.xml", "<article><body><p>Words.</p></body></article>"),
-        ("a.nxml", "<article><body><p>Words.</p></body></article>"),
+        ("a.xml.gz", "<article><body><p>Words.</p></body></article>"),
         ("a.tei", "<TEI><text><body><p>Words.</p></body></text></TEI>"),
     ],
 )
-@pytest.mark.parametrize("compressed", [False, True])
-def test_files_of_one_document(tmp_path: Path, name: str, content: str, compressed: bool) -> None:
-    path = tmp_path / (name + ".gz" * compressed)
-    path.write_bytes(gzip.compress(content.encode()) if compressed else content.encode())
+def test_files_of_one_document(tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
     (document,) = read_documents(path)
     assert (document.id, document.text) == ("a", "Words.")
     assert Document.from_file(str(path)) == document
 
 
-@pytest.mark.parametrize(
-    "name", ["c.jsonl", "c.ndjson", "c.jsonl.gz", "c.json", "c.csv", "c.tsv", "c.csv.gz", "c.parquet"]
-)
+@pytest.mark.parametrize("name", ["c.ndjson", "c.jsonl.gz", "c.json", "c.tsv", "c.csv.gz", "c.parquet"])
 def test_files_of_rows(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if ".json" in name and "jsonl" not in name:
@@ -116,20 +107,6 @@ def test_table_cells_may_hold_lines_quotes_and_sections(tmp_path: Path) -> None:
     assert third.words == 100_000
 
 
-def test_parquet_with_nested_sections(tmp_path: Path) -> None:
-    rows = [
-        {"id": "a", "sections": [{"heading": "A", "text": "a", "level": 1}, {"heading": "B", "text": "b", "level": 2}]}
-    ]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "c.parquet")
-    (document,) = read_documents(tmp_path / "c.parquet")
-    assert document.sections == (Section("a", "A", 1, ("A",)), Section("b", "B", 2, ("A", "B")))
-
-
-def test_json_object_takes_its_id_from_the_file(tmp_path: Path) -> None:
-    (tmp_path / "one.json").write_text('{"text": "Words."}', encoding="utf-8")
-    assert ids(tmp_path / "one.json") == ["one"]
-
-
 def test_long_json_lists_are_read_in_pieces(tmp_path: Path) -> None:
     rows = [{"id": str(number), "text": 'wörd, ["{' * 40_000} for number in range(12)]
     path = tmp_path / "c.json"
@@ -137,6 +114,9 @@ def test_long_json_lists_are_read_in_pieces(tmp_path: Path) -> None:
         "\ufeff [ " + " ,\n ".join(json.dumps(row, ensure_ascii=False) for row in rows) + "]\n", encoding="utf-8"
     )
     assert [document.text for document in read_documents(path)] == [row["text"] for row in rows]
+    # A single object takes its id from the file.
+    path.write_text('{"text": "Words."}', encoding="utf-8")
+    assert ids(path) == ["c"]
 
 
 def test_rows_documents_and_paths_can_be_mixed(tmp_path: Path) -> None:
@@ -183,20 +163,6 @@ def test_places_are_noted_where_that_is_wanted(tmp_path: Path) -> None:
     assert ids(sources, report=report) and report.places is None
 
 
-def test_reading_is_lazy() -> None:
-    taken: list[int] = []
-
-    def rows() -> Iterator[dict[str, str]]:
-        for number in range(1000):
-            taken.append(number)
-            yield {"id": str(number), "text": "x"}
-
-    documents = read_documents(rows())
-    assert next(documents).id == "0"
-    assert next(documents).id == "1"
-    assert len(taken) <= 3
-
-
 def make_folder(root: Path) -> None:
     for name in (
         "b.md",
@@ -222,18 +188,6 @@ def test_folders_are_read_whole_and_in_order(tmp_path: Path) -> None:
         Skipped(str(tmp_path / "x.7z"), "unknown type .7z"),
     ]
     assert report.documents == 4
-
-
-def test_equal_names_in_a_folder_keep_their_suffix(tmp_path: Path) -> None:
-    for name in ("a.md", "a.html", "b.md"):
-        (tmp_path / name).write_text("Text.", encoding="utf-8")
-    assert ids(tmp_path) == ["a.html", "a.md", "b"]
-
-
-def test_equal_names_of_listed_files_become_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_folder(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert ids(["a.txt", "sub/a.txt", "b.md"]) == ["a.txt", "sub/a.txt", "b"]
 
 
 @pytest.mark.parametrize(
@@ -287,13 +241,8 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes, expected: list[tuple[str, str]]) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert [(document.id, document.text) for document in read_documents("-")] == expected
-
-
-def test_empty_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
     assert error("-").startswith("standard input: ")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "a", "text": "A."}\n{')))
-    assert error(["-"]).startswith("standard input:2: ")
 
 
 def test_one_document_of_a_corpus(tmp_path: Path) -> None:
@@ -422,15 +371,7 @@ def test_what_cannot_be_read_is_named_and_can_be_skipped(
     assert error(path) == f"{reasons[0].source}: {reasons[0].reason}"
 
 
-def test_a_link_to_a_file_of_the_same_folder_is_not_read_again(tmp_path: Path) -> None:
-    (tmp_path / "tide.txt.gz").write_bytes(gzip.compress(b"Tides rise."))
-    (tmp_path / "flood.txt.gz").symlink_to("tide.txt.gz")
-    report = ReadingReport()
-    assert [document.id for document in read_documents(tmp_path, report=report)] == ["tide"]
-    assert [Path(one.source).name for one in report.ignored] == ["flood.txt.gz"] and "link" in report.ignored[0].reason
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.jsonl", "a.json", "a.csv", "a.parquet", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.pdf", "a.json", "a.parquet", "a.txt.gz"])
 def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     assert name in error(tmp_path / name)
@@ -463,15 +404,6 @@ def test_damage_to_a_group_of_rows_leaves_the_others(tmp_path: Path) -> None:
     assert reason.reason.startswith("they cannot be read as Parquet: ")
 
 
-def test_truncated_gzip_gives_the_rows_before(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl.gz"
-    rows = [{"id": str(number), "text": os.urandom(500).hex()} for number in range(100)]
-    path.write_bytes(gzip.compress(json_lines(rows).encode())[:-2000])
-    found, reasons = skipped(path)
-    assert 50 < len(found) < 100
-    assert len(reasons) == 1
-
-
 def denied(*_: Any, **__: Any) -> Any:
     raise PermissionError(13, "Permission denied")
 
@@ -481,15 +413,12 @@ def denied(*_: Any, **__: Any) -> Any:
     [
         ("a.md", "a.md"),
         ("x" * 5000, "xxx"),
-        ("a\0b", "a"),
         ("c.jsonl#d1", "c.jsonl#d1"),
-        ("*.md", "*.md"),
         ("none/*.md", "none/*.md"),
         ("empty", "empty"),
         ("other", "1 of unknown type .7z"),
         ("links", "1 of a broken link"),
         (b"a.md", "b'a.md' (bytes)"),
-        ("", "''"),
         (" ", "' '"),
         (5, "5 (int)"),
     ],
@@ -501,13 +430,6 @@ def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source:
     (tmp_path / "other" / "a.7z").write_text("x", encoding="utf-8")
     (tmp_path / "links" / "gone.md").symlink_to("nowhere")
     assert value in error(source)
-
-
-def test_one_document_is_no_folder_and_no_corpus(tmp_path: Path) -> None:
-    (tmp_path / "c.jsonl").write_text("{}", encoding="utf-8")
-    for path in (tmp_path / "b.md", tmp_path, tmp_path / "c.jsonl"):
-        with pytest.raises(DocumentError, match=path.name):
-            Document.from_file(path)
 
 
 def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,33 +454,10 @@ def test_encodings(tmp_path: Path) -> None:
     assert [document.text for document in read_documents([tmp_path / "c.html", tmp_path / "d.xml"])] == ["é", "é"]
     assert [document.text for document in read_documents([tmp_path / "a.txt"], encoding="latin-1")] == ["é"]
     assert [document.text for document in read_documents([tmp_path / "e.csv"], encoding="cp1252")] == ["é"]
-    assert "cannot be read line by line as utf-16" in error(tmp_path / "e.csv", encoding="utf-16")
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
-def test_wide_encodings_without_a_mark_are_named(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes("Some ordinary text.".encode(encoding))
-    assert encoding in error(path)
-    assert [document.text for document in read_documents(path, encoding=encoding)] == ["Some ordinary text."]
-
-
-def test_json_in_utf_16_needs_its_byte_order_mark(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text('{"text": "Text."}', encoding="utf-8")
-    assert "utf-16" in error(path, encoding="utf-16")
-
-
-def test_ids_need_not_be_unique_where_that_is_wanted() -> None:
-    report = ReadingReport()
-    rows = [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}, {"text": "Three."}, {"text": "Three."}]
-    assert [document.text for document in read_documents(rows, unique_ids=False, report=report)] == [
-        "One.",
-        "Two.",
-        "Three.",
-        "Three.",
-    ]
-    assert (report.documents, report.skipped, report.duplicate_ids) == (4, [], [])
+    assert "utf-16" in error(tmp_path / "e.csv", encoding="utf-16")
+    # Wide encodings without a mark are named.
+    (tmp_path / "g.txt").write_bytes("Some ordinary text.".encode("utf-16-le"))
+    assert "utf-16-le" in error(tmp_path / "g.txt")
 
 
 def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
@@ -569,7 +468,10 @@ def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
     report = ReadingReport()
     assert len(ids(tmp_path, on_error="skip", report=report)) == 3
     assert report.duplicate_ids == ["d0", "d1", "d2"]
-    assert "is taken by a document of the given rows" in error([*ROWS, ROWS[2]])
+    assert "the given rows" in error([*ROWS, ROWS[2]])
+    report = ReadingReport()
+    assert ids([*ROWS, ROWS[2]], unique_ids=False, report=report) == ["d0", "d1", "d2", "d2"]
+    assert (report.documents, report.skipped, report.duplicate_ids) == (4, [], [])
 
 
 @given(st.lists(st.text(max_size=3)))
@@ -588,52 +490,6 @@ def test_seen_ids_beyond_the_recent_ones() -> None:
     assert seen.add("new") is None
 
 
-@needs_data
-def test_papers_with_sections() -> None:
-    path = DATA / "scisumm_acl" / "papers.jsonl.gz"
-    report = ReadingReport()
-    words = sections = 0
-    for document in read_documents(path, report=report):
-        words += document.words
-        sections += len(document.sections)
-        assert set(document.metadata) == {"year"}
-    assert (report.documents, sections) == (1604, 12294)
-    assert words / report.documents == pytest.approx(4700, rel=0.02)
-    (paper,) = read_documents(f"{path}#A00-1020")
-    assert paper.id == "A00-1020"
-    assert paper.sections[0].path == (paper.sections[0].heading,)
-
-
-@needs_data
-@pytest.mark.parametrize(
-    ("name", "documents"),
-    [
-        ("aila2019_statutes/corpus.jsonl.gz", 197),
-        ("qmsum/corpus.jsonl.gz", 232),
-        ("qmsum/queries.jsonl", None),
-        ("newsgroups20/test.jsonl.gz", 7532),
-    ],
-)
-def test_corpora(name: str, documents: int | None) -> None:
-    report = ReadingReport()
-    first = next(read_documents(DATA / name))
-    assert "_id" not in first.metadata
-    for _ in read_documents(DATA / name, report=report):
-        pass
-    assert report.skipped == []
-    assert documents is None or report.documents == documents
-
-
-@needs_data
-def test_spans_of_the_data_hold_in_the_text_that_was_read() -> None:
-    for document, _ in zip(read_documents(DATA / "wikispeedia" / "articles.jsonl.gz"), range(50), strict=False):
-        span = document.metadata["first_sentence_span"]
-        if span is not None:
-            sentence = document.sections[0].text[span[0] : span[1]]
-            assert sentence == sentence.strip() != ""
-            assert isinstance(document.label, str | None)
-
-
 def test_labels_in_a_list_are_read_like_single_ones() -> None:
     rows = [{"id": "a", "text": "A.", "label": [1.0, True, "b", None, 2]}, {"id": "b", "text": "B.", "label": True}]
     assert [document.label for document in read_documents(rows)] == [("1", "1", "b", "2"), 1]
@@ -647,8 +503,6 @@ def test_labels_in_a_list_are_read_like_single_ones() -> None:
     ("setting", "value"),
     [
         ({"columns": "text"}, "'text' (str)"),
-        ({"report": 5}, "5 (int)"),
-        ({"encoding": 5}, "5 (int)"),
         ({"encoding": "utf8000"}, "'utf8000'"),
         ({"on_error": "go on"}, "'go on'"),
         ({"label_from": "path"}, "'path'"),
@@ -681,29 +535,19 @@ def test_folders_nested_beyond_the_longest_path_are_passed_over(
 def test_a_file_too_large_for_memory_costs_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "large.txt").write_text("Words. " * 1000, encoding="utf-8")
     (tmp_path / "packed.txt.gz").write_bytes(gzip.compress(b"Words. " * 1000))
+    rows = '{"id": "row", "text": "Words."}\n' + json.dumps({"id": "b", "text": "Words. " * 1000})
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
     (tmp_path / "small.txt").write_text("Words.", encoding="utf-8")
     monkeypatch.setattr(formats, "free_memory", lambda: 3000)
     report = ReadingReport()
-    (document,) = read_documents(tmp_path, on_error="skip", report=report)
-    assert document.id == "small"
-    assert [Path(one.source).name for one in report.skipped] == ["large.txt", "packed.txt.gz"]
+    assert ids(tmp_path, on_error="skip", report=report) == ["row", "small"]
+    assert [Path(one.source).name for one in report.skipped] == ["large.txt", "packed.txt.gz", "rows.jsonl.gz"]
     assert all("memory" in one.reason for one in report.skipped)
     with pytest.raises(DocumentError, match=r"large\.txt: .*memory"):
         Document.from_file(tmp_path / "large.txt")
 
 
-def test_a_line_too_large_for_memory_costs_one_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = '{"id": "a", "text": "Words."}\n' + json.dumps({"id": "b", "text": "Words. " * 1000})
-    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
-    monkeypatch.setattr(formats, "free_memory", lambda: 3000)
-    report = ReadingReport()
-    (document,) = read_documents(tmp_path, on_error="skip", report=report)
-    assert document.id == "a"
-    (skipped,) = report.skipped
-    assert "line 2" in skipped.reason and "memory" in skipped.reason
-
-
-@pytest.mark.parametrize("name", ["large.html", "large.jsonl", "large.csv", "large.json"])
+@pytest.mark.parametrize("name", ["large.html", "large.csv"])
 def test_memory_that_runs_out_costs_one_file(tmp_path: Path, name: str) -> None:
     """In a process that may take no more than it has: what its limit says is not what the system says is free."""
     with (tmp_path / name).open("wb") as stream:
@@ -748,13 +592,6 @@ def test_control_characters_of_names_and_ids_stay_out_of_messages(tmp_path: Path
     assert str(caught.value).isprintable() and "no text" in str(caught.value)
 
 
-def test_a_header_of_very_many_columns(tmp_path: Path) -> None:
-    names = ",".join(f"c{number}" for number in range(50_000))
-    (tmp_path / "a.csv").write_text(f"id,text,{names}\n1,tide{',2' * 50_000}\n")
-    (document,) = read_documents(tmp_path / "a.csv")
-    assert len(document.metadata) == 50_000
-
-
 def test_ids_that_clash_between_folders_get_their_folder_in_front(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("tides/a.txt", "tides/only.txt", "vinegar/a.md", "old/tides/a.txt", "a.txt"):
@@ -769,12 +606,12 @@ def test_ids_that_clash_between_folders_get_their_folder_in_front(tmp_path: Path
     assert ids("tides") == ["a", "only"]
     assert ids(["tides", "old/tides"]) == ["tides/a", "only", "old/tides/a"]
     assert ids(["tides/*", Path("a.txt")]) == ["tides/a", "only", "a.txt"]
+    assert ids(["a.txt", "tides/a.txt", "tides/only.txt"]) == ["a.txt", "tides/a.txt", "only"]
 
 
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["a.md", "a.rst", "a.md.txt"], ["a.md", "a.md.txt", "a.rst"]),
         (["a.md", "a.rst", "a.md.txt", "a.md.txt.html"], ["a.md", "a.md.txt", "a.md.txt.html", "a.rst"]),
         (["a.md", "a.md.txt", "b.md", "c.md", "c.rst"], ["a", "a.md", "b", "c.md", "c.rst"]),
         (["d/a.md", "d/a.rst", "a.md.txt", "a.md"], ["a", "a.md", "d/a.md", "d/a.rst"]),
@@ -791,18 +628,6 @@ def test_ids_of_a_folder_are_unique_whatever_its_names_are(
     assert ids("cl") == expected
     assert ids("cl/**") == expected
     assert set(ids(["cl"])) == set(expected)
-
-
-def test_what_was_not_taken_for_its_id_was_not_read(tmp_path: Path) -> None:
-    for name in ("x/a.txt", "y/a.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"Text of {name}.")
-    named, report = tmp_path / "y" / "a.txt", ReadingReport()
-    # The sources of a generator are not known before, so that ids of different files may clash.
-    found = ids((source for source in [tmp_path / "x", named, named]), on_error="skip", report=report)
-    assert found == ["a"] and report.duplicate_ids == ["a", "a"]
-    assert not any("read before" in one.reason for one in report.skipped)
 
 
 def test_a_file_is_read_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -867,3 +692,12 @@ def test_a_declared_encoding_that_cannot_be_true_is_ignored() -> None:
         content = f'<meta charset="{name}"><p>caf\xe9.'.encode("latin-1")
         with pytest.raises(DocumentError, match="0xe9"):
             formats.decode(content + b"\n" * (-len(content) % 4), "utf-8", "html")
+
+
+def test_truncated_gzip_gives_the_rows_before(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl.gz"
+    rows = [{"id": str(number), "text": os.urandom(500).hex()} for number in range(100)]
+    path.write_bytes(gzip.compress(json_lines(rows).encode())[:-2000])
+    found, reasons = skipped(path)
+    assert 50 < len(found) < 100
+    assert len(reasons) == 1

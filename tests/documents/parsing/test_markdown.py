@@ -47,32 +47,29 @@ def test_code_yields_no_headings_and_is_kept_as_it_stands() -> None:
     assert outline(text) == [(2, ("A",), "# no heading\n\nx = *1*\n\n# indented\n\n## no")]
 
 
-def test_inline_markup_leaves_readable_text() -> None:
-    text = (
-        "A [link](http://x 'y'), **bold** _it_, `co_de`, ![alt *t*](i.png), <http://z>, "
-        "&amp; \\* a<br>b ~~c~~<!-- d -->"
-    )
-    assert outline(text) == [(1, (), "A link, bold it, co_de, alt t, http://z, & * a\nb c")]
-
-
-def test_lists_and_tables_are_lines() -> None:
-    text = "- one\n- two\n  1. inner\n\n     more\n\nafter\n\n| a | b |\n|---|---|\n| *c* | d |\n\nend"
-    assert outline(text) == [(1, (), "one\ntwo\ninner\nmore\n\nafter\n\na\tb\nc\td\n\nend")]
-
-
-def test_line_breaks_inside_paragraphs_are_kept() -> None:
-    assert outline("one\ntwo  \nthree\n\nfour") == [(1, (), "one\ntwo\nthree\n\nfour")]
-
-
-def test_headings_in_quotations_and_lists_are_text() -> None:
-    assert outline("## A\n\n> # Q\n>\n> q\n\n- # L\n") == [(2, ("A",), "Q\n\nq\n\nL")]
-
-
-def test_heading_styles_and_empty_headings() -> None:
-    assert outline("A\nlong *one*\n---\na\n\n##\n\nb\n\n### C ###\nc") == [
-        (2, ("A long one",), "a\n\nb"),
-        (3, ("A long one", "C"), "c"),
-    ]
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "A [link](http://x 'y'), **bold** _it_, `co_de`, ![alt *t*](i.png), <http://z>, "
+            "&amp; \\* a<br>b ~~c~~<!-- d -->",
+            [(1, (), "A link, bold it, co_de, alt t, http://z, & * a\nb c")],
+        ),
+        (
+            "- one\n- two\n  1. inner\n\n     more\n\nafter\n\n| a | b |\n|---|---|\n| *c* | d |\n\nend",
+            [(1, (), "one\ntwo\ninner\nmore\n\nafter\n\na\tb\nc\td\n\nend")],
+        ),
+        ("one\ntwo  \nthree\n\nfour", [(1, (), "one\ntwo\nthree\n\nfour")]),
+        ("## A\n\n> # Q\n>\n> q\n\n- # L\n", [(2, ("A",), "Q\n\nq\n\nL")]),
+        (
+            "A\nlong *one*\n---\na\n\n##\n\nb\n\n### C ###\nc",
+            [(2, ("A long one",), "a\n\nb"), (3, ("A long one", "C"), "c")],
+        ),
+        ("> " * 90 + "deep", [(1, (), "deep")]),
+    ],
+)
+def test_inline_marks_blocks_and_headings(source: str, expected: list[tuple[int, tuple[str, ...], str]]) -> None:
+    assert outline(source) == expected
 
 
 def test_html_blocks_are_parsed() -> None:
@@ -120,17 +117,6 @@ def test_front_matter_that_unfolds_without_end_is_text(front_matter: str) -> Non
 def test_nesting_that_would_be_cut_is_an_error(text: str) -> None:
     with pytest.raises(DocumentError, match="nested deeper than 100 levels"):
         parse_markdown(text)
-
-
-def test_deep_but_readable_nesting_is_read() -> None:
-    assert outline("> " * 90 + "deep") == [(1, (), "deep")]
-
-
-@pytest.mark.slow
-def test_fifty_thousand_sections() -> None:
-    document = Document.from_markdown("".join(f"## H{number}\n\nText.\n\n" for number in range(50_000)), id="a")
-    assert len(document.sections) == 50_000
-    assert document.sections[-1] == Section("Text.", "H49999", 2, ("H49999",))
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from("abc")), min_size=1))

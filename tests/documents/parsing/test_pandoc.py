@@ -179,7 +179,6 @@ def test_other_formats(
             "\\title{A long\n  paper on {\\em things} \\\\[2pt] and \\textbf{more}, 50\\%}",
             "A long paper on things and more, 50%",
         ),
-        (r"\newcommand{\name}{GraphDoc}\title{The \name{} library}", "The GraphDoc library"),
         (r"\title{\texorpdfstring{Making \texttt{dough}}{Making dough}}", "Making dough"),
         (r"% \title{No}" + "\n", "One"),
     ],
@@ -215,11 +214,6 @@ def test_titles_of_latex(tmp_path: Path, source: str, title: str, inside: bool) 
 def test_latex_loses_no_text(source: str, tmp_path: Path) -> None:
     text = read(tmp_path, "paper.tex", source).text.casefold()
     assert [word for word in ("alpha", "beta", "gamma") if word not in text] == []
-
-
-def test_latex_shows_no_settings(tmp_path: Path) -> None:
-    source = r"\vspace{2mm}\thispagestyle{empty}\bibliographystyle{plain}\index{tide}\selectlanguage{german} Text."
-    assert read(tmp_path, "paper.tex", WHOLE % source).text == "Text."
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,6 @@ def test_declared_entities_are_refused(text: str) -> None:
             Document.from_html(text, id="a")
 
 
-def test_an_entity_declaration_in_the_text_is_text() -> None:
-    parsed = parse_xml("<article><body><p><![CDATA[<!ENTITY a 'b'>]]></p></body></article>")
-    assert parsed.sections == (Section("<!ENTITY a 'b'>"),)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -113,20 +108,3 @@ def test_other_xml_is_an_error_of_one_line(text: str, message: str) -> None:
     with pytest.raises(DocumentError, match=message) as caught:
         parse_xml(text)
     assert "\n" not in str(caught.value)
-
-
-def test_long_text_and_many_sections() -> None:
-    document = Document.from_xml(f"<article><body><p>{'word ' * 2_400_000}</p></body></article>", id="a")
-    assert document.words == 2_400_000
-    sections = "".join(f"<sec><title>H{number}</title><p>x</p></sec>" for number in range(50_000))
-    many = Document.from_xml(f"<article><body>{sections}</body></article>", id="a")
-    assert len(many.sections) == 50_000
-    assert many.sections[-1].path == ("H49999",)
-
-
-def test_what_stands_before_the_root_takes_no_long() -> None:
-    page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><p>x</p></body></html>"
-    for before in ("<!--c-->\n" * 100_000, "<?a b?>\n" * 100_000, "<!DOCTYPE html [" + "<!--c-->" * 100_000 + "]>"):
-        assert Document.from_xml(before + page).text == "x"
-    with pytest.raises(DocumentError):
-        Document.from_xml("<!DOCTYPE html [" + "<!-- <? " * 100_000)

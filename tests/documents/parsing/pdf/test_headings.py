@@ -73,12 +73,6 @@ def test_code_after_a_deep_number_is_a_heading() -> None:
     assert names(read(page)) == ["High water", "Low water", "3.1.2 load_gauge()"]
 
 
-def test_a_small_number_before_a_line_counts_lines() -> None:
-    page = [*sections(), Words(72, 630, "1", 5, "F"), Words(80, 630, "Package of tides", 10, "B")]
-    page += [*paragraph(72, 614, LINES)]
-    assert names(read(page)) == ["High water", "Low water"]
-
-
 def test_letters_set_lower_and_higher_stay_in_their_word() -> None:
     logo = [Words(72, 630, "The L", 14, "B"), Words(107, 633, "A", 9, "B"), Words(113, 630, "T", 14, "B")]
     logo += [Words(122, 627, "E", 14, "B"), Words(131, 630, "X of tides", 14, "B")]
@@ -108,10 +102,3 @@ def test_a_slide_that_goes_on_keeps_its_heading_once() -> None:
     assert names(parsed) == ["High water", "Low water", "High water"]
     assert [line in parsed.sections[2].text for line in LINES] == [True] * 3
     assert parsed.metadata["dropped_elements"] == {"running head": 2}
-
-
-def test_numbers_that_count_the_pages_are_no_headings_however_large() -> None:
-    pages = [[*sections(), Words(290, 40, str(number), 14)] for number in range(10, 14)]
-    parsed = read(*pages)
-    assert names(parsed) == ["High water", "Low water"] * 4
-    assert parsed.metadata["dropped_elements"] == {"page number": 4}

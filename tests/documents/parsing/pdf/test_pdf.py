@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from pdf_files import Words, paragraph, write_pdf
 
-from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.outline import ParsedDocument
 from graphdoc.documents.parsing.pdf import file_process
-from graphdoc.documents.parsing.pdf.file_process import named_pages
 from graphdoc.documents.parsing.pdf.reader import parse_pdf
 from graphdoc.errors import DocumentError
 
@@ -231,20 +229,6 @@ def test_damaged_parts_and_a_missing_end_are_said() -> None:
     assert any("end of the file is missing" in warning for warning in parsed.metadata["warnings"])
 
 
-def test_strings_that_the_library_cuts_are_said() -> None:
-    long = "".join(f"word{number} " for number in range(5000))
-    parsed = parse_pdf(write_pdf([[Words(72, 760, long, 0.05), *paragraph(72, 700, LINES)]]))
-    assert any("32,767" in warning for warning in parsed.metadata["warnings"])
-
-
-def test_broken_and_locked_files(tmp_path: Path) -> None:
-    path = tmp_path / "broken.pdf"
-    path.write_bytes(b"no such thing")
-    with pytest.raises(DocumentError, match=r"broken\.pdf: it cannot be read as PDF: it is damaged") as caught:
-        Document.from_file(path)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_page_that_ends_the_process_costs_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
     content = write_pdf(
         [page(paragraph(72, 760, [f"Page {number}: {line}" for line in LINES])) for number in range(3)]
@@ -286,24 +270,7 @@ def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
         os.kill(int(result.stdout), 0)
 
 
-@pytest.mark.slow
-def test_five_hundred_interpreters_that_read_a_file_end_well(tmp_path: Path) -> None:
-    """The interpreter once ended with 134 after all was read, in one of some hundred runs."""
-    path = tmp_path / "river.pdf"
-    path.write_bytes(write_pdf([page(paragraph(72, 760, LINES)) for _ in range(3)]))
-    code = f"from graphdoc import Document; print(len(Document.from_file({str(path)!r}).text))"
-    ends = set()
-    for _ in range(500):
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        ends.add((result.returncode, result.stdout, result.stderr))
-    assert len(ends) == 1
-    code_of_end, length, complaint = ends.pop()
-    assert (code_of_end, complaint) == (0, "")
-    assert int(length) > 3 * len(" ".join(LINES)) - 3
-
-
-@pytest.mark.parametrize(
-    ("numbers", "text"), [([], ""), ([3], "3"), ([1, 2, 3], "1-3"), ([1, 4, 5, 7], "1, 4-5, 7"), ([0], "0")]
-)
-def test_numbers_of_pages_in_a_line(numbers: list[int], text: str) -> None:
-    assert named_pages(numbers) == text
+def test_strings_that_the_library_cuts_are_said() -> None:
+    long = "".join(f"word{number} " for number in range(5000))
+    parsed = parse_pdf(write_pdf([[Words(72, 760, long, 0.05), *paragraph(72, 700, LINES)]]))
+    assert any("32,767" in warning for warning in parsed.metadata["warnings"])
