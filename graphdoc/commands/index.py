@@ -111,7 +111,7 @@ def _description(opened: DocumentIndex, about: dict[str, Any], *, in_full: bool)
             f"{counted(about['rows'], 'row')}, {about['waiting']:,} not yet indexed",
             "fields: " + (", ".join(f"{name} ({held})" for name, held in about["fields"].items()) or "none"),
         ]
-    if opened.is_maintenance_due:
+    if opened.state().is_maintenance_due:
         lines.append("maintenance is due: run it with --maintain")
     return lines
 

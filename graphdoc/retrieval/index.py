@@ -30,7 +30,6 @@ from .lance import (
     State,
     folder_of,
     is_one_of,
-    require_folder,
     word_settings,
 )
 from .results import Hit, SearchResults
@@ -56,9 +55,6 @@ from .table import (
 )
 from .terms import Queries, Vector
 from .updating import Boilerplate, OnError, Update, UpdateReport, encode_with_known, known_vectors
-
-# Rows that came after the last maintenance, as a share of all, from which on it is due.
-_DUE = 0.05
 
 
 class DocumentIndex:
@@ -112,7 +108,6 @@ class DocumentIndex:
         config = encoder.model.config
         paragraph = config.paragraph if sentences is True else sentences or None
         record = record_of(encoder, word_settings(config.language), paragraph, repeats=not repeats)
-        require_folder(place, must_be_empty=True)
         sizes = encoder.hidden_size, encoder.vector_size("passage"), config.passage_size
         schema = schema_of(*sizes, sentences=paragraph is not None, repeats=not repeats)
         return cls(LanceStore.create(place, schema, record), encoder)
@@ -134,7 +129,6 @@ class DocumentIndex:
         require_path("place", place)
         if encoder is not None and loading:
             raise SettingsError(f"{next(iter(loading))} has no effect beside an encoder; leave one of them out")
-        require_folder(place)
         index = cls(LanceStore.open(place))
         require_version(index.record, index.place)
         if encoder is not None:
@@ -152,12 +146,7 @@ class DocumentIndex:
             RetrievalError: the place cannot be reached.
         """
         require_path("place", place)
-        folder = folder_of(place)
-        try:
-            is_possible = folder is None or folder.is_dir()
-        except OSError:  # No folder can have the name.
-            return False
-        return is_possible and LanceStore.exists(place)
+        return LanceStore.exists(place)
 
     @property
     def _latest(self) -> LanceStore:
@@ -282,11 +271,6 @@ class DocumentIndex:
             self._store.refresh()
             self._maintain_if_due(True)
 
-    @property
-    def is_maintenance_due(self) -> bool:
-        """Whether more than a twentieth of the rows came after the last maintenance."""
-        return _is_due(self.state())
-
     def rows(self, columns: Iterable[str] | None = None, *, level: str | None = None) -> Iterator[Any]:
         """The rows of the table as they are stored, some at a time (Arrow record batches).
 
@@ -378,7 +362,7 @@ class DocumentIndex:
             warnings = [*asked.warnings]
             if "words" in chosen.rankings and not store.tokens(asked.text):
                 warnings.append("no word of the query is searched for: all are stop words or signs")
-        if _is_due(state):
+        if state.is_maintenance_due:
             warnings.append(
                 f"maintenance is due: {state.waiting:,} of {state.rows:,} rows came after the last one (maintain)"
             )
@@ -422,7 +406,7 @@ class DocumentIndex:
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
         """Maintain, and give the number of documents that were encoded again."""
         state, rebuilt = self._store.state(), 0
-        if wanted or (wanted is None and _is_due(state)):
+        if wanted or (wanted is None and state.is_maintenance_due):
             can_load = self._encoder is not None or self.record["source"] is not None
             if leaves_out_repeats(self.record) and can_load and state.documents:
                 rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
@@ -433,8 +417,3 @@ class DocumentIndex:
         """The right to write; an object store keeps writers apart itself."""
         folder = folder_of(self._store.place)
         return nullcontext() if folder is None else FolderLock(folder, "another change")
-
-
-def _is_due(state: State) -> bool:
-    """Whether maintenance is due."""
-    return state.waiting > _DUE * state.rows

@@ -42,6 +42,8 @@ _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
 ROWS_FOR_VECTOR_INDEX = 20_000
 # Below this number of vectors there is nothing to learn the structure from.
 _LEAST_FOR_VECTOR_INDEX = 1_024
+# Rows that came after the last maintenance, as a share of all, from which on it is due.
+_DUE = 0.05
 # Readers of an older version have this long to finish.
 KEPT_VERSIONS = timedelta(hours=1)
 # Bits of a number in the search structure. A search among a million takes as long with 3 as with 4, in 48 MB less;
@@ -104,13 +106,7 @@ def all_of(*conditions: str | None) -> str | None:
 
 
 class Candidates(NamedTuple):
-    """The rows that one search finds, best first.
-
-    Args:
-        ids: document of every row.
-        numbers: number of the passage, 0 for documents.
-        scores: ``(rows,)``, larger is better.
-    """
+    """The rows that one search finds, best first: documents, numbers of passages, and scores ``(rows,)``."""
 
     ids: Sequence[str]
     numbers: Sequence[int]
@@ -135,6 +131,11 @@ class State(NamedTuple):
     waiting: int
     version: int
 
+    @property
+    def is_maintenance_due(self) -> bool:
+        """Whether more than a twentieth of the rows came after the last maintenance."""
+        return self.waiting > _DUE * self.rows
+
 
 class LanceStore:
     """A table of LanceDB, whose rows can be searched by words and by vectors.
@@ -158,30 +159,36 @@ class LanceStore:
 
     @classmethod
     def create(cls, place: str | Path, schema: Any, record: Mapping[str, Any]) -> LanceStore:
-        """Make an empty table.
-
-        Args:
-            place: a folder, or an address such as ``s3://bucket/folder``.
-            schema: its columns.
-            record: what the index is made with.
+        """Make an empty table, with a record of what the index is made with.
 
         Raises:
-            RetrievalError: there is one already, or the place cannot be written.
+            RetrievalError: something is there already, or the place cannot be written.
         """
-        connection, place, is_there = _connected(place)
-        if is_there and not _is_unfinished(connection, place):
+        folder = folder_of(place)
+        names = set[str]()
+        with suppress(OSError, ValueError):
+            names = set() if folder is None else {entry.name for entry in folder.iterdir()}
+        if others := names - {".lock", TABLE_FOLDER}:
+            raise RetrievalError(f"{place} holds other files, such as {min(others)}; give an empty folder, or another")
+        connection, address, is_there = _connected(place)
+        if is_there and not _is_unfinished(connection, folder):
             raise RetrievalError(f"{place} holds an index already, or what is left of one; choose another place")
         schema = schema.with_metadata({RECORD: json.dumps(record, ensure_ascii=False).encode()})
         mode = "overwrite" if is_there else "create"
-        store = cls(_done(place, lambda: connection.create_table(TABLE, schema=schema, mode=mode)), place, schema)
+        table = _done(address, lambda: connection.create_table(TABLE, schema=schema, mode=mode))
+        store = cls(table, address, schema)
         store._prepare()
         return store
 
     @classmethod
     def exists(cls, place: str | Path) -> bool:
         """Whether there is a table."""
-        connection, place, is_there = _connected(place)
-        return is_there and not _is_unfinished(connection, place)
+        folder = folder_of(place)
+        # LanceDB would make a folder that is missing.
+        if folder is not None and not has_table(folder):
+            return False
+        connection, _, is_there = _connected(place)
+        return is_there and not _is_unfinished(connection, folder)
 
     @classmethod
     def open(cls, place: str | Path) -> LanceStore:
@@ -190,16 +197,16 @@ class LanceStore:
         Raises:
             RetrievalError: there is none, or it was not made by graphdoc.
         """
-        connection, place, is_there = _connected(place)
-        if not is_there or _is_unfinished(connection, place):
+        if not cls.exists(place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
         if (folder := folder_of(place)) is not None:
             _fall_back_from_damage(folder)
-        table = _done(place, lambda: connection.open_table(TABLE))
-        schema = _done(place, lambda: table.schema())
+        connection, address, _ = _connected(place)
+        table = _done(address, lambda: connection.open_table(TABLE))
+        schema = _done(address, lambda: table.schema())
         if "format_version" not in json.loads((schema.metadata or {}).get(RECORD, "{}")):
             raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
-        return cls(table, place, schema)
+        return cls(table, address, schema)
 
     @property
     def _table(self) -> Any:
@@ -346,7 +353,7 @@ class LanceStore:
                 # LanceDB would count the rows that have no vector here, and look for centres of its partitions there.
                 partitions, metric = max(1, round(count / _PARTITION)), self.record["similarity"]
                 kind = _lancedb().index.IvfRq(distance_type=metric, num_bits=_BITS, num_partitions=partitions)
-                self._index(column, kind)
+                self._do(partial(self._table.create_index, column, config=kind, replace=True))
         self._changed()
 
     def state(self) -> State:
@@ -367,9 +374,8 @@ class LanceStore:
             return
         present = {index.columns[0] for index in self._do(lambda: self._table.list_indices())}
         kinds, words = _lancedb().index, self.record["words"]
-        structures = {column: partial(getattr(kinds, kind)) for column, kind in _SCALAR.items()}
-        texts = partial(
-            kinds.FTS,
+        structures = {column: getattr(kinds, kind)() for column, kind in _SCALAR.items()}
+        texts = kinds.FTS(
             language=words["language"] or "English",
             stem=words["stem"],
             remove_stop_words=not words["stop_words"],
@@ -377,11 +383,8 @@ class LanceStore:
         )
         for column, kind in (structures | dict.fromkeys(_TEXTS, texts)).items():
             if column not in present:
-                self._index(column, kind())
+                self._do(partial(self._table.create_index, column, config=kind, replace=True))
         self._is_prepared = True
-
-    def _index(self, column: str, config: Any) -> None:
-        self._do(lambda: self._table.create_index(column, config=config, replace=True))
 
     def _do(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         return _done(self.place, work)
@@ -404,34 +407,6 @@ def has_table(folder: Path) -> bool:
         return False
 
 
-def require_folder(place: str | Path, *, must_be_empty: bool = False) -> None:
-    """Refuse a folder that cannot hold an index; object stores are checked by LanceDB.
-
-    Args:
-        place: where the index lies.
-        must_be_empty: refuse a folder that holds anything else; otherwise one that does not exist.
-
-    Raises:
-        RetrievalError: it is a file, or a folder with something else in it where it must be empty.
-    """
-    path = folder_of(place)
-    if path is None:
-        return
-    try:
-        is_there = path.exists()
-        os.fsencode(path)
-    except (OSError, ValueError) as error:
-        raise RetrievalError(f"{one_line(str(path), 80)!r} is no name of a folder ({error}); give another") from error
-    if is_there and not path.is_dir():
-        raise RetrievalError(f"{path} is a file; give the folder of an index")
-    if not must_be_empty and not is_there:
-        raise RetrievalError(f"{path} does not exist; make an index with: graphdoc index CORPUS --output {path}")
-    if must_be_empty and is_there:
-        others = [entry.name for entry in path.iterdir() if entry.name not in (".lock", TABLE_FOLDER)]
-        if others:
-            raise RetrievalError(f"{path} holds other files, such as {min(others)}; give an empty folder, or another")
-
-
 def _connected(place: str | Path) -> tuple[Any, str, bool]:
     """A connection to LanceDB, the place as it takes it, and whether the table is there, whole or not."""
     address = str(folder_of(place) or place)
@@ -440,9 +415,8 @@ def _connected(place: str | Path) -> tuple[Any, str, bool]:
     return connection, address, TABLE in _done(address, lambda: connection.list_tables()).tables
 
 
-def _is_unfinished(connection: Any, place: str) -> bool:
+def _is_unfinished(connection: Any, folder: Path | None) -> bool:
     """Whether the making of the table was cut short before anything could be kept in it."""
-    folder = folder_of(place)
     # What an object store holds cannot be listed with LanceDB: a part of an index may be there.
     if folder is None:
         return False
@@ -460,11 +434,8 @@ def _is_unfinished(connection: Any, place: str) -> bool:
 def _fall_back_from_damage(folder: Path) -> None:
     """Set the newest version file of a table aside where it is cut short, as by a power cut or half a copy.
 
-    A warning says that the version before it is read, as also where the newest file is missing.
-
-    Raises:
-        RetrievalError: more than the newest version is missing or damaged.
-        OutputError: another process is writing there.
+    A warning says that the version before it is read, as also where the newest file is missing; where more than one is
+    missing or damaged, the index is refused.
     """
 
     def version(file: Path) -> int:
@@ -519,10 +490,7 @@ def _lancedb() -> Any:
 
 
 def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
-    """Wait for asynchronous work.
-
-    It runs in a loop of its own, so that code that is itself called from a loop (a notebook, a server) can wait here.
-    """
+    """Wait for asynchronous work in a loop of its own, so that code that a loop calls (a notebook) can wait too."""
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
         return future.result()
@@ -563,12 +531,7 @@ _FIXES = (
 
 
 def _done(place: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Wait for work of LanceDB; its errors become one line.
-
-    Raises:
-        SettingsError: a text holds half of a surrogate pair.
-        RetrievalError: the store cannot be used.
-    """
+    """Wait for work of LanceDB; its errors become one line."""
     try:
         return wait_for(work())
     except GraphdocError:

@@ -93,12 +93,7 @@ class MinedDocuments:
         return np.argsort(sorted(range(len(self.ids)), key=self.ids.__getitem__))
 
     def similarities(self, queries: Vectors, device: torch.device | str = "cpu") -> Vectors:
-        """Similarities of all documents to queries, ``(queries, documents)``, a block of documents in memory at once.
-
-        Args:
-            queries: ``(queries, hidden)``.
-            device: where they are compared.
-        """
+        """Similarities of all documents to queries, ``(queries, documents)``, computed in blocks of documents."""
         assert self.vectors is not None
         scores = np.empty((len(queries), len(self.ids)), np.float32)
         query = self._compared(queries).to(device)
@@ -263,12 +258,7 @@ def _negatives(
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     """The negatives of a query, best first, and numbers of candidates passed over by reason.
 
-    Args:
-        documents: where they are looked for.
-        positives: places of the documents that answer it, one at least.
-        never: places of further documents that are no negatives.
-        scores: ``(documents,)`` by ranking, minus infinity for documents that were not found.
-        settings: how they are mined.
+    ``scores`` are ``(documents,)`` by ranking, minus infinity for documents that were not found.
     """
     is_close = np.zeros(len(documents.ids), np.bool_)
     for row in scores.values():
@@ -297,9 +287,8 @@ def _walk(
 ) -> tuple[list[int], set[int], tuple[float, float]]:
     """Go down a ranking until there are enough negatives.
 
-    Returns:
-        Places of the negatives; those of near-duplicates that were passed over on the way; the last negative's score,
-        with the sign turned, and place in order, which come after those of all that were found if there are too few.
+    Gives places of the negatives; those of near-duplicates that were passed over; and the score of the last negative,
+    with the sign turned, with its place in order, which come after those of all candidates if there are too few.
     """
     most, candidates = 2 * settings.depth, np.flatnonzero(scores > -np.inf)
     while True:
@@ -320,12 +309,7 @@ def _walk(
 
 
 def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeLists:
-    """Lists that several processes have mined, each for some of the queries.
-
-    Args:
-        parts: the lists; their records differ in counts alone.
-        order: the ids of all queries, in the order that they are to have.
-    """
+    """Lists that several processes have mined, each for some of the queries, in the order of all of them."""
     all_parts = list(parts)
     lists = {query: ids for part in all_parts for query, ids in part.lists.items()}
     counts = Counter[str]()
@@ -338,12 +322,7 @@ def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeList
 
 
 def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDocuments:
-    """The documents of an index, to mine negatives among them.
-
-    Args:
-        index: the index.
-        vectors: whether their vectors are read, ``documents x hidden x 4`` bytes.
-    """
+    """The documents of an index, to mine negatives among them; vectors take ``documents x hidden x 4`` bytes."""
     columns = [*DOCUMENT_COLUMNS, *(["document_vector"] if vectors else [])]
     ids: list[str] = []
     texts: list[str] = []
@@ -358,15 +337,10 @@ def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDo
 
 
 def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) -> WordScores:
-    """The word search of an index, as :func:`mine` asks it.
+    """The word search of an index, as :func:`mine` asks it for ``depth`` negatives of queries.
 
     A document's score is the sum of its three best passages. Positives that are not among those found are searched
     for by themselves.
-
-    Args:
-        index: the index.
-        queries: texts by query id.
-        depth: negatives that are wanted of a query.
     """
 
     def scores(query: str, positives: Sequence[str]) -> Scores:
@@ -436,17 +410,7 @@ def bm25_weights(counts: csr_matrix) -> csr_matrix:
 
 
 def index_words(documents: Iterable[SegmentedDocument], language: str, place: str = "memory://") -> DocumentIndex:
-    """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time.
-
-    Args:
-        documents: the documents.
-        language: their language, as a two-letter code.
-        place: where the index is made.
-
-    Raises:
-        MissingExtraError: the store is not installed.
-        RetrievalError: the place holds something, or cannot be written.
-    """
+    """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time."""
     about = {"format": FORMAT, "format_version": FORMAT_VERSION, "similarity": "cosine", "source": None}
     model = {"model": {"name": "none: words alone"}, "weights": None}
     schema = schema_of(1, 1, 1)

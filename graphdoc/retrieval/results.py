@@ -185,18 +185,11 @@ class Hit:
 
         Contributions of its pairs add up to the score by sentences. It is computed when it is asked for first, and
         None where the search was not by sentences.
-
-        Raises:
-            RetrievalError: the index cannot be read, or the document is no longer in it.
         """
         return None if self.aligned is None else self.aligned()
 
     def explain(self) -> Explanation:
-        """What the score is made of: terms, passages and ranks; computed when asked for.
-
-        Raises:
-            RetrievalError: the index cannot be read, or the document is no longer in it.
-        """
+        """What the score is made of: terms, passages and ranks; computed when asked for."""
         return self.explained()
 
     def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
@@ -364,10 +357,6 @@ def hit_report(comparison: Comparison, aligned: HitAlignment | None = None) -> s
     A comparison knows nothing of the search that led to it: it looks in both directions and never normalises. Here
     the alignment is that of the search, whose contributions add up to the score of the hit. The report shows passages
     that the model reads; pairs with sentences beyond them are counted and left out.
-
-    Args:
-        comparison: the query document and the hit, with sentences.
-        aligned: what the score is made of; None where the search was not by sentences.
     """
     content = comparison.to_dict()
     if aligned is not None:

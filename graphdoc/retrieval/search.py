@@ -147,13 +147,7 @@ class SearchSettings:
 
 
 class Search:
-    """One search of an index by words and vectors.
-
-    Args:
-        store: the index.
-        query: what is searched for.
-        settings: how.
-    """
+    """One search of an index by words and vectors."""
 
     def __init__(self, store: LanceStore, query: Query, settings: SearchSettings) -> None:
         self._store, self._query, self._settings = store, query, settings
@@ -186,22 +180,11 @@ class Search:
         return self._hits(chosen, found)
 
     def rankings(self, where: str | None = None) -> dict[str, Ranking]:
-        """The documents that each ranking finds, before they are fused.
-
-        Args:
-            where: a further condition, in the SQL of the store.
-        """
+        """The documents that each ranking finds, before they are fused, where a further condition holds."""
         return {name: self.ranking(name, self._units[name], where) for name in self._settings.rankings}
 
     def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> Ranking:
-        """The documents that one ranking finds.
-
-        Args:
-            name: ``words`` or ``vectors``.
-            unit: what it ranks.
-            where: a further condition, in the SQL of the store.
-            depth: rows that it fetches; None for as many as the settings say.
-        """
+        """The documents that ``words`` or ``vectors`` find, by what is ranked, among ``depth`` rows."""
         if unit == "both":
             return self.ranking(name, "passage", where, depth).plus(self.ranking(name, "document", where, depth))
         most = depth or self._settings.depth or max(_DEPTH[name], 20 * self._settings.k)
@@ -307,13 +290,7 @@ class Search:
 def rows_of_hits(
     store: LanceStore, ids: Sequence[str], numbers: Mapping[str, Sequence[int]]
 ) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, int], dict[str, Any]]]:
-    """The rows of documents by id, with ``metadata``, and those of their passages by id and number, read at once.
-
-    Args:
-        store: the index.
-        ids: the documents; of one that was removed meanwhile the row is empty.
-        numbers: numbers of the passages that are wanted, by id.
-    """
+    """The rows of documents by id, with ``metadata``, and those of passages by id and number, read at once."""
     fields = field_columns(store.schema)
     columns = ["id", "level", "title", "label", "content_hash", *(column.stored for column in fields.values())]
     keys = [key_of(id, DOCUMENT, 0) for id in ids]
@@ -335,15 +312,7 @@ def rows_of_hits(
 def term_parts(
     store: LanceStore, text: str, fused: Fused, unit: WordsUnit, passages: Mapping[int, float]
 ) -> tuple[TermPart, ...]:
-    """What every term of a query adds to the score of word search, as the store itself counts it, largest first.
-
-    Args:
-        store: the index.
-        text: the words of the query.
-        fused: the document; nothing is added where word search did not find it.
-        unit: what words were searched in.
-        passages: scores of its passages that were found.
-    """
+    """What every term of a query adds to the score of word search, as the store itself counts it, largest first."""
     if "words" not in fused.parts:
         return ()
     best = list(passages.items())[:BEST_PASSAGES]

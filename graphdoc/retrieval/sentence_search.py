@@ -104,14 +104,6 @@ def sample_of(corpus: SentenceCorpus, without: str | None, most: int = _SAMPLE_S
 
     Which documents are in the sample depends on their ids alone, so that it is the same for every search, and changes
     little when the index does.
-
-    Args:
-        corpus: the documents.
-        without: id of a document that is left out.
-        most: sentences from which on no further documents are taken.
-
-    Returns:
-        The documents; None where there is no other.
     """
 
     def drawn(id: str) -> bytes:
@@ -150,13 +142,7 @@ class SentenceSearch:
         self.warnings: list[str] = []
 
     def run(self) -> tuple[Hit, ...]:
-        """The hits, best first.
-
-        Raises:
-            RetrievalError: the index keeps no sentences and nothing says which documents are ranked, or it has none of
-                the candidates.
-            DocumentError: the document has no text.
-        """
+        """The hits, best first."""
         ids = self._ids()
         if ids is not None and not ids:
             return ()

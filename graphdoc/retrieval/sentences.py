@@ -85,11 +85,7 @@ def encode_sentences(
 
 
 def stored_sentences(rows: Any) -> Iterator[tuple[str, Sentences]]:
-    """The documents among the rows of an index that have sentences, with these.
-
-    Args:
-        rows: the columns ``id``, ``sentence_vectors`` and ``sentence_places`` (an Arrow table or record batch).
-    """
+    """The documents among the rows of an index that have sentences, with these."""
     columns = (rows.column(name) for name in SENTENCE_COLUMNS)
     for id, vectors, places in zip(rows.column("id").to_pylist(), *columns, strict=True):
         if places.is_valid:
@@ -167,16 +163,10 @@ class HitAlignment:
         return self.alignment.pairs
 
     def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
-        """The strongest pairs of paragraphs, each with the pair of its sentences that adds most.
+        """The strongest pairs of paragraphs, each with the pair of its sentences that adds most, if any.
 
         A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
         nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
-
-        Args:
-            most: pairs wanted.
-
-        Returns:
-            Pairs of paragraphs, with None where no sentences were compared.
         """
         return [(pair, next(iter(_best_first(pair)), None)) for pair in self.alignment.best(most)]
 
@@ -288,12 +278,7 @@ def _best_first(pair: ParagraphPair) -> list[SentencePair]:
 
 
 def adding_up_to(score: float, alignment: Alignment) -> Alignment:
-    """Spread over contributions what rounding took: a product of many vectors rounds otherwise than one of few.
-
-    Args:
-        score: what contributions have to add up to.
-        alignment: the pairs.
-    """
+    """Spread over contributions what rounding took: a product of many vectors rounds otherwise than one of few."""
     parts = [part for pair in alignment.pairs for part in (pair.sentences or (pair,))]
     factor = (score - alignment.score) / (sum(abs(part.contribution) for part in parts) or 1.0)
 

@@ -89,11 +89,7 @@ def key_of(id: str, level: str, number: int) -> str:
 
 
 def ids_of(value: object) -> list[str]:
-    """Ids as documents have them, of one or of several.
-
-    Raises:
-        SettingsError: there is something else among them.
-    """
+    """Ids as documents have them, of one or of several."""
     values: list[object] = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
     for id in values:
         if not isinstance(id, str):
@@ -129,7 +125,7 @@ def rows_of(
     sentences: Mapping[str, bytes] | None = None,
     repeated: Sequence[Place] = (),
 ) -> list[dict[str, Any]]:
-    """The rows of one document.
+    """The rows of one document, as values by column.
 
     Args:
         encoded: the document with its vectors.
@@ -138,9 +134,6 @@ def rows_of(
         unit_length: L2-normalise vectors, where the model compares by cosine; shares are scaled with them.
         sentences: the columns of its sentences, where the index keeps them.
         repeated: passages that are left out of it as repeated.
-
-    Returns:
-        The values of every row by column.
 
     Raises:
         DocumentError: a value of its metadata does not fit its column.
@@ -210,12 +203,7 @@ def headings_above(segmented: SegmentedDocument) -> list[str]:
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
-    """An Arrow table of rows.
-
-    Args:
-        rows: values by column.
-        schema: the columns, with those of metadata.
-    """
+    """An Arrow table of rows, which are values by column."""
     # Arrow's own pool keeps what it was once given, which the many sizes of texts let grow with the number of tables.
     array = partial(pa.array, memory_pool=pa.system_memory_pool())
     columns = []
@@ -294,11 +282,7 @@ class Column(NamedTuple):
 
 
 def field_columns(schema: Any) -> dict[str, Column]:
-    """The columns of fields by the names that documents give them.
-
-    Args:
-        schema: the columns of an index (an Arrow schema).
-    """
+    """The columns of fields in an Arrow schema, by the names that documents give them."""
 
     def name(stored: str) -> str:
         return re.sub("_([0-9a-f]+)_", lambda match: chr(int(match[1], 16)), stored.removeprefix(_PREFIX))
@@ -336,11 +320,7 @@ class Fields:
         self._types: dict[str, Any] = {name: column.kind for name, column in field_columns(schema).items()}
 
     def new(self, document: Document) -> dict[str, Any]:
-        """Columns that a document needs and the index has not, with their Arrow types; they are counted as there.
-
-        Raises:
-            DocumentError: the fields become too many.
-        """
+        """Columns that a document needs and the index has not, with their Arrow types; they are counted as there."""
         added = {name: kind for name, _, kind in _fields_of(document) if name not in self._types}
         total = len(self._types) + len(added)
         if total > MOST_FIELDS:
@@ -352,11 +332,7 @@ class Fields:
         return {_stored_name(name): kind for name, kind in added.items()}
 
     def values(self, document: Document) -> dict[str, Any]:
-        """The fields of a document by column.
-
-        Raises:
-            DocumentError: a value does not fit the type of its column.
-        """
+        """The fields of a document by column."""
         values = {}
         for name, value, kind in _fields_of(document):
             if name in self._types:
@@ -421,14 +397,7 @@ def _fitted(value: Any, kind: Any, column: Any) -> Any:
 def record_of(
     encoder: DocumentEncoder, words: Mapping[str, Any], paragraph: Paragraph | None = None, *, repeats: bool = False
 ) -> dict[str, Any]:
-    """What an index keeps of how it is made: the model with its settings and the hash of its weights, and the words.
-
-    Args:
-        encoder: encodes documents and queries.
-        words: how texts become terms.
-        paragraph: which sentences belong together, where sentences are kept; None where they are not.
-        repeats: whether passages that repeat in the index are left out.
-    """
+    """What an index keeps of how it is made: model with the hash of its weights, sentences, repeats and words."""
     origin = origin_of(encoder, {}, has_sentences=paragraph is not None)
     return {
         "format": FORMAT,
@@ -453,11 +422,7 @@ def leaves_out_repeats(record: Mapping[str, Any]) -> bool:
 
 
 def require_version(record: Mapping[str, Any], place: str) -> None:
-    """Refuse an index of another version of the format.
-
-    Raises:
-        RetrievalError: it is of another version.
-    """
+    """Refuse an index of another version of the format."""
     version = record["format_version"]
     if version != FORMAT_VERSION or record.get("format") != FORMAT:
         raise RetrievalError(
@@ -467,16 +432,7 @@ def require_version(record: Mapping[str, Any], place: str) -> None:
 
 
 def load_encoder(record: Mapping[str, Any], place: str, **settings: Any) -> DocumentEncoder:
-    """Load the encoder that an index was made with.
-
-    Args:
-        record: what the index was made with.
-        place: where it lies, for messages.
-        **settings: how to load it otherwise, as for :meth:`~graphdoc.DocumentEncoder.from_pretrained`.
-
-    Raises:
-        ModelError: it cannot be loaded, or has changed since.
-    """
+    """Load the encoder that an index was made with, or refuse one that has changed since."""
     model = record["model"]
     if record["source"] is None:
         raise ModelError(
@@ -490,16 +446,7 @@ def load_encoder(record: Mapping[str, Any], place: str, **settings: Any) -> Docu
 
 
 def require_same_model(record: Mapping[str, Any], encoder: DocumentEncoder, place: str) -> None:
-    """Refuse an encoder that gives other vectors than those in an index; of ``auto`` the index decides the precision.
-
-    Args:
-        record: the model, and the hash of its weights.
-        encoder: the encoder.
-        place: where the index lies, for messages.
-
-    Raises:
-        ModelError: model, settings, weights or precision are others.
-    """
+    """Refuse an encoder that gives other vectors than an index holds; of ``auto`` the index decides the precision."""
     if encoder.is_precision_open:
         encoder.settle_precision(record["model"]["dtype"])
     origin = origin_of(encoder, {}, has_sentences=paragraph_of(record) is not None)

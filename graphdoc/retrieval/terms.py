@@ -40,13 +40,7 @@ Tokenize = Callable[[str], list[str]]
 
 
 class Word(NamedTuple):
-    """A word of a text with the term that it stands for.
-
-    Args:
-        term: the term, as the index holds it.
-        start: first character.
-        end: one past the last character.
-    """
+    """A word of a text, from its first character to one past its last, with the term that it stands for."""
 
     term: str
     start: int
@@ -54,13 +48,7 @@ class Word(NamedTuple):
 
 
 def words_of(texts: Sequence[str], tokenize: Tokenize, only: Set[str] | None = None) -> list[list[Word]]:
-    """The words of texts that have a term, in their order; stop words have none.
-
-    Args:
-        texts: the texts.
-        tokenize: gives the terms of a text; called once for all.
-        only: the terms that are looked for; None for all.
-    """
+    """The words of texts that have a term, in their order; stop words have none. ``only`` are the terms looked for."""
     words = list({word: None for text in texts for word in _WORD.findall(text)})
     terms = dict(zip(words, terms_of(words, tokenize), strict=True))
     if only is not None:
@@ -115,7 +103,7 @@ def counted_words(text: str, tokenize: Tokenize) -> list[tuple[str, str, int]]:
 
 
 def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], total: int, most: int) -> list[str]:
-    """The words of a document that say most about it: one for each of the terms with the highest tf-idf.
+    """The words of a document that say most about it: one for each of ``most`` terms with the highest tf-idf.
 
     A word is given once, twice, four times and so on, by how often its term is there: word search adds up the score
     of a word for each time that it is asked for.
@@ -126,9 +114,6 @@ def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], to
         frequencies: passages that hold a term, by term, in a sample of the index.
         total: passages in the sample.
         most: how many terms.
-
-    Returns:
-        Words as they stand in the text, best first, copies of one side by side.
     """
 
     def weight(term: str, count: int) -> float:
@@ -164,12 +149,7 @@ class Query:
 
 
 class Queries:
-    """Makes the queries of an index: texts and documents as words and as vectors.
-
-    Args:
-        store: the index; makes terms of texts, and knows how common they are.
-        encoder: gives the encoder when a vector is needed.
-    """
+    """Makes the queries of an index, whose encoder is loaded when a vector is needed."""
 
     def __init__(self, store: LanceStore, encoder: Callable[[], DocumentEncoder]) -> None:
         self._store, self._encoder = store, encoder
@@ -177,11 +157,7 @@ class Queries:
         self._version, self._sampled, self._frequencies = -1, 0, Counter[str]()
 
     def query(self, value: object) -> Query:
-        """A query of a text or a document.
-
-        Raises:
-            SettingsError: it is neither, or there is nothing in it.
-        """
+        """A query of a text or a document."""
         if isinstance(value, Document):
             self._count()
             tokens, encoder = self._store.tokens, self._encoder

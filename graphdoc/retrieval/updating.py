@@ -108,15 +108,7 @@ class Encoded:
 
 
 class Update:
-    """One update of an index.
-
-    Args:
-        store: where rows are kept.
-        encoder: encodes.
-        on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
-        workers: processes that cut and tokenise ahead; None for as many as suit the machine.
-    """
+    """One update of an index (see :meth:`DocumentIndex.update`)."""
 
     def __init__(
         self,
@@ -248,9 +240,6 @@ class Update:
 
         What comes out depends on the documents and not on the order in which they came. Of a document that is encoded
         again, only passages that were left out before go through the transformer.
-
-        Returns:
-            How many documents were encoded again.
         """
         counter = RepeatCounter()
         for document, _ in self._stored():
@@ -290,11 +279,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Boilerplate:
-    """The passages that an index leaves out of its documents, since they repeat in it.
-
-    Args:
-        places: by the id of a document.
-    """
+    """The passages that an index leaves out of its documents, by their ids, since they repeat in it."""
 
     places: Mapping[str, list[Place]]
 
@@ -322,18 +307,10 @@ def _places(row: Mapping[str, Any]) -> list[Place]:
 def encode_with_known(
     encoder: EncodingPipeline, documents: Sequence[SegmentedDocument], known: Known
 ) -> Iterator[Encoded]:
-    """Encode documents together, with the pooled vectors of passages that are known.
+    """Encode documents together, with the pooled vectors of passages that are known, in their order.
 
     A passage is known by its tokens. Its pooled vector depends on nothing else, so what comes out is the same as
     without known vectors. With structural embeddings it depends on the passage's place as well: then all are encoded.
-
-    Args:
-        encoder: the model.
-        documents: the documents, each with a passage at least.
-        known: pooled vectors by the hash of a passage's tokens.
-
-    Yields:
-        Every document, in the order given.
     """
     if encoder.model.structural_embeddings is not None:
         for segmented in documents:

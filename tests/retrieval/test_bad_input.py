@@ -173,7 +173,7 @@ def test_places_and_models(
     for name in ("a" * 300, "a\0b", "a\ud800"):
         place = str(tmp_path / name)
         calls += [
-            (lambda place=place: DocumentIndex.create(place, encoder), RetrievalError, str(tmp_path)),  # type: ignore[misc]
+            (lambda place=place: DocumentIndex.create(place, encoder), GraphdocError, str(tmp_path)),  # type: ignore[misc]
             (lambda place=place: DocumentIndex.open(place), RetrievalError, str(tmp_path)),  # type: ignore[misc]
         ]
         assert not DocumentIndex.exists(place)

@@ -111,11 +111,3 @@ def test_a_field_named_as_the_places_of_repeats_is_metadata(make: Callable[..., 
     assert {span.section for span in index.encoded("d1").segmented.passages} == {0, 1}
     hits = index.search("permission granted").hits
     assert hits and all(hit.metadata["repeated"] == "every spring" for hit in hits)
-
-
-def test_the_encoder_of_an_index_leaves_nothing_out_by_itself(encoder: DocumentEncoder, tmp_path: Path) -> None:
-    documents = [document_of(number) for number in range(4)]
-    own = encoder.leaving_out(find_repeats(documents))
-    index = DocumentIndex.create(tmp_path / "a", own, repeats=True)
-    index.update(documents)
-    assert len(index.encoded("d1").passages) == index.state().passages // 4

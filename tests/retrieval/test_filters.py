@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import GraphdocError, RetrievalError, SettingsError
+from graphdoc.errors import GraphdocError, SettingsError
 from graphdoc.retrieval.filters import (
     MOST_CHARACTERS,
     MOST_CONDITIONS,
@@ -141,16 +140,6 @@ def test_fields_keep_the_names_that_people_gave(index: DocumentIndex) -> None:
         }
     own = {column.stored for column in filter_columns(index._store.schema).values()}
     assert all(name.isascii() and name.isidentifier() for name in own)
-
-
-def test_an_index_of_the_format_before_is_refused(
-    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("graphdoc.retrieval.table.FORMAT_VERSION", 1)
-        DocumentIndex.create(tmp_path / "index", encoder)
-    with pytest.raises(RetrievalError, match="version 1"):
-        DocumentIndex.open(tmp_path / "index", encoder)
 
 
 def test_a_filter_cannot_bring_back_the_document_that_is_asked_with(index: DocumentIndex) -> None:

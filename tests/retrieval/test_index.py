@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +110,9 @@ def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documen
     assert index.document(short.id) == short
     assert index.search("quartz", by="words")[0].id == short.id
     assert len(index) == len(documents)
+    assert index.delete([short.id, "nowhere"]) == 1 and index.delete([]) == 0
+    assert short.id not in index and short.id not in [hit.id for hit in index.search("quartz moon")]
+    assert all(row["id"] != short.id for row in rows_by_key(index).values())
 
 
 def test_changed_metadata_alone_replace_a_document(index: DocumentIndex, documents: list[Document]) -> None:
@@ -118,14 +120,6 @@ def test_changed_metadata_alone_replace_a_document(index: DocumentIndex, documen
     report = index.update([later])
     assert (report.replaced, report.encoded_passages) == (1, 0)
     assert [hit.id for hit in index.search("tides", where="year = 2024")] == [later.id]
-
-
-def test_deleted_documents_are_gone(index: DocumentIndex) -> None:
-    assert index.delete(["tides", "nowhere"]) == 1
-    assert "tides" not in index and "marsh" in index
-    assert "tides" not in [hit.id for hit in index.search("tides rise at new moon")]
-    assert all(row["id"] != "tides" for row in rows_by_key(index).values())
-    assert index.delete([]) == 0 and index.delete("marsh") == 1
 
 
 def test_a_maintained_index_scores_like_a_fresh_one(
@@ -152,16 +146,6 @@ def test_an_index_is_opened_again(read_index: DocumentIndex, encoder: DocumentEn
     assert [hit.id for hit in again.search("rice")] == [hit.id for hit in read_index.search("rice")]
     by_words = DocumentIndex.open(read_index.place).search("steamed rice", by="words")
     assert by_words[0].id == "rice"
-
-
-def test_an_encoder_that_was_loaded_is_found_again(
-    tmp_path: Path, tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document]
-) -> None:
-    folder = tiny_encoder("roberta", graph_layers=0, readout="mean").save_pretrained(tmp_path / "model")
-    index = DocumentIndex.create(tmp_path / "index", DocumentEncoder.from_pretrained(folder, device="cpu"))
-    index.update(documents)
-    found = DocumentIndex.open(tmp_path / "index").search("rice", by="vectors")
-    assert [hit.id for hit in found] == [hit.id for hit in index.search("rice", by="vectors")]
 
 
 def test_many_changes_of_length_leave_the_last_of_each(tmp_path: Path, encoder: DocumentEncoder) -> None:

@@ -116,8 +116,7 @@ def test_readers_see_whole_documents_while_one_writes_and_maintains(
     assert len(counts) == 2 and all(found <= counts and is_hit for found, is_hit in seen)
 
 
-@pytest.mark.parametrize("part", ["data", "_versions", "_indices"])
-@pytest.mark.parametrize("how", ["missing", "empty"])
+@pytest.mark.parametrize(("part", "how"), [("data", "missing"), ("_versions", "empty"), ("_indices", "empty")])
 def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: str, how: str) -> None:
     index.maintain()
     for path in (Path(index.place) / "documents.lance" / part).rglob("*"):
