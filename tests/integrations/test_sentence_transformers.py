@@ -57,6 +57,8 @@ def test_gives_the_vectors_of_the_encoder(model: SentenceTransformer, encoder: D
     assert model.get_embedding_dimension() == encoder.hidden_size
     unit = model.encode(TEXTS[0], normalize_embeddings=True, convert_to_tensor=True)
     assert torch.allclose(unit, torch.nn.functional.normalize(torch.tensor(expected[0]), dim=-1), atol=1e-5)
+    with pytest.raises(DocumentError, match="no text"):
+        model.encode(["Rice.", " "])
     prompted = model.encode(TEXTS[:1], prompt="About: ")
     assert np.allclose(prompted, documents(encoder, [f"About: {TEXTS[0]}"]), atol=1e-5)
 
@@ -131,13 +133,6 @@ def test_moves_and_takes_a_precision(folder: Path, encoder: DocumentEncoder) -> 
     assert model.device.type == "meta"
     assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
     assert model[0].auto_model.encoder.device.type == "meta"
-
-
-def test_texts_without_words_are_refused(model: SentenceTransformer) -> None:
-    for encode in (model.encode, model.encode_query):
-        with pytest.raises(DocumentError) as error:
-            encode(["Rice.", " "])
-        assert "no text" in str(error.value)
 
 
 def test_the_shipped_model(mini: DocumentEncoder, tmp_path: Path) -> None:

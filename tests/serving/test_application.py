@@ -250,26 +250,6 @@ def served(service: SearchService) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.browser
-def test_people_search_with_and_without_scripts(service: SearchService, browser: Any) -> None:
-    with served(service) as address:
-        for scripts in (True, False):
-            page = browser.new_page(java_script_enabled=scripts)
-            problems: list[str] = []
-            page.on("console", lambda message, problems=problems: problems.append(message.text))
-            page.on("dialog", lambda dialog, problems=problems: problems.append(dialog.message))
-            page.goto(address)
-            page.get_by_label("Query").fill(HOSTILE + " rice")
-            page.get_by_role("button", name="Search").click()
-            page.wait_for_selector("article")
-            assert page.get_by_label("Query").input_value() == HOSTILE + " rice"
-            page.goto(f"{address}/?document=rice")
-            page.locator("h2 a").first.click()
-            page.wait_for_url("**/compare?**")
-            assert not problems
-            page.close()
-
-
 def test_documents_are_ranked_by_sentences(
     tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, client: TestClient
 ) -> None:
@@ -298,53 +278,41 @@ def test_documents_are_ranked_by_sentences(
         assert f"Score of the search, by sentences: {hit['score']:.2f}" in scored.text
         assert "nearest" in asked.get("/compare", params={"a": "tides", "b": "rice", "by": "nearest"}).json()["error"]
         assert not any(attack in one.text for one in (page, report) for attack in ("<script>alert", "<img src=x"))
+        assert "<option>flat" in page.text
+    assert "<option>flat" not in client.get("/", params={"document": "rice"}).text
     refused = client.get("/search", params={"document": "tides", "by": "sentences"})
     assert refused.status_code == 422 and "keeps no sentences" in refused.json()["error"]
 
 
-def test_the_form_offers_sentences_where_the_index_keeps_them(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, client: TestClient
-) -> None:
-    index = DocumentIndex.create(
-        tmp_path / "index", tiny_encoder("roberta", graph_layers=0, readout="mean"), sentences=True
-    )
-    hostile = f'a"><b>&{HOSTILE}'
-    index.update([Document(id, [Section(f"Tides rise at {id}.")]) for id in ("tides", "marsh", hostile)])
-    with TestClient(search_application(SearchService(index)), base_url="http://127.0.0.1:8765") as asked:
-        found = asked.get("/", params={"q": "tides"}).text
-        # From a hit to documents like it, by sentences.
-        assert 'href="./?document=tides&amp;by=sentences"' in found and HOSTILE not in found
-        assert "like-by" not in found and "<option>flat" not in found
-        like = asked.get("/", params={"document": "tides", "by": "flat"}).text
-        ways = re.findall(
-            r"<option( selected)?>(\w+)</option>", like.partition("like-by")[2].partition("</select>")[0]
-        )
-        assert [name for _, name in ways] == [
-            "hybrid", "words", "vectors", "sentences", "flat", "paragraphs", "document"
-        ]  # fmt: skip
-        assert [name for chosen, name in ways if chosen] == ["flat"]
-        assert 'name="document" value="tides"' in like and "by=flat" in like
-    without = client.get("/", params={"document": "rice"}).text
-    assert "like-by" in without and "<option>flat" not in without and "by=hybrid" in without
-
-
 @pytest.mark.browser
-def test_people_rank_by_sentences(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, browser: Any) -> None:
-    index = DocumentIndex.create(
-        tmp_path / "index", tiny_encoder("roberta", graph_layers=0, readout="mean"), sentences=True
-    )
-    index.update([Document(id, [Section(f"Tides rise at {id}. They fall.")]) for id in ("tides", "marsh", "rice")])
+def test_people_search_with_and_without_scripts_and_rank_by_sentences(
+    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, browser: Any
+) -> None:
+    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    texts = {"tides": f"Tides rise. {HOSTILE}", "marsh": "Tides flood a marsh. They fall.", "rice": "Rice is washed."}
+    index.update([Document(id, [Section(text)], f"About {id} {HOSTILE}") for id, text in texts.items()])
     with served(SearchService(index)) as address:
-        page = browser.new_page()
-        page.goto(f"{address}/?q=tides&by=words")
-        page.get_by_role("link", name="Documents like this").first.click()
-        page.wait_for_selector("#like-by")
-        assert "by=sentences" in page.url and page.locator("details.pair").count()
-        page.get_by_label("ranked by").select_option("paragraphs")
-        page.get_by_role("button", name="Rank").click()
-        page.wait_for_url("**by=paragraphs**")
-        page.locator("h2 a").first.click()
-        page.wait_for_url("**/compare?**")
-        score = page.locator("#score-of-search").inner_text()
-        assert score.startswith("Score of the search, by paragraphs: ")
-        page.close()
+        for scripts in (True, False):
+            page = browser.new_page(java_script_enabled=scripts)
+            problems: list[str] = []
+            page.on("console", lambda message, problems=problems: problems.append(message.text))
+            page.on("dialog", lambda dialog, problems=problems: problems.append(dialog.message))
+            page.goto(address)
+            page.get_by_label("Query").fill(HOSTILE + " tides")
+            page.get_by_role("button", name="Search").click()
+            page.wait_for_selector("article")
+            assert page.get_by_label("Query").input_value() == HOSTILE + " tides"
+            page.get_by_role("link", name="Documents like this").first.click()
+            page.wait_for_selector("#like-by")
+            assert "by=sentences" in page.url and page.locator("details.pair").count()
+            page.get_by_label("ranked by").select_option("paragraphs")
+            page.get_by_role("button", name="Rank").click()
+            page.wait_for_url("**by=paragraphs**")
+            page.locator("h2 a").first.click()
+            page.wait_for_url("**/compare?**")
+            if scripts:
+                score = page.locator("#score-of-search").inner_text()
+                assert score.startswith("Score of the search, by paragraphs: ")
+            assert not problems
+            page.close()
