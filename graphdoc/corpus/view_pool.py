@@ -140,7 +140,7 @@ def prepare_view_pool(
     features_of: SentenceFeatures,
     processes: Processes | None = None,
     *,
-    order: str = "drawn",
+    is_ordered: bool = False,
     workers: int = 0,
     show_progress: bool | None = None,
 ) -> ViewPool:
@@ -158,7 +158,7 @@ def prepare_view_pool(
         texts_of: gives the sentences of documents.
         features_of: makes what subtopics are found by, of the sentences of a document.
         processes: the processes of the job, which divide the parts among themselves; None for one.
-        order: views of a pair as they were drawn, or those first that are likely given both documents.
+        is_ordered: put those views of a pair first that are likely given both documents, or leave them as drawn.
         workers: processes that draw, of each process of the job.
         show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
 
@@ -168,7 +168,7 @@ def prepare_view_pool(
     Raises:
         OutputError: the pool cannot be written, or another process has stopped.
     """
-    folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views, order, features_of.identity)}"
+    folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views, is_ordered, features_of.identity)}"
     rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
     missing = record_parts(folder, len(rows)).missing(range(rank, _part_count(len(rows)), count))
     if missing:
@@ -179,7 +179,7 @@ def prepare_view_pool(
             for example in [corpus[row]]
         }
         features: dict[int, Any] = {}
-        likelihoods: dict[int, SentenceLikelihoods] | None = {} if order == "likelihood" else None
+        likelihoods: dict[int, SentenceLikelihoods] | None = {} if is_ordered else None
         terms = TermMaker(drawer.language)
         shown = show_progress if rank == 0 else False
         with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
@@ -257,7 +257,9 @@ def _joined(records: Sequence[Numbers]) -> Numbers:
     return np.concatenate([ends, *records]).astype(np.int32)
 
 
-def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, order: str, features: str) -> str:
+def _fingerprint(
+    corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, is_ordered: bool, features: str
+) -> str:
     """Hash of everything that views depend on."""
     settings = drawer.settings
     # What the model of subtopics is called does not matter, but its weights, which features has a hash of.
@@ -269,7 +271,7 @@ def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: 
         "settings": {name: value for name, value in settings.as_values().items() if name not in inference_alone},
         "room": drawer.room,
         "views": views,
-        "order": order,
+        "order": "likelihood" if is_ordered else "drawn",
         "features": features,
     }
     content = json.dumps(made_of, sort_keys=True).encode() + np.ascontiguousarray(rows, np.int64).tobytes()

@@ -119,11 +119,11 @@ class Trainer:
             start = fspath(encoder)
         values.update_section("model", {"start": start, **({"tune": tune} if tune else {}), **(model or {})})
         values.update_section("training", training)
-        for section, said in data.values().items():
-            if isinstance(said, dict):
-                values.update_section(section, said)
-            elif said is not None:
-                values[section] = said
+        for section, given in data.values().items():
+            if isinstance(given, dict):
+                values.update_section(section, given)
+            elif given is not None:
+                values[section] = given
         self._loss = _take_loss(data, loss, values)
         if isinstance(evaluation, Mapping):
             values.update_section("validation", evaluation)

@@ -140,7 +140,7 @@ class ViewCollator:
     def numbers(self, pair: int, epoch: int) -> Sequence[int]:
         """The views that an epoch reads of a pair; of views in order one of the epoch's range."""
         numbers = self.settings.view_numbers(epoch)
-        if self.settings.pool_order == "drawn":
+        if self.settings.pool_range is None:
             return numbers
         draw = random_generator(self.settings.training.seed, "view of a range", epoch, pair)
         return [numbers[int(draw.integers(len(numbers)))]]
@@ -220,7 +220,7 @@ class ViewData(CorpusData):
             self._texts_of,
             SentenceFeatures(drawer.finder, model, encoder.device),
             run.processes,
-            order=settings.pool_order,
+            is_ordered=settings.pool_range is not None,
             workers=settings.corpus.processes,
             show_progress=run.show_progress,
         )

@@ -431,16 +431,13 @@ class ViewRunSettings(PairRunSettings):
     """which pairs match"""
     views: ViewSettings = ViewSettings()
     """how views are made and read, in training and from then on"""
-    training_views: Literal["every_epoch", "fixed"] = "every_epoch"
-    """every_epoch shows another view of a pair in every epoch (temporal aggregation); fixed always the same one"""
     pool: Count | None = None
-    """views of a pair that are drawn for training; null is one for every epoch"""
-    pool_order: Literal["drawn", "likelihood"] = "drawn"
-    """drawn as they come; likelihood orders the pool of a pair by how likely views are given the words of the whole
-    documents (query likelihood), divides it into as many ranges as there are epochs, and an epoch reads a view of its
-    range"""
+    """views of a pair that are drawn for training; null is another one for every epoch (temporal aggregation), 1 the
+    same in all"""
     pool_range: Count | None = None
-    """with pool_order=likelihood, views of the ordered pool that are divided, the most likely ones; null for all"""
+    """orders the pool of a pair by how likely views are given the words of the whole documents (query likelihood), and
+    divides so many of them, the most likely ones, into as many ranges as there are epochs, of which an epoch reads one
+    view each; null reads views as they are drawn"""
     loss: ViewLossSettings = ViewLossSettings()
     """what separates pairs that match from others"""
 
@@ -451,20 +448,16 @@ class ViewRunSettings(PairRunSettings):
             raise SettingsError(
                 f"loss.kind={self.loss.kind!r} is for views.encoder={wanted}, and that is {self.views.encoder}"
             )
-        if self.pool_order == "likelihood" and self.ordered_views < self._epochs:
+        if self.pool_range is not None and not self._epochs <= self.pool_range <= self.views_drawn:
             raise SettingsError(
-                f"pool_range={self.ordered_views} is less than the {self._epochs} epochs, which read a range each"
+                f"pool_range={self.pool_range} is less than the {self._epochs} epochs, which read a range each, or "
+                f"more than the {self.views_drawn} views that are drawn"
             )
         return self
 
     @property
     def _epochs(self) -> int:
         return max(1, math.ceil(self.training.epochs))
-
-    @property
-    def ordered_views(self) -> int:
-        """Views of the ordered pool that are divided over the epochs."""
-        return min(self.pool_range or self.views_drawn, self.views_drawn)
 
     @property
     def views_at_once(self) -> int:
@@ -474,15 +467,13 @@ class ViewRunSettings(PairRunSettings):
     @property
     def views_drawn(self) -> int:
         """Views of a pair that are drawn for training."""
-        if self.training_views == "fixed":
-            return self.views_at_once
-        return self.pool or self._epochs * self.views_at_once
+        return max(self.pool or self._epochs * self.views_at_once, self.views_at_once)
 
     def view_numbers(self, epoch: int) -> Sequence[int]:
         """The views that an epoch reads; of views in order those of its range, of which it reads one of every pair."""
-        if self.pool_order == "likelihood":
+        if self.pool_range is not None:
             number = epoch % self._epochs
-            first, last = (self.ordered_views * edge // self._epochs for edge in (number, number + 1))
+            first, last = (self.pool_range * edge // self._epochs for edge in (number, number + 1))
             return range(first, last)
         at_once = self.views_at_once
         return [(epoch * at_once + number) % self.views_drawn for number in range(at_once)]

@@ -143,7 +143,7 @@ def test_every_epoch_reads_another_view(overrides: list[str]) -> None:
     first, second = batches()
     assert first.keys() == second.keys()
     assert sum(first[id] != second[id] for id in first) > 20
-    one, two = batches("training_views=fixed")
+    one, two = batches("pool=1")
     assert one == two == first
     # Of a pool of one view all epochs read the same.
     assert batches("pool=1") == [first, first]
@@ -343,9 +343,9 @@ def test_a_model_that_reads_two_documents_has_no_vectors_of_one(
 
 def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
     options = ("pool=12", "training.epochs=3", "training.batch_size=28")
-    drawn, ordered = (pool_of(data_of(overrides, *options, f"pool_order={one}")) for one in ("drawn", "likelihood"))
+    drawn, ordered = (pool_of(data_of(overrides, *options, f"pool_range={one}")) for one in ("null", 12))
     assert drawn.folder != ordered.folder
-    data = data_of(overrides, *options, "pool_order=likelihood", "pool_range=9")
+    data = data_of(overrides, *options, "pool_range=9")
     assert pool_of(data).folder == ordered.folder
     terms, rows = TermMaker("en"), data.pairs.rows
     texts = dict(data._texts_of(np.unique(rows)))
@@ -376,9 +376,8 @@ def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["pool_order=likelihood", "pool=5", "pool_range=1"], ["pool_range=1", "2 epochs"]),
-        (["pool_order=likelihood", "pool=1"], ["pool_range=1", "2 epochs"]),
-        (["pool_order=best"], ["pool_order='best'", "likelihood"]),
+        (["pool=5", "pool_range=1"], ["pool_range=1", "2 epochs"]),
+        (["pool=5", "pool_range=6"], ["pool_range=6", "5 views"]),
     ],
 )
 def test_an_order_that_cannot_be_is_refused(
