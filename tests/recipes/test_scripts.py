@@ -161,16 +161,6 @@ def test_a_script_trains_the_model_of_its_command(
     both_ways(words, arguments(words))
 
 
-def test_a_script_trains_by_the_loss_that_is_chosen(
-    arguments: Callable[[str], list[str]], both_ways: Callable[..., Any], tmp_path: Path
-) -> None:
-    given = arguments("pretrain sentence_pairs")
-    found = both_ways("pretrain sentence_pairs", [*given, "loss.negatives=batch"])
-    assert main(["pretrain", *given, f"output={tmp_path / 'drawn'}"]) == 0
-    drawn = weights(tmp_path / "drawn")
-    assert any(not torch.equal(weight, drawn[name]) for name, weight in found.items())
-
-
 # Without --cpu, by which it would start a single process.
 ACCELERATE = ("accelerate.commands.launch", "--multi_gpu", "--num_machines", "1", "--mixed_precision", "no")
 
@@ -195,14 +185,3 @@ def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_pat
     assert max(float((weight - by_script[name]).abs().max()) for name, weight in by_command.items()) < 1e-6
     record = json.loads((tmp_path / "script" / "record.json").read_text(encoding="utf-8"))
     assert record["processes"] == 2
-
-
-def test_a_mistake_is_one_line(
-    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["sub_documents.py", "--config", str(config), "training.epoch=3"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(ROOT / "pretrain/sub_documents.py"), run_name="__main__")
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "training.epoch" in line

@@ -1,4 +1,4 @@
-"""Supervised contrastive training of sections, from examples to vectors that can be compared."""
+"""Batches of sections, and supervised contrast of them, from examples to vectors that can be compared."""
 
 from __future__ import annotations
 
@@ -14,12 +14,125 @@ import torch
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ONE_PROCESS, SupervisedContrastive
 from graphdoc.modeling import DocumentModel
-from graphdoc.recipes.classify import section_batch
+from graphdoc.recipes.classify import section_batch, token_counts
 from graphdoc.sampling import DocumentSections
 from graphdoc.training.objectives import SectionContrast
 from graphdoc.training.step import CachedStep
 
 ModelFactory = Callable[..., DocumentModel]
+
+
+@pytest.fixture
+def examples(training_examples: Any) -> Any:
+    return training_examples(6)
+
+
+@pytest.fixture
+def model(tiny_model: ModelFactory) -> DocumentModel:
+    """CoLDE in small, with tables that show."""
+    settings = {"projection_size": None, "graph_layers": 0, "section_lstm_size": 10, "section_projection_size": 8}
+    model = tiny_model("bert", readout="sections", structural_embeddings=True, **settings)
+    for table in model.structural_embeddings.parameters():
+        torch.nn.init.normal_(table)
+    return model
+
+
+def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
+    sections = DocumentSections(3, section_positions="shuffled", seed=4)
+    targets = {"group": torch.arange(6)}
+    batch = section_batch(examples, sections, 2, targets, graph="section")
+    assert batch.ids == tuple(example.id for example in examples)
+    assert batch.targets is targets
+    assert batch.tokens == sum(len(ids) for example in examples for ids in example.token_ids)
+    first = 0
+    for number, example in enumerate(examples):
+        split = sections.draw(example.id, 2, example.sections)
+        rows = slice(first, first + len(split.order))
+        assert batch.graphs.places[rows, 0].tolist() == split.section_ids.tolist()
+        assert batch.graphs.places[rows, 1].tolist() == split.chunk_ids.tolist()
+        assert batch.graphs.rows.document_of[rows].tolist() == [number] * len(split.order)
+        assert (
+            batch.graphs.section_of[batch.graphs.rows.passages][rows].tolist()
+            == example.sections[split.order].tolist()
+        )
+        for place, passage in enumerate(split.order.tolist()):
+            assert batch.graphs.token_ids[first + place] is example.token_ids[passage]
+        first += len(split.order)
+    assert first == len(batch.graphs.token_ids)
+
+
+def test_sections_are_cut_after_so_many_tokens(examples: Any) -> None:
+    sections, most = DocumentSections(2), 15
+    batch = section_batch(examples, sections, 0, {}, graph="section", most_tokens=most)
+    expected = []
+    for example in examples:
+        split = sections.split(example.sections).limited(token_counts(example), most)
+        expected += [example.token_ids[row] for row in split.order.tolist()]
+    assert list(batch.graphs.token_ids) == expected
+    assert 0 < len(expected) < sum(len(example.token_ids) for example in examples)
+    vectors = [np.arange(len(example.sections) * 2, dtype=np.float32).reshape(-1, 2) for example in examples]
+    frozen = section_batch(examples, sections, 0, {}, passage_vectors=vectors, most_tokens=most).graphs
+    assert frozen.passage_vectors is not None
+    assert len(frozen.passage_vectors) == sum(frozen.passage_counts) == len(expected)
+
+
+@torch.no_grad()
+def test_one_section_is_the_document_unsplit(examples: Any, model: DocumentModel) -> None:
+    batch = section_batch(examples, DocumentSections(1), 0, {}).graphs
+    whole = batch.split_into(None)
+    assert torch.equal(model(batch).documents, model(whole).documents)
+    assert len(model(batch).sections) == 6
+    split = section_batch(examples, DocumentSections(2), 0, {}).graphs
+    assert float((model(split).documents - model(whole).documents).abs().max()) > 1e-2
+
+
+@torch.no_grad()
+def test_what_shuffled_sections_change(examples: Any, model: DocumentModel) -> None:
+    """CoLDE, section 4.4.3: natural positions change nothing, whether the document is split or not."""
+
+    def encoded(sections: DocumentSections, *, shuffled: bool, whole: bool) -> torch.Tensor:
+        batch = section_batch(examples, Given(sections, shuffled, whole), 0, {}).graphs  # type: ignore[arg-type]
+        return model(batch).documents
+
+    natural, counted = DocumentSections(3, "length"), DocumentSections(3, "length", "shuffled")
+    for whole in (False, True):
+        expected = encoded(natural, shuffled=False, whole=whole)
+        assert float((encoded(natural, shuffled=True, whole=whole) - expected).abs().max()) < 1e-5
+        assert float((encoded(counted, shuffled=True, whole=whole) - expected).abs().max()) > 1e-2
+    # Without the tables and with two sections, chunkwise attention forms the same pairs either way.
+    for table in model.structural_embeddings.parameters():
+        table.zero_()
+    two = (DocumentSections(2, "length"), DocumentSections(2, "length", "shuffled"))
+    expected = encoded(two[0], shuffled=False, whole=False)
+    assert float((encoded(two[1], shuffled=True, whole=False) - expected).abs().max()) < 1e-5
+
+
+class Given:
+    """Splits documents, shuffles them or not, and puts them together again or not."""
+
+    def __init__(self, sections: DocumentSections, shuffled: bool, whole: bool) -> None:
+        self.sections, self.shuffled, self.is_whole = sections, shuffled, whole
+
+    def draw(self, id: str, epoch: int, own_sections: Any) -> Any:
+        split = self.sections.split(own_sections)
+        moved = self.sections.shuffle(split, id, epoch) if self.shuffled else split
+        return moved.whole() if self.is_whole else moved
+
+
+@torch.no_grad()
+def test_vectors_made_before_go_along(examples: Any, tiny_model: ModelFactory) -> None:
+    model = tiny_model("bert", readout="sections", section_lstm_size=10, section_projection_size=8)
+    sections = DocumentSections(3, section_positions="shuffled")
+    expected = section_batch(examples, sections, 1, {}, graph="section")
+    vectors = []
+    for example in examples:
+        alone = section_batch([example], DocumentSections(1), 0, {})
+        vectors.append(model.encode_passages(alone.graphs).numpy())
+    found = section_batch(examples, sections, 1, {}, graph="section", passage_vectors=vectors)
+    assert found.tokens == 0
+    assert float((model(found.graphs).sections - model(expected.graphs).sections).abs().max()) < 1e-5
+
+
 SIZES = {"projection_size": None, "graph_layers": 0, "section_lstm_size": 10, "section_projection_size": 8}
 
 

@@ -166,29 +166,6 @@ def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: lis
     assert {"auc", "accuracy", "loss", "contrast_loss"} <= found.keys()
 
 
-def test_a_run_against_the_batch_learns(pretrain: Callable[..., int], tmp_path: Path) -> None:
-    assert pretrain("run", *BATCH, "training.epochs=8", "training.batch_size=16") == 0
-    results = read(tmp_path / "run" / "results.json")
-    assert results["after"]["loss"] < results["before"]["loss"]
-
-
-def test_a_run_goes_on_as_if_nothing_had_been(pretrain: Callable[..., int], tmp_path: Path) -> None:
-    options = ("training.save_steps=1", "training.keep_checkpoints=9", "model.tune=lora")
-    pytest.importorskip("peft")
-    assert pretrain("run", *options) == 0
-    expected = load_file(tmp_path / "run" / "model" / "model.safetensors")
-    last = load_file(tmp_path / "run" / "checkpoint-3" / "training" / "parts.safetensors")
-    for name in ("checkpoint-3", "checkpoint-2", "model"):
-        (tmp_path / "run" / name).rename(tmp_path / f"before-{name}")
-
-    assert pretrain("run", *options, "--resume") == 0
-
-    for name, weight in load_file(tmp_path / "run" / "model" / "model.safetensors").items():
-        assert torch.equal(weight, expected[name]), name
-    for name, weight in load_file(tmp_path / "run" / "checkpoint-3" / "training" / "parts.safetensors").items():
-        assert torch.equal(weight, last[name]), name
-
-
 @pytest.mark.parametrize("tune", ["full", "lora"])
 def test_graph_and_readout_are_left_alone(overrides: list[str], tune: str) -> None:
     if tune == "lora":

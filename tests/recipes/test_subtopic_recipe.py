@@ -119,18 +119,6 @@ def test_document_vectors_stay_the_mean_of_the_sentences(finetune: Callable[...,
         encoder.attention(text)
 
 
-def test_a_run_goes_on_as_if_nothing_had_been(finetune: Callable[..., int], tmp_path: Path) -> None:
-    options = ("training.save_steps=1", "training.keep_checkpoints=9")
-    assert finetune("run", *options) == 0
-    expected = load_file(tmp_path / "run" / "model" / "model.safetensors")
-    assert (tmp_path / "run" / "checkpoint-8").is_dir()
-    for name in ("checkpoint-8", "checkpoint-7", "model"):
-        (tmp_path / "run" / name).rename(tmp_path / f"before-{name}")
-    assert finetune("run", *options, "--resume") == 0
-    for name, weight in load_file(tmp_path / "run" / "model" / "model.safetensors").items():
-        assert torch.equal(weight, expected[name]), name
-
-
 def test_a_model_is_trained_on(finetune: Callable[..., int], tmp_path: Path) -> None:
     assert finetune("run") == 0
     before = load_file(tmp_path / "run" / "model" / "model.safetensors")
@@ -205,16 +193,10 @@ def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["model.tune=full"], ["model.tune='full'", "frozen"]),
         (["model.settings.graph_layers=0"], ["graph_layers=0", "1 or more"]),
         (["model.settings.readout=mean"], ["readout=mean", "initial_mean"]),
         (["pairs.file=nowhere.tsv"], ["nowhere.tsv"]),
-        (["pairs.file=null"], ["pairs.file", "missing"]),
         (["training.batch_size=7"], ["7 pairs"]),
-        (["subtopics.neighbours=0"], ["subtopics.neighbours=0"]),
-        (["subtopics.cluster_size=0"], ["subtopics.cluster_size=0"]),
-        (["loss.dissimilar_weight=-1"], ["loss.dissimilar_weight=-1"]),
-        (["model.settings.subtopics={columns: 3}"], ["model.settings.subtopics"]),
         (["validation.pairs=dev.tsv", "validation.best=f1"], ["validation.best='f1'", "auc"]),
         (["validation.pairs=nowhere.tsv"], ["nowhere.tsv", "validation.pairs"]),
     ],

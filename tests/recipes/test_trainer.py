@@ -277,13 +277,3 @@ def test_what_is_wrong_is_refused_before_a_passage_is_encoded(
     if name != "unknown queries":
         assert named in str(caught.value)
     assert not (tmp_path / "run").exists()
-
-
-def test_an_output_that_holds_something_else_is_refused_before_a_passage_is_encoded(
-    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(DocumentModel, "encode_passages", lambda *arguments: pytest.fail("encodes"))
-    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(GraphdocError, match=str(tmp_path)):
-        Trainer(encoder(), Groups(documents), output=tmp_path, tune="frozen", **FEW).train()
-    assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine"

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -44,9 +45,10 @@ def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
     return path
 
 
-def losses(folder: Path) -> list[float]:
-    lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line)["loss"] for line in lines if '"loss"' in line]
+def log_of(folder: Path) -> np.ndarray:
+    """Loss and length of the gradient of every step, ``(steps, 2)``."""
+    lines = map(json.loads, (folder / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    return np.array([[line["loss"], line["grad_norm"]] for line in lines if "loss" in line])
 
 
 def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
@@ -153,7 +155,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     assert_close(one, two)
     start = load_file(tmp_path / "undisturbed-checkpoint-2" / "model.safetensors")
     assert not torch.allclose(start["projection.weight"], one["projection.weight"], rtol=1e-5, atol=1e-5)
-    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
+    assert log_of(tmp_path / "two") == pytest.approx(log_of(tmp_path / "one"), rel=1e-5)
     record = json.loads((tmp_path / "two" / "record.json").read_text(encoding="utf-8"))
     assert record["processes"] == 2
     for seen in (first, second):
@@ -162,7 +164,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     assert main(pairs("pairs-of-one")) == 0
     one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("pairs-of-one", "pairs"))
     assert_close(one, two)
-    assert losses(tmp_path / "pairs") == pytest.approx(losses(tmp_path / "pairs-of-one"), rel=1e-5)
+    assert log_of(tmp_path / "pairs") == pytest.approx(log_of(tmp_path / "pairs-of-one"), rel=1e-5)
 
     # A run of one process goes on in two.
     assert "resume" not in first["resumed"]["err"]
@@ -203,4 +205,4 @@ def test_processes_stop_as_one_where_only_one_is_asked(config: Path, tmp_path: P
     assert "asked to stop after step 2; go on with --resume" in told
     assert silence == ""
     assert main(["pretrain", "--config", str(config), "--device", "cpu", "--resume"]) == 0
-    assert len(losses(tmp_path / "run")) == 3
+    assert len(log_of(tmp_path / "run")) == 3

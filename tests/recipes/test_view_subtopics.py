@@ -119,11 +119,6 @@ def test_a_model_saved_over_one_leaves_no_model_of_subtopics_behind(
     assert (folder / SUBTOPIC_FOLDER / "notes.txt").read_text() == "mine"
 
 
-def test_subtopics_by_words_need_no_model(finetune: Callable[..., int], tmp_path: Path) -> None:
-    assert finetune("run") == 0
-    assert not (tmp_path / "run" / "model" / SUBTOPIC_FOLDER).exists()
-
-
 def test_a_checkpoint_of_an_earlier_version_names_its_model(
     finetune: Callable[..., int], learned: Path, tmp_path: Path
 ) -> None:
