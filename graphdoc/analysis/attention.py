@@ -80,39 +80,34 @@ class AttentionTable:
         """
         assert output.attention is not None
         source, target = batch.edge_index.cpu().numpy()
-        kind = batch.edge_kind.cpu().numpy()
-        node_kind = batch.node_kind.cpu().numpy()
+        kind, node_kind = batch.edge_kind.cpu().numpy(), batch.node_kind.cpu().numpy()
+        # Layer, head, source, target, edge kind and weights of rows that belong together.
         blocks = [
             (number, head, source, target, kind, weights[:, head].float().cpu().numpy())
             for number, weights in enumerate(output.attention)
             for head in range(weights.shape[1])
         ]
-        passages = np.flatnonzero(node_kind == NodeKind.PASSAGE)
-        readout = output.readout_weights
+        last, passages, readout = (
+            len(output.attention),
+            np.flatnonzero(node_kind == NodeKind.PASSAGE),
+            output.readout_weights,
+        )
         if output.chunk_pairs is not None and output.chunk_attention is not None:
             sources, targets = passages[output.chunk_pairs.cpu().numpy()]
             kinds = np.full(len(sources), EdgeKind.CHUNKWISE, np.int64)
             shares = output.chunk_attention.float().cpu().numpy()
-            for head in range(shares.shape[1]):
-                blocks.append((len(output.attention), head, sources, targets, kinds, shares[:, head]))
+            blocks += [(last, head, sources, targets, kinds, shares[:, head]) for head in range(shares.shape[1])]
         elif not blocks or (readout is not None and with_readout):
             # Without graph layers the document node is the mean of its passages, whatever the readout is called.
             uniform = np.full(len(passages), 1 / len(passages), np.float32)
             weights = uniform if readout is None else readout.float().cpu().numpy()
             kinds = np.full(len(passages), EdgeKind.READOUT, np.int64)
-            blocks.append((len(output.attention), 0, passages, np.zeros_like(passages), kinds, weights))
-        return cls(
-            segmented,
-            node_kind,
-            batch.section_of.cpu().numpy(),
-            np.concatenate([np.full(len(block[5]), block[0]) for block in blocks]),
-            np.concatenate([np.full(len(block[5]), block[1]) for block in blocks]),
-            np.concatenate([block[2] for block in blocks]),
-            np.concatenate([block[3] for block in blocks]),
-            np.concatenate([block[4] for block in blocks]),
-            np.concatenate([block[5] for block in blocks]),
-            model,
-        )
+            blocks.append((last, 0, passages, np.zeros_like(passages), kinds, weights))
+        sizes = [len(block[5]) for block in blocks]
+        layers, heads = (np.repeat([block[place] for block in blocks], sizes) for place in (0, 1))
+        source, target, kind, weight = (np.concatenate([block[place] for block in blocks]) for place in (2, 3, 4, 5))
+        section_of = batch.section_of.cpu().numpy()
+        return cls(segmented, node_kind, section_of, layers, heads, source, target, kind, weight, model)
 
     def __repr__(self) -> str:
         return f"AttentionTable({self.segmented.document.id!r}: {len(self)} weights, layers {self.layers})"
@@ -176,6 +171,11 @@ class AttentionTable:
         return result
 
     @property
+    def is_chunkwise(self) -> bool:
+        """Whether the layer of the readout is chunkwise attention."""
+        return bool((self.edge_kind == EdgeKind.CHUNKWISE).any())
+
+    @property
     def graph_layers(self) -> list[int]:
         """The graph attention layers there are."""
         return [number for number in self.layers if number != self.readout_layer]
@@ -192,26 +192,14 @@ class AttentionTable:
         return self.layer_number(-1 if layer is None else layer)
 
     def _rows(self, layer: int, head: int | None) -> npt.NDArray[np.bool_]:
-        """Which rows belong to a layer and head.
-
-        Raises:
-            GraphdocError: there is no such layer or head.
-        """
         number = self.layer_number(layer)
         rows = self.layer == number
         heads = sorted(set(self.head[rows].tolist()))
         if not heads:
             raise GraphdocError(f"there is no layer {layer}; this model has the layers {self.layers}")
-        if head is None:
-            return np.asarray(rows)
-        if head not in heads:
+        if head is not None and head not in heads:
             raise GraphdocError(f"layer {number} has no head {head}; it has the heads {heads}")
-        return np.asarray(rows & (self.head == head))
-
-    @property
-    def is_chunkwise(self) -> bool:
-        """Whether the layer of the readout is chunkwise attention."""
-        return bool((self.edge_kind == EdgeKind.CHUNKWISE).any())
+        return np.asarray(rows if head is None else rows & (self.head == head))
 
     def document_weights(self, layer: int | None = None, head: int | None = None) -> npt.NDArray[np.float64]:
         """Attention of the document node by node (Graph-RoBERTa, figure 6).
@@ -235,25 +223,22 @@ class AttentionTable:
         """The table with kinds, headings and texts of source and target; texts are categories and take no room."""
         import pandas as pd
 
-        kinds = np.array([NodeKind(kind).name.lower() for kind in self.node_kind.tolist()])
-        labels = {kind: EdgeKind(kind).label for kind in set(self.edge_kind.tolist())}
-        texts, headings = pd.Categorical(self.texts), pd.Categorical(self.headings)
-        return pd.DataFrame(
-            {
-                "layer": self.layer,
-                "head": self.head,
-                "source": self.source,
-                "target": self.target,
-                "edge_kind": pd.Categorical([labels[kind] for kind in self.edge_kind.tolist()]),
-                "weight": self.weight,
-                "source_kind": pd.Categorical(kinds[self.source]),
-                "target_kind": pd.Categorical(kinds[self.target]),
-                "source_heading": headings[self.source],
-                "target_heading": headings[self.target],
-                "source_text": texts[self.source],
-                "target_text": texts[self.target],
-            }
-        )
+        kinds = pd.Categorical([NodeKind(kind).name.lower() for kind in self.node_kind.tolist()])
+        of_nodes = {"kind": kinds, "heading": pd.Categorical(self.headings), "text": pd.Categorical(self.texts)}
+        ends = {"source": self.source, "target": self.target}
+        columns = {
+            "layer": self.layer,
+            "head": self.head,
+            **ends,
+            "edge_kind": pd.Categorical(self._edge_labels),
+            "weight": self.weight,
+        }
+        columns |= {f"{end}_{name}": values[rows] for name, values in of_nodes.items() for end, rows in ends.items()}
+        return pd.DataFrame(columns)
+
+    @property
+    def _edge_labels(self) -> list[str]:
+        return [EdgeKind(kind).label for kind in self.edge_kind.tolist()]
 
     def to_csv(self, path: str | Path, *, texts: bool = False) -> Path:
         """Write the table as CSV, atomically.
@@ -285,11 +270,8 @@ class AttentionTable:
                 )
             ],
             "attention": {
-                "layer": self.layer.tolist(),
-                "head": self.head.tolist(),
-                "source": self.source.tolist(),
-                "target": self.target.tolist(),
-                "edge_kind": [EdgeKind(kind).label for kind in self.edge_kind.tolist()],
+                **{name: getattr(self, name).tolist() for name in ("layer", "head", "source", "target")},
+                "edge_kind": self._edge_labels,
                 "weight": [round(value, 7) for value in self.weight.tolist()],
             },
         }

@@ -3,8 +3,6 @@
 const setLevel = (level) => {
   state.level = level;
   state.pointed = null;
-  const input = find(`input[name="level"][value="${level}"]`);
-  if (input) input.checked = true;
   showAll();
 };
 
@@ -51,13 +49,6 @@ const readHash = () => {
   }
 };
 
-for (const level of Object.keys(levels)) {
-  const label = make('label');
-  const input = make('input');
-  Object.assign(input, { type: 'radio', name: 'level', value: level, checked: level === state.level });
-  label.append(input, make('span', '', names[level]));
-  find('#levels').append(label);
-}
 document.addEventListener('change', ({ target }) => {
   if (target.name === 'level') setLevel(target.value);
   if (target.name === 'measure') {

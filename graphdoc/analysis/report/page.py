@@ -102,6 +102,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "listed_sentences": LISTED_SENTENCES,
         "heads": heads,
         "has_all_heads": heads > 1 and attention is not None and len(attention["to_b"]) == heads,
+        "levels": [name for name in levels if name not in left_out],
         "maps_left_out": left_out,
     }
     scripts = [_FOLDER / name for name in _SCRIPTS]

@@ -21,6 +21,18 @@ const showCurrent = () => {
   }
 };
 
+// Words that both selected passages have, and few others.
+const showSharedWords = () => {
+  const { selection } = state;
+  if (!selection || !['passages', 'sentences'].includes(selection.level)) { underline([], new Set()); return; }
+  const texts = Object.values(panes).flatMap((pane) => pane.passages.map((_, i) => pane.textOf(i)));
+  wordCounts = wordCounts || countWords(texts);
+  const [ofA, ofB] = ['a', 'b'].map((side) => wordsOf(textOf(side, selection.level, selection[side])));
+  const most = Math.max(3, texts.length * 0.06);
+  const passageOf = (side) => (selection.level === 'passages' ? selection[side] : data.documents[side].sentences[selection[side]]);
+  underline(['a', 'b'].map((side) => panes[side].passages[passageOf(side)]), new Set([...ofB].filter((word) => ofA.has(word) && wordCounts.get(word) <= most)));
+};
+
 const refreshSelection = (reveal) => {
   const { selection, focus } = state;
   for (const side of ['a', 'b']) {
@@ -29,15 +41,7 @@ const refreshSelection = (reveal) => {
   }
   showAligned();
   showCurrent();
-  if ('highlights' in CSS) CSS.highlights.delete('shared-words');
-  if (selection && ['passages', 'sentences'].includes(selection.level)) {
-    wordCounts = wordCounts || countWords(Object.values(panes));
-    const passage = { a: selection.a, b: selection.b };
-    if (selection.level === 'sentences') for (const side of ['a', 'b']) passage[side] = data.documents[side].sentences[selection[side]];
-    const words = sharedWords(textOf('a', selection.level, selection.a), textOf('b', selection.level, selection.b), wordCounts,
-      panes.a.passages.length + panes.b.passages.length);
-    underline(['a', 'b'].map((side) => panes[side].passages[passage[side]]), words);
-  }
+  showSharedWords();
   if (reveal) {
     if (selection) for (const side of ['a', 'b']) panes[side].reveal(selection.level, selection[side]);
     else if (focus) revealFocus();

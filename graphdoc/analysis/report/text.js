@@ -150,40 +150,29 @@ const drawRibbons = (canvas, paneA, paneB, ribbons, palette) => {
   context.restore();
 };
 
-// How many passages of both documents use a word; a word of many passages says nothing about a pair.
-const countWords = (panes) => {
-  const counts = new Map();
-  for (const pane of panes) {
-    for (let i = 0; i < pane.passages.length; i += 1) {
-      for (const word of new Set(pane.textOf(i).toLowerCase().match(WORD) || [])) counts.set(word, (counts.get(word) || 0) + 1);
-    }
-  }
-  return counts;
-};
+const wordsOf = (text) => new Set(text.toLowerCase().match(WORD));
 
-const sharedWords = (textA, textB, counts, passages) => {
-  const words = new Set(textA.toLowerCase().match(WORD) || []);
-  const limit = Math.max(3, passages * 0.06);
-  return new Set((textB.toLowerCase().match(WORD) || []).filter((word) => words.has(word) && counts.get(word) <= limit));
+// How many passages of both documents use a word; a word of many passages says nothing about a pair.
+const countWords = (texts) => {
+  const counts = new Map();
+  for (const text of texts) for (const word of wordsOf(text)) counts.set(word, (counts.get(word) || 0) + 1);
+  return counts;
 };
 
 const underline = (elements, words) => {
   if (!('highlights' in CSS)) return;
-  CSS.highlights.delete('shared-words');
-  if (!words.size) return;
-  const ranges = [];
+  const highlight = new Highlight();
   for (const element of elements) {
     const walker = document.createTreeWalker(element.querySelector('p'), NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
-      const node = walker.currentNode;
-      for (const match of node.data.matchAll(WORD)) {
+      for (const match of walker.currentNode.data.matchAll(WORD)) {
         if (!words.has(match[0].toLowerCase())) continue;
         const range = new Range();
-        range.setStart(node, match.index);
-        range.setEnd(node, match.index + match[0].length);
-        ranges.push(range);
+        range.setStart(walker.currentNode, match.index);
+        range.setEnd(walker.currentNode, match.index + match[0].length);
+        highlight.add(range);
       }
     }
   }
-  CSS.highlights.set('shared-words', new Highlight(...ranges));
+  CSS.highlights.set('shared-words', highlight);
 };

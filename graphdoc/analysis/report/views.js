@@ -86,7 +86,8 @@ const listOf = (found) => {
 };
 
 const showControls = () => {
-  for (const input of document.querySelectorAll('input[name="measure"]')) input.checked = input.value === shownName();
+  const chosen = [state.level, shownName()];
+  for (const input of document.querySelectorAll('[name="level"], [name="measure"]')) input.checked = chosen.includes(input.value);
   const choice = find('#attention-choice');
   if (!choice) return;
   choice.hidden = shownName() !== 'attention';
