@@ -131,20 +131,15 @@ def test_sections_get_heading_paths_from_their_levels() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "sections",
-    ['[{"heading": "A", "text": "a"}, "b"]', {"heading": ["A", None], "text": ["a", "b"]}],
-    ids=["JSON string", "columns"],
-)
-def test_sections_from_other_shapes(sections: Any) -> None:
-    document = Document.from_mapping({"id": "a", "sections": sections})
-    assert document.sections == (Section("a", "A", 1, ("A",)), Section("b"))
-
-
 def test_sections_count_before_text_which_is_kept() -> None:
     document = Document.from_mapping({"id": "a", "text": "All.", "sections": ["All."]})
     assert document.sections == (Section("All."),)
     assert document.metadata == {"text": "All."}
+    for shape in ('[{"heading": "A", "text": "a"}, "b"]', {"heading": ["A", None], "text": ["a", "b"]}):
+        shaped = Document.from_mapping({"id": "a", "sections": shape})
+        assert shaped.sections == (Section("a", "A", 1, ("A",)), Section("b"))
+    labels = [Document.from_mapping({"text": "x", "label": label}).label for label in (2.0, 2.5, float("nan"), True)]
+    assert labels == [2, "2.5", None, 1]
     assert Document.from_mapping({"id": "a", "text": "All.", "sections": []}).text == "All."
 
 
@@ -200,11 +195,6 @@ def test_values_of_wrong_types_are_named_in_one_line(make: Callable[[], object],
 def require_one_line_with(error: DocumentError, *parts: str) -> None:
     assert all(part in str(error) for part in parts), str(error)
     assert "\n" not in str(error)
-
-
-@pytest.mark.parametrize(("given_label", "label"), [(2.0, 2), (2.5, "2.5"), (float("nan"), None), (True, 1)])
-def test_labels_from_tables(given_label: Any, label: Any) -> None:
-    assert Document.from_mapping({"text": "x", "label": given_label}).label == label
 
 
 def test_documents_hash_copy_and_pickle() -> None:

@@ -132,9 +132,7 @@ def test_pages_of_documentation_are_read_without_what_surrounds_them(
     ("html", "text"),
     [
         ("<p>out</p><main><p>in</p></main><main hidden><p>other</p></main>", "in"),
-        ("<p>out</p><main>a</main><div role=MAIN>b</div>", "a|b"),
         ("<p>out</p><main> </main><article>in it is all</article>", "in it is all"),
-        ("<main></main><p>in</p>", "in"),
         ("<header>out</header><article>in, and <article>inner</article></article>", "in, and\n\ninner"),
         ("<p>in</p><article>a</article><article>b</article>", "in\n\na\n\nb"),
         ("<p>most of the text</p><article>teaser</article>", "most of the text\n\nteaser"),
@@ -143,7 +141,6 @@ def test_pages_of_documentation_are_read_without_what_surrounds_them(
         ("<div role=tabpanel hidden>in</div><p hidden=until-found>in</p>", "in\n\nin"),
         ("<div aria-hidden=true><p>in</p></div><span aria-hidden=true>out</span>", "in"),
         ("<ul role=menu><li>out</ul><div role=dialog>out</div>in", "in"),
-        ("<button>in</button> <a href='#x'>in</a> <a href='x'>#</a>", "in in #"),
     ],
 )
 def test_the_main_part_is_read_and_what_is_not_shown_is_not(html: str, text: str) -> None:
@@ -155,13 +152,10 @@ def test_the_main_part_is_read_and_what_is_not_shown_is_not(html: str, text: str
     [
         ("Title <a href='#t'>#</a>", "Title"),
         ("<a href='page.html#t'>§</a>Title", "Title"),
-        ("Title <a href='#t'>Permalink</a>", "Title"),
         ("Title <a href='#t'><img alt='Permanent link'></a>", "Title"),
         ("Title<a href='#t' class='hash-link'>&#8203;</a>", "Title"),
-        ("<a href='#t' class='anchor'>Title</a>", "Title"),
         ("<a href='#t'>Link</a>", "Link"),
         ("<a href='x'>#</a> and <code>#</code>", "# and #"),
-        ("<button>Title</button>", "Title"),
     ],
 )
 def test_signs_of_permanent_links_stay_out_of_headings(heading: str, expected: str) -> None:
