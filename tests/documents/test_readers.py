@@ -457,7 +457,6 @@ def test_labels_in_a_list_are_read_like_single_ones() -> None:
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ({"columns": "text"}, "'text' (str)"),
         ({"encoding": "utf8000"}, "'utf8000'"),
         ({"on_error": "go on"}, "'go on'"),
         ({"label_from": "path"}, "'path'"),

@@ -19,46 +19,19 @@ from ...errors import DocumentError
 from ...runtime.memory import free_memory
 from ...runtime.text import described
 
-_DOCUMENT_KINDS = {
-    ".txt": "text",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".rst": "rst",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".xml": "xml",
-    ".nxml": "xml",
-    ".tei": "xml",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".docm": "docx",
-    ".odt": "odt",
-    ".pptx": "pptx",
-    ".pptm": "pptx",
-    ".epub": "epub",
-    ".ipynb": "ipynb",
-    ".eml": "eml",
-    ".tex": "latex",
-    ".rtf": "rtf",
-    ".org": "org",
-    ".mediawiki": "mediawiki",
-    ".typ": "typst",
-    ".adoc": "asciidoc",
-    ".asciidoc": "asciidoc",
+_SUFFIXES = {
+    **{"text": ".txt", "markdown": ".md .markdown", "rst": ".rst", "html": ".html .htm .xhtml"},
+    **{"xml": ".xml .nxml .tei", "pdf": ".pdf", "docx": ".docx .docm", "odt": ".odt", "pptx": ".pptx .pptm"},
+    **{"epub": ".epub", "ipynb": ".ipynb", "eml": ".eml", "latex": ".tex", "rtf": ".rtf", "org": ".org"},
+    **{"mediawiki": ".mediawiki", "typst": ".typ", "asciidoc": ".adoc .asciidoc"},
+    **{"jsonl": ".jsonl .ndjson", "json": ".json", "csv": ".csv", "tsv": ".tsv", "parquet": ".parquet"},
 }
-_CORPUS_KINDS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
+_KINDS = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+_CORPORA = frozenset({"jsonl", "json", "csv", "tsv", "parquet"})
 # As pandoc calls them.
 PANDOC_KINDS = frozenset({"latex", "rtf", "org", "mediawiki", "typst", "asciidoc"})
 _NEVER_COMPRESSED = frozenset({"pdf", "docx", "odt", "pptx", "epub", "parquet"})
-KNOWN_SUFFIXES = " ".join((*_DOCUMENT_KINDS, *_CORPUS_KINDS)) + " (text formats also with .gz)"
+KNOWN_SUFFIXES = " ".join(_KINDS) + " (text formats also with .gz)"
 
 _DECLARED = re.compile(
     rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
@@ -91,7 +64,7 @@ def split_suffix(path: Path) -> tuple[str, str]:
     compressed = name.lower().endswith(".gz")
     inner = Path(name[:-3] if compressed else name)
     suffix = inner.suffix.lower()
-    kind = _DOCUMENT_KINDS.get(suffix) or _CORPUS_KINDS.get(suffix) or ""
+    kind = _KINDS.get(suffix, "")
     if not kind or (compressed and kind in _NEVER_COMPRESSED):
         return path.stem, ""
     return inner.stem, kind
@@ -99,7 +72,7 @@ def split_suffix(path: Path) -> tuple[str, str]:
 
 def is_corpus(kind: str) -> bool:
     """Whether a file of this kind holds many documents."""
-    return kind in _CORPUS_KINDS.values()
+    return kind in _CORPORA
 
 
 def reading_error(error: BaseException) -> DocumentError:
@@ -237,11 +210,6 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
     )
 
 
-def _marked_encoding(content: bytes) -> str:
-    """The encoding that a byte order mark at the start of a file tells, empty where there is none."""
-    return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if content.startswith(mark)), "")
-
-
 def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     """Turn the bytes of a whole file into text.
 
@@ -258,7 +226,7 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     Raises:
         DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
     """
-    encoding = _marked_encoding(content) or encoding
+    encoding = next((marked for mark, marked in _BYTE_ORDER_MARKS if content.startswith(mark)), encoding)
     try:
         text = content.decode(encoding)
     except UnicodeError as error:
@@ -278,23 +246,19 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
 
 def _refuse_wide_encodings(text: str, encoding: str) -> None:
     """Refuse text with NULs at every second place, or at three of four, as UTF-16 and UTF-32 have them."""
-    sample = text[:_SAMPLE]
+    sample, right = text[:_SAMPLE], ""
     quarters = [sample[first::4].count("\0") for first in range(4)]
-    fewest = max(_FEWEST_NULS, len(sample) // 5)
-    for order, nuls, letters in (("le", quarters[2:], quarters[0]), ("be", quarters[:2], quarters[3])):
-        if min(nuls) >= fewest and not letters:
-            raise DocumentError(_unmarked(encoding, f"utf-32-{order}"))
-    halves = [sample[first::2].count("\0") for first in (0, 1)]
+    halves = [quarters[0] + quarters[2], quarters[1] + quarters[3]]
     if max(halves) >= max(_FEWEST_NULS, len(sample) // 4) and not min(halves):
-        order = "be" if halves[0] else "le"
-        raise DocumentError(_unmarked(encoding, f"utf-16-{order}"))
-
-
-def _unmarked(encoding: str, right: str) -> str:
-    return (
-        f"it is not {encoding} text but {right[:6].upper()} without a byte order mark; give --encoding {right}, "
-        f"or corpus.encoding={right} for training"
-    )
+        right = "utf-16-be" if halves[0] else "utf-16-le"
+    for order, nuls, letters in (("le", quarters[2:], quarters[0]), ("be", quarters[:2], quarters[3])):
+        if min(nuls) >= max(_FEWEST_NULS, len(sample) // 5) and not letters:
+            right = f"utf-32-{order}"
+    if right:
+        raise DocumentError(
+            f"it is not {encoding} text but {right[:6].upper()} without a byte order mark; give --encoding {right}, "
+            f"or corpus.encoding={right} for training"
+        )
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ import io
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
@@ -76,47 +76,38 @@ def read_documents(
     """
     if on_error not in get_args(OnError):
         raise DocumentError(f"on_error is {described(on_error)}; choose 'skip_in_folders', 'skip' or 'stop'")
-    for name, value, kind in (("columns", columns, Columns), ("report", report, ReadingReport)):
-        if not isinstance(value, kind | None):
-            raise DocumentError(f"{name} is {described(value)}; give a {kind.__name__}, or leave it out")
     check_encoding(encoding)
     if label_from not in get_args(LabelFrom):
         raise DocumentError(f"label_from is {described(label_from)}; choose 'column' or 'folder'")
     report = ReadingReport() if report is None else report
-    reading = _Reading(columns or Columns(), encoding, text_headings, label_from, on_error, report, unique_ids)
-    return reading.read(sources)
+    return _Reading(columns or Columns(), encoding, text_headings, label_from, on_error, report, unique_ids).read(
+        sources
+    )
 
 
+@dataclass
 class _Reading:
-    def __init__(
-        self,
-        columns: Columns,
-        encoding: str,
-        text_headings: bool,
-        label_from: LabelFrom,
-        on_error: OnError,
-        report: ReadingReport,
-        unique_ids: bool,
-    ) -> None:
-        self._text_headings = text_headings
-        self.report = report
-        self._unique_ids = unique_ids
-        self._columns = columns
-        self._encoding = encoding
-        self._on_error = on_error
-        self._label_from = label_from
-        # The file that is being read, where a folder or pattern holds it, and it was not named itself.
-        self._found: FoundFile | None = None
-        self._seen = SeenIds()
-        self._files, self._places_of_files = SeenIds(), Places()
-        self._added = 0
-        self._starts: list[int] = []
-        self._places: list[str] = []
+    columns: Columns
+    encoding: str
+    text_headings: bool
+    label_from: LabelFrom
+    on_error: OnError
+    report: ReadingReport
+    unique_ids: bool
+    # The file that is being read, where a folder or pattern holds it, and it was not named itself.
+    in_folder: FoundFile | None = None
+    seen: SeenIds = field(default_factory=SeenIds)
+    files: SeenIds = field(default_factory=SeenIds)
+    places_of_files: Places = field(default_factory=Places)
+    # How many documents were read before those of a place.
+    added: int = 0
+    starts: list[int] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
 
     def read(self, sources: Any) -> Iterator[Document]:
         for place, records in self._sources(sources):
-            self._starts.append(self._added)
-            self._places.append(place)
+            self.starts.append(self.added)
+            self.places.append(place)
             for record in records:
                 document = self._accept(record)
                 if document is not None:
@@ -127,27 +118,28 @@ class _Reading:
         is_read = False
         try:
             document = self._document(record)
-            if self._label_from == "folder":
-                document = replace(document, label=None if self._found is None else self._found.folder)
+            if self.label_from == "folder":
+                document = replace(document, label=None if self.in_folder is None else self.in_folder.folder)
             if document.is_empty:
                 raise DocumentError(f"document {document.id!r} has no text; leave it out")
             is_read = True
-            first = self._seen.add(document.id) if self._unique_ids else None
+            first = self.seen.add(document.id) if self.unique_ids else None
             if first is not None:
                 self.report.duplicate_ids.append(document.id)
-                place = self._places[bisect.bisect_right(self._starts, first) - 1]
+                place = self.places[bisect.bisect_right(self.starts, first) - 1]
                 raise DocumentError(f"the id {document.id!r} is taken by a document of {place}; give each its own id")
         except (DocumentError, MemoryError) as error:
             if isinstance(error, MemoryError):
                 error = too_large()
-            in_folder = self._on_error == "skip_in_folders" and self._found is not None and not is_read
-            if self._on_error != "skip" and not in_folder:
+            is_passed_over = self.on_error == "skip_in_folders" and self.in_folder is not None and not is_read
+            if self.on_error != "skip" and not is_passed_over:
                 raise DocumentError(f"{record.place}: {error}") from error.__cause__
             self.report.skipped.append(Skipped(record.place, str(error)))
             return None
-        self._added += 1
+        self.added += 1
         self.report.documents += 1
-        self.report.without_id += self._has_no_id(record)
+        is_row = not isinstance(record.content, Document | DocumentError) and record.default_id is None
+        self.report.without_id += is_row and row_id(cast("Mapping[str, Any]", record.content), self.columns) is None
         if self.report.places is not None:
             self.report.places[document.id] = record.place
         return document
@@ -158,42 +150,33 @@ class _Reading:
             raise content
         if isinstance(content, Document):
             return content
-        id = record.default_id if row_id(content, self._columns) is None else None
+        id = record.default_id if row_id(content, self.columns) is None else None
         try:
-            return Document.from_mapping(content, id=id, columns=self._columns)
+            return Document.from_mapping(content, id=id, columns=self.columns)
         except DocumentError as error:
             # The place that is put in front says more.
             raise DocumentError(str(error).removeprefix("row: ")) from error.__cause__
-
-    def _has_no_id(self, record: Record) -> bool:
-        content = record.content
-        if isinstance(content, Document | DocumentError) or record.default_id is not None:
-            return False
-        return row_id(content, self._columns) is None
 
     def _sources(self, source: Any, clashing: ClashingIds | None = None) -> Iterator[tuple[str, Iterable[Record]]]:
         """Break a source down into places, each with its records."""
         if isinstance(source, str | PathLike):
             yield from self._path_source(str(source), clashing or ClashingIds())
         elif isinstance(source, Document | Mapping):
-            yield from self._row_sources([source])
+            yield from _row_sources([source])
         elif hasattr(source, "iterrows"):
-            yield from self._row_sources(row.to_dict() for _, row in source.iterrows())
+            yield from _row_sources(row.to_dict() for _, row in source.iterrows())
         elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
             listed = ClashingIds.of(source) if isinstance(source, Sequence) else None
             # Rows in a row are one source, so that their places are numbered through.
             for is_row, group in itertools.groupby(source, lambda entry: isinstance(entry, Document | Mapping)):
                 if is_row:
-                    yield from self._row_sources(group)
+                    yield from _row_sources(group)
                 else:
                     for entry in group:
                         yield from self._sources(entry, listed)
         else:
             reason = f"{described(source)} holds no documents; give paths, rows or documents"
             yield "input", [Record("input", DocumentError(reason))]
-
-    def _row_sources(self, rows: Iterable[Document | Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Record]]]:
-        yield "the given rows", (Record(f"row {number}", _checked(row)) for number, row in enumerate(rows, start=1))
 
     def _path_source(self, source: str, clashing: ClashingIds) -> Iterator[tuple[str, Iterable[Record]]]:
         if source == "-":
@@ -222,9 +205,9 @@ class _Reading:
         try:
             for found in find_files(source):
                 if isinstance(found, FoundFile):
-                    self._found = found
+                    self.in_folder = found
                     yield str(found.path), self._file(found.path, clashing.of_found(source, found))
-                    self._found = None
+                    self.in_folder = None
                 else:
                     self.report.ignored.append(Skipped(str(found.path), found.reason))
         except DocumentError as error:
@@ -233,31 +216,31 @@ class _Reading:
     def _file(self, path: Path, id: str) -> Iterator[Record]:
         kind = split_suffix(path)[1]
         if is_corpus(kind):
-            yield from read_corpus(path, self._encoding)
+            yield from read_corpus(path, self.encoding)
             return
         content: Document | DocumentError
         try:
-            content = Document._read(path, self._encoding, {"id": id}, text_headings=self._text_headings)
+            content = Document._read(path, self.encoding, {"id": id}, text_headings=self.text_headings)
         except DocumentError as error:
             content = error
         except MissingExtraError as error:
             # Every file of a kind would be missing: that is left out where it was asked for alone.
-            if self._on_error != "skip":
+            if self.on_error != "skip":
                 raise
             content = DocumentError(str(error))
-        if isinstance(content, DocumentError) or content.is_empty or not self._unique_ids:
+        if isinstance(content, DocumentError) or content.is_empty or not self.unique_ids:
             yield Record(str(path), content)
             return
         # From another source, and perhaps with another id.
-        place = self._places_of_files.of(path)
-        if place in self._files:
+        place = self.places_of_files.of(path)
+        if place in self.files:
             yield Record(str(path), DocumentError("it was read before, from another source; name it once"))
             return
-        added = self._added
+        added = self.added
         yield Record(str(path), content)
         # What was not taken, as its id was, was not read.
-        if self._added > added:
-            self._files.add(place)
+        if self.added > added:
+            self.files.add(place)
 
     def _standard_input(self) -> Iterator[Record]:
         stream = cast("IO[bytes]", getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8")))
@@ -269,9 +252,9 @@ class _Reading:
                     break
             lines = itertools.chain(opening, stream)
             if opening and opening[-1].lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
-                yield from read_json_lines(lines, _STANDARD_INPUT, self._encoding)
+                yield from read_json_lines(lines, _STANDARD_INPUT, self.encoding)
                 return
-            text = decode(b"".join(lines), self._encoding)
+            text = decode(b"".join(lines), self.encoding)
         except OSError as error:
             yield Record(_STANDARD_INPUT, reading_error(error))
         except DocumentError as error:
@@ -298,12 +281,12 @@ class _Reading:
         yield Record(one_line(source, 200), DocumentError(reason))
 
     def _find(self, path: Path, wanted: str) -> Iterator[Record]:
-        for record in read_corpus(path, self._encoding):
+        for record in read_corpus(path, self.encoding):
             if isinstance(record.content, DocumentError):
                 yield record
                 continue
             try:
-                id = row_id(cast("Mapping[str, Any]", record.content), self._columns) or self._document(record).id
+                id = row_id(cast("Mapping[str, Any]", record.content), self.columns) or self._document(record).id
             except DocumentError:
                 continue  # a row without a usable id or text is not the wanted one
             if clean_text(id).strip() == wanted:
@@ -313,6 +296,10 @@ class _Reading:
             str(path),
             DocumentError(f"there is no document {wanted!r}; check the id, or its column (--column id=NAME)"),
         )
+
+
+def _row_sources(rows: Iterable[Document | Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Record]]]:
+    yield "the given rows", (Record(f"row {number}", _checked(row)) for number, row in enumerate(rows, start=1))
 
 
 def _checked(row: Document | Mapping[str, Any]) -> Document | Mapping[str, Any] | DocumentError:
