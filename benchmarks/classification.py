@@ -28,7 +28,7 @@ from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClassificationEvaluator, LabelledDocuments
 from graphdoc.evaluation.baselines import TFIDF_SVM as LEXICAL
 from graphdoc.evaluation.baselines import lexical_predictions, untrained_mean
-from graphdoc.evaluation.classification_scores import classification_scores
+from graphdoc.evaluation.classification import classification_scores
 from graphdoc.recipes.classify import train_classifier
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.runtime.files import write_text

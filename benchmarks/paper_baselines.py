@@ -172,8 +172,8 @@ def npmi(counts: csr_matrix, topics: np.ndarray) -> float:
 
 
 PAPER_RANKERS: dict[str, Ranker] = {
-    "lda": Ranker(lda, "cosine of topics, of the most coherent of six models", is_lexical=True, needs_model=False),
-    "cls": Ranker(lambda corpus: chunks(corpus, "cls", 1), "vector of the first token of the first chunk"),
-    "first": Ranker(lambda corpus: chunks(corpus, "mean", 1), "mean over the tokens of the first chunk"),
-    "all": Ranker(lambda corpus: chunks(corpus, "mean", None), "mean over the tokens of all chunks"),
+    "lda": Ranker(lda, is_lexical=True, needs_model=False),
+    "cls": Ranker(lambda corpus: chunks(corpus, "cls", 1)),
+    "first": Ranker(lambda corpus: chunks(corpus, "mean", 1)),
+    "all": Ranker(lambda corpus: chunks(corpus, "mean", None)),
 }

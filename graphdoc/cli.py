@@ -45,6 +45,14 @@ EVALUATIONS = {
     "related": "rankings of documents by one of them, by words, by one vector or by sentences",
     "all": "labels, pairs and rankings of many sets in one table, with a verdict for each model",
 }
+_MODULES = {
+    "cluster": "labels",
+    "classify": "labels",
+    "compare": "pairs",
+    "search": "rankings",
+    "related": "rankings",
+    "all": "sets",
+}
 _EXAMPLES = """Usage examples:
   graphdoc compare a.md b.html --html report.html
   graphdoc overview papers/ --html overview.html
@@ -93,7 +101,7 @@ def build_app() -> App:
     tasks = "\n".join(f"  {name:<11}{summary}" for name, summary in EVALUATIONS.items())
     evaluate = App(name="evaluate", help=f"{_EVALUATE.capitalize()}.\n\nTasks:\n{tasks}", show=False)
     for name in EVALUATIONS:
-        evaluate.command(f"graphdoc.commands.evaluate_{name}:evaluate_{name}", name=name, show=False)
+        evaluate.command(f"graphdoc.commands.evaluate_{_MODULES[name]}:evaluate_{name}", name=name, show=False)
     app.command(evaluate)
     return app
 

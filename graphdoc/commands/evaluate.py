@@ -1,4 +1,4 @@
-"""graphdoc evaluate: what its tasks share: documents, models with their baselines, and how results are shown."""
+"""graphdoc evaluate: what its tasks share: documents, models with their baselines, rows, and how results are shown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cyclopts import Group, Parameter
 
+from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, ModelError
 from .options import MeasuredModels
 from .output import Outputs, write_json
@@ -16,30 +17,12 @@ from .sources import LabelledReading, encodable
 
 if TYPE_CHECKING:
     from ..documents.document import Document
-    from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..evaluation import ClusteringEvaluator, PairEvaluator
     from ..runtime.processes import Processes
+    from ..segmentation.spans import Coverage
 
 Measuring = TypeVar("Measuring", "ClusteringEvaluator", "PairEvaluator")
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The documents that were read: train, test, and those of other parts."""
-
-    train: list[Document]
-    test: list[Document]
-    others: list[Document]
-
-    def encodable(self, encoder: DocumentEncoder, report: ReadingReport) -> Parts:
-        """The documents that give passages; others are listed in the report."""
-        return Parts(*(list(encodable(part, encoder, report)) for part in (self.train, self.test, self.others)))
-
-    def notes(self) -> list[str]:
-        """That documents are in two parts, where they are."""
-        shared = len({document.id for document in self.train} & {document.id for document in self.test})
-        return [f"{shared:,} ids occur in train and in test"] if shared else []
 
 
 @Parameter(name="*", group=Group("Documents", sort_key=1))
@@ -67,8 +50,10 @@ class PartOptions:
             raise EvaluationError("name a corpus with a column split, or --train SOURCE and --test SOURCE")
         return [*corpora, *train, *test]
 
-    def read(self, corpora: Sequence[str], reading: LabelledReading, report: ReadingReport) -> Parts:
-        """Read the documents, and separate train from test.
+    def read(
+        self, corpora: Sequence[str], reading: LabelledReading, report: ReadingReport
+    ) -> tuple[list[Document], list[Document]]:
+        """Read train and test documents.
 
         Args:
             corpora: corpora with a column split.
@@ -78,18 +63,26 @@ class PartOptions:
         Raises:
             EvaluationError: there is no document to be measured.
         """
-        parts = Parts([], [], [])
+        train: list[Document] = []
+        test: list[Document] = []
         if corpora:
-            by_split = {"train": parts.train, "test": parts.test}
+            parts = {"train": train, "test": test}
             for document in reading.many(corpora, report):
-                by_split.get(str(document.metadata.get("split")), parts.others).append(document)
+                parts.get(str(document.metadata.get("split")), []).append(document)
         else:
-            parts.train.extend(reading.many(self.train, report) if self.train else ())
-            parts.test.extend(reading.many(self.test, report))
-        if not parts.test:
+            train.extend(reading.many(self.train, report) if self.train else ())
+            test.extend(reading.many(self.test, report))
+        if not test:
             wanted = "has test in its column split" if corpora else "is there"
             raise EvaluationError(f"no document of {' '.join(corpora or self.test)} {wanted}")
-        return parts
+        return train, test
+
+
+def kept(
+    documents: Sequence[Document], encoder: DocumentEncoder, report: ReadingReport, *, skip: bool
+) -> list[Document]:
+    """The documents that are measured: all of them, or without those that give no passages."""
+    return list(encodable(documents, encoder, report) if skip else documents)
 
 
 @dataclass(frozen=True)
@@ -107,6 +100,33 @@ class Candidate:
     name: str
     role: str
     base: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the tables: what was measured of an encoder, or of words.
+
+    Args:
+        name: what the table calls it.
+        role: what it is there for.
+        scores: what was measured.
+        coverage: how much of the documents it read; None for words, which are all read.
+        model: its description; None for words.
+        values: what was measured on, for pictures.
+    """
+
+    name: str
+    role: str
+    scores: Any
+    coverage: Coverage | None = None
+    model: Mapping[str, Any] | None = None
+    values: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the values as plain values for JSON."""
+        result = {"name": self.name, "role": self.role, **self.scores.to_dict()}
+        coverage = self.coverage and self.coverage.to_dict()
+        return result if self.model is None else result | {"coverage": coverage, "model": self.model}
 
 
 def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[Candidate], list[str]]:
@@ -137,9 +157,9 @@ def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[
                 raise
             missing.append(f"not measured: untrained backbone of {name}: {error}")
         else:
-            base = next((one for one in untrained if has_same_passage_vectors(encoder, one.encoder)), None)
+            base = next((other for other in untrained if has_same_passage_vectors(encoder, other.encoder)), None)
             if base is None:
-                taken = any(one.name == encoder.name for one in untrained)
+                taken = any(other.name == encoder.name for other in untrained)
                 base = Candidate(encoder, f"{encoder.name} as {name}" if taken else encoder.name, "untrained")
                 untrained.append(base)
         trained.append(Candidate(model, name, "model", None if base is None else base.name))
@@ -161,7 +181,7 @@ def with_shared_passages(
     prepared: list[tuple[DocumentEncoder, Measuring]] = []
     for number, candidate in enumerate(candidates):
         encoder = candidate.encoder
-        shared = next((found for other, found in prepared if has_same_passage_vectors(other, encoder)), None)
+        shared = next((ready for other, ready in prepared if has_same_passage_vectors(other, encoder)), None)
         if shared is None and any(has_same_passage_vectors(encoder, one.encoder) for one in candidates[number + 1 :]):
             shared = evaluator.prepared(encoder, processes, encode_passages=True, show_progress=None)
             prepared.append((encoder, shared))

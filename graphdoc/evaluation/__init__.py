@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from .baselines import TfidfVectors, untrained_mean
-from .classification import ClassificationEvaluator
-from .classification_scores import ClassificationScores, classification_scores
-from .clustering import ClusteringEvaluator, ClusteringScores, VectorScores, cluster, purity
+from .classification import ClassificationEvaluator, ClassificationScores, classification_scores
+from .clustering import (
+    ClusteringEvaluator,
+    ClusteringScores,
+    ProbeScores,
+    VectorScores,
+    cluster,
+    linear_probe,
+    purity,
+)
 from .evaluator import Evaluator
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments
-from .linear_probe import ProbeScores, linear_probe
 from .measures import Candidates
 from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
 from .pairs import ComparisonScores, PairEvaluator, PairSimilarities
 from .ranking import BestWeight, RankingScores, RankingTable, best_weight, score_run
 from .resampling import Estimate
-from .trec import own_documents, read_qrels, read_relevant, read_run, relevant_by_field, write_qrels, write_run
+from .trec import own_documents, read_qrels, read_relevant, read_run, write_qrels, write_run
 
 __all__ = [
     "BestWeight",
@@ -53,7 +59,6 @@ __all__ = [
     "read_qrels",
     "read_relevant",
     "read_run",
-    "relevant_by_field",
     "score_pairs",
     "score_run",
     "untrained_mean",

@@ -5,14 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, f1_score, log_loss
 from sklearn.metrics.cluster import contingency_matrix
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.preprocessing import normalize as unit_length
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
@@ -20,16 +24,19 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
+from ..segmentation.spans import Coverage
 from ..similarity.cosine import row_cosines
 from ..similarity.kinds import similarity_of
-from .evaluator import Evaluator, WorkOptions, measured_once
-from .labels import LabelledDocuments, ReadyDocument, plain_document, require_known, require_labels
-from .linear_probe import ProbeScores, linear_probe
+from .evaluator import Evaluator, measured_once
+from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, held_out_rows, named, plain_document, require_labels
 from .pair_scores import pair_auc
 from .pairs import require_both_labels
 from .resampling import RESAMPLES, Estimate, Floats, mean_estimate, resampled
 
 STARTS, NEIGHBOURS = 10, 10
+# Inverse regularisations that a linear probe tries.
+STRENGTHS = (0.001, 0.01, 0.1, 1.0)
+MOST_STEPS = 500
 # Similarities of test and train documents that are held at once.
 _BLOCK = 2**24
 
@@ -221,6 +228,90 @@ def require_clusters(clusters: int, documents: int) -> None:
         raise EvaluationError(f"k-means cannot make {clusters} clusters of {documents} train documents")
 
 
+class ProbeScores(NamedTuple):
+    """What a linear classifier on frozen vectors reaches on test documents.
+
+    Args:
+        accuracy: share of documents that get their label.
+        macro_f1: F1 of every label, averaged over the labels that occur in test or among the predictions.
+        strength: the inverse regularisation C that was best on the held-out part of train.
+    """
+
+    accuracy: float
+    macro_f1: float
+    strength: float
+
+
+def linear_probe(
+    train_vectors: npt.NDArray[Any],
+    train_labels: Sequence[str],
+    test_vectors: npt.NDArray[Any],
+    test_labels: Sequence[str],
+    seed: int = 0,
+) -> ProbeScores:
+    """Fit logistic regression on train vectors and measure it on test vectors.
+
+    Every number is brought to mean 0 and variance 1 over train. C is chosen on a fifth of every label's train
+    documents, by accuracy and of equals by cross entropy; then the classifier is fitted on all of them. Where fewer
+    than two labels have so many documents, C is 1.
+
+    Args:
+        train_vectors: ``(train documents, hidden)``.
+        train_labels: ``(train documents,)``.
+        test_vectors: ``(test documents, hidden)``.
+        test_labels: ``(test documents,)``.
+        seed: draws the held-out part.
+
+    Raises:
+        EvaluationError: there are fewer than two labels in train, or labels in test that train does not have.
+
+    >>> vectors = np.arange(40.0).reshape(20, 2)
+    >>> labels = ["low"] * 10 + ["high"] * 10
+    >>> linear_probe(vectors, labels, vectors, labels).accuracy
+    1.0
+    """
+    require_labels(train_labels, "train")
+    require_known(test_labels, train_labels)
+    truth = np.asarray(train_labels)
+    held_out = held_out_rows(train_labels, HELD_OUT, seed)
+    strength = 1.0
+    if len(np.unique(truth[held_out])) > 1:
+        tried = []
+        for c in STRENGTHS:
+            probe = _fitted_probe(train_vectors[~held_out], truth[~held_out], c)
+            probabilities = probe.predict_proba(train_vectors[held_out])
+            right = probe.classes_[probabilities.argmax(axis=1)] == truth[held_out]
+            entropy = log_loss(truth[held_out], probabilities, labels=probe.classes_)
+            tried.append((float(right.mean()), -entropy, c))
+        strength = max(tried)[-1]
+    predicted = _fitted_probe(train_vectors, truth, strength).predict(test_vectors)
+    macro_f1 = f1_score(test_labels, predicted, average="macro", zero_division=0.0)
+    return ProbeScores(float(accuracy_score(test_labels, predicted)), float(macro_f1), strength)
+
+
+def _fitted_probe(vectors: npt.NDArray[Any], labels: npt.NDArray[Any], strength: float) -> Pipeline:
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MOST_STEPS))
+    with warnings.catch_warnings():
+        # A C that has not converged is one of several; the held-out part judges it as it is.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # Of many classes with few documents each, which is no mistake here.
+        warnings.simplefilter("ignore", UserWarning)
+        return pipeline.fit(vectors, labels)
+
+
+def require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> None:
+    """Refuse labels that a classifier cannot have learned.
+
+    Raises:
+        EvaluationError: test documents have labels that no train document has.
+    """
+    if unknown := sorted(set(test_labels) - set(train_labels)):
+        raise EvaluationError(
+            f"test documents have labels that no train document has ({named(unknown)}); "
+            "leave them out, or do without the linear probe"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class LabelledVectors:
     """Vectors of train and test documents.
@@ -234,11 +325,6 @@ class LabelledVectors:
     train: Any
     test: Any
     pairs: Floats
-
-    def same_as(self, other: LabelledVectors) -> bool:
-        """Whether two encoders gave the same vectors."""
-        parts = ((self.train, other.train), (self.test, other.test), (self.pairs, other.pairs))
-        return all(a.shape == b.shape and np.allclose(a, b, rtol=0, atol=1e-6) for a, b in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +345,7 @@ class VectorScores:
         """Everything as plain values for JSON; what was not measured is None."""
         return {
             **self.clustering.to_dict(),
-            "probe": self.probe and self.probe.to_dict(),
+            "probe": self.probe and self.probe._asdict(),
             "pair_auc": self.pair_auc,
         }
 
@@ -354,19 +440,19 @@ class ClusteringEvaluator(Evaluator):
         vectors = self.vectors(encoder, processes, show_progress=False)
         return measured_once(processes, lambda: self.score(vectors).metrics())
 
-    def normalizes(self, encoder: DocumentEncoder) -> bool:
-        """Whether the vectors of an encoder are L2-normalised."""
-        if self.normalize is not None:
-            return self.normalize
-        return similarity_of(encoder.model.config.similarity).vectors == "cosine"
-
     def vectors(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
     ) -> LabelledVectors:
         """Encode all documents (see :meth:`Evaluator.encode`)."""
-        vectors = self.encode(encoder, processes, **options)
+        vectors = self.encode(encoder, processes, totals=totals, show_progress=show_progress)
         cosines = row_cosines(*(vectors[self._rows_of_pairs[:, side]] for side in (0, 1)))
-        if self.normalizes(encoder):
+        by_cosine = similarity_of(encoder.model.config.similarity).vectors == "cosine"
+        if by_cosine if self.normalize is None else self.normalize:
             vectors = unit_length(vectors)
         train, test = len(self.train_labels), len(self.train_labels) + len(self.test_labels)
         return LabelledVectors(vectors[:train], vectors[train:test], cosines)
@@ -394,11 +480,11 @@ class ClusteringEvaluator(Evaluator):
             resamples: number of bootstrap resamples.
             seed: of their draws.
         """
-        found: dict[str, Estimate] = {}
+        estimates: dict[str, Estimate] = {}
         if not {"NMI", "purity"} <= set(without):
-            found = self.score(vectors).clustering.estimates(resamples, seed)
+            estimates = self.score(vectors).clustering.estimates(resamples, seed)
         if "10-NN" not in without:
             nearest = nearest_labels(vectors.train, self.train_labels, vectors.test)
             right = [label == wanted for label, wanted in zip(nearest, self.test_labels, strict=True)]
-            found["10-NN"] = mean_estimate(right, resamples, seed)
-        return {name: one for name, one in found.items() if name not in without}
+            estimates["10-NN"] = mean_estimate(right, resamples, seed)
+        return {name: estimate for name, estimate in estimates.items() if name not in without}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,6 @@ from .labels import ReadyDocument, plain_document
 
 T = TypeVar("T")
 Vectors = npt.NDArray[np.float32]
-
-
-class WorkOptions(TypedDict, total=False):
-    """What is said of the encoding of an evaluator's documents.
-
-    Args:
-        totals: where coverage is added up.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
-    """
-
-    totals: Coverage | None
-    show_progress: bool | None
 
 
 class Evaluator(ABC):
@@ -82,7 +70,6 @@ class Evaluator(ABC):
         processes: Processes | None = None,
         *,
         encode_passages: bool = False,
-        totals: Coverage | None = None,
         show_progress: bool | None = False,
     ) -> Self:
         """The same evaluator with its documents cut and tokenised once, and encoded as far as that can be done once.
@@ -92,54 +79,39 @@ class Evaluator(ABC):
             processes: the processes that will share the work; this one prepares its own share only.
             encode_passages: also encode the passages, where all encoders have this passage encoder; ignored with
                 structural embeddings, where vectors of passages depend on how documents are split.
-            totals: where coverage is added up.
             show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
 
         Raises:
             DocumentError: a document has no text to encode.
         """
-        result = copy.copy(self)
-        rows = share_of(processes)
-        own = [plain_document(document) for document in self.documents[rows]]
-        if encode_passages and encoder.model.structural_embeddings is None:
-            totals = Coverage() if totals is None else totals
-            ready = encoder.with_passage_vectors(own, dtype=self.dtype, totals=totals, show_progress=show_progress)
-        else:
-            ready = encoder.segmenter.segment_many(own)
+        share = share_of(processes)
+        plain = [plain_document(document) for document in self.documents[share]]
         documents = list(self.documents)
-        documents[rows] = ready
+        if encode_passages and encoder.model.structural_embeddings is None:
+            documents[share] = encoder.with_passage_vectors(
+                plain, dtype=self.dtype, totals=Coverage(), show_progress=show_progress
+            )
+        else:
+            documents[share] = encoder.segmenter.segment_many(plain)
+        result = copy.copy(self)
         result.documents = documents
         return result
 
-    def _rows(
-        self,
-        compute: Callable[[Sequence[ReadyDocument], Coverage], Vectors],
-        processes: Processes | None,
-        totals: Coverage | None,
-    ) -> Vectors:
-        """One row for every document, ``(documents, numbers)``; each process computes those of its share.
-
-        ``compute`` gets the share and the totals that its coverage is added to.
-        """
-        # Without totals of the caller nothing is said of what is left out, which would be repeated in training.
-        own = Coverage()
-        parts = gathered(processes, (compute(self.documents[share_of(processes)], own), own))
-        result = np.empty((len(self.documents), parts[0][0].shape[1]), np.float32)
-        for rank, (rows, counted) in enumerate(parts):
-            result[rank :: len(parts)] = rows
-            if totals is not None:
-                totals += counted
-        return result
-
     def encode(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
     ) -> Vectors:
         """Encode all documents.
 
         Args:
             encoder: the encoder.
             processes: the processes that share the work; None for this one alone.
-            options: see :class:`WorkOptions`.
+            totals: where coverage is added up.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
 
         Returns:
             ``(documents, hidden)``, in every process.
@@ -148,33 +120,52 @@ class Evaluator(ABC):
             DocumentError: a document has no text to encode.
         """
 
-        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> Vectors:
-            shown = options.get("show_progress")
-            stream = encoder.stream(documents, dtype=self.dtype, totals=counted, show_progress=shown)
-            rows = [vector.numpy() for _, vector in stream]
-            return np.concatenate(rows) if rows else np.empty((0, encoder.hidden_size), np.float32)
+        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> list[Vectors]:
+            stream = encoder.stream(documents, dtype=self.dtype, totals=counted, show_progress=show_progress)
+            return [vector.numpy() for _, vector in stream]
 
-        return self._rows(compute, processes, options.get("totals"))
+        rows = self.shared_out(compute, processes, totals)
+        return np.concatenate(rows) if rows else np.empty((0, encoder.hidden_size), np.float32)
 
     def encode_passages(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
     ) -> list[Vectors]:
         """Encode the passages of all documents (see :meth:`encode`); ``(passages, hidden)`` each, in every process."""
+
+        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> list[Vectors]:
+            stream = encoder.stream(
+                documents, level="passage", dtype=self.dtype, totals=counted, show_progress=show_progress
+            )
+            return [vectors.numpy() for _, vectors in stream]
+
+        return self.shared_out(compute, processes, totals)
+
+    def shared_out(
+        self,
+        compute: Callable[[Sequence[ReadyDocument], Coverage], list[T]],
+        processes: Processes | None,
+        totals: Coverage | None,
+    ) -> list[T]:
+        """One result for every document, in every process; each process computes those of its share.
+
+        Args:
+            compute: gets the share, and the coverage that it adds to.
+            processes: the processes that share the work; None for this one alone.
+            totals: where the coverage of all processes is added up; None says nothing of it.
+        """
         counted = Coverage()
-        stream = encoder.stream(
-            self.documents[share_of(processes)],
-            level="passage",
-            dtype=self.dtype,
-            totals=counted,
-            show_progress=options.get("show_progress"),
-        )
-        parts = gathered(processes, ([vectors.numpy() for _, vectors in stream], counted))
-        result: list[Vectors] = [np.empty((0, 0), np.float32)] * len(self.documents)
-        for rank, (rows, own) in enumerate(parts):
-            result[rank :: len(parts)] = rows
-            if (totals := options.get("totals")) is not None:
-                totals += own
-        return result
+        parts = gathered(processes, (compute(self.documents[share_of(processes)], counted), counted))
+        results: list[Any] = [None] * len(self.documents)
+        for rank, (values, coverage) in enumerate(parts):
+            results[rank :: len(parts)] = values
+            if totals is not None:
+                totals += coverage
+        return results
 
 
 def gathered(processes: Processes | None, value: T) -> list[T]:
@@ -186,9 +177,9 @@ def measured_once(processes: Processes | None, measure: Callable[[], dict[str, A
     """What the first process measures, in all processes."""
     if processes is None:
         return measure()
-    found: dict[str, Any] = {}
-    processes.run_first(lambda: found.update(measure()))
-    return processes.gather(found)[0]
+    numbers: dict[str, Any] = {}
+    processes.run_first(lambda: numbers.update(measure()))
+    return processes.gather(numbers)[0]
 
 
 def share_of(processes: Processes | None) -> slice:

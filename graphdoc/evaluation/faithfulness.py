@@ -9,7 +9,7 @@ their places in the whole document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress, groupby
@@ -237,57 +237,50 @@ class _Explained:
 
 
 @dataclass(frozen=True)
-class _Similarity:
-    """The similarity of a document that is shortened to another that is not."""
+class _Case:
+    """A number that is watched while a document is shortened.
 
-    document: _Explained
-    other: _Explained
-    kind: str
-    words: Floats
-
-    @property
-    def name(self) -> str:
-        return self.other.id
-
-    def scores(self) -> dict[str, Floats]:
-        """What passages are ranked by; chunkwise attention is that of the other document's passages to these."""
-        a, b = self.document.encoded, self.other.encoded
-        assert a is not None and b is not None
-        attention = self.document.attention
-        if a.attention is not None and b.attention is not None:
-            attention = b.attention.to(a.attention).mean(axis=(0, 1))
-        contributions = similarity_of(self.kind).contributions(a, b).sum(axis=1)
-        return {"contribution": contributions, "attention": attention, "words": self.words}
-
-    def values(self, found: Shortened) -> Floats:
-        """The similarity of every shortened document, ``(times,)``."""
-        assert self.other.encoded is not None
-        return similarity_of(self.kind).of_changed(found.vectors, found.passages, self.other.encoded)
-
-
-@dataclass(frozen=True)
-class _Probability:
-    """The probability of the class that a whole document most likely belongs to."""
+    Args:
+        document: the document.
+        name: id of the document that it is compared with, or its likeliest class.
+        scores: what passages are ranked by, ``(passages,)`` by method.
+        values: the number of every shortened document, ``(times,)``.
+    """
 
     document: _Explained
     name: str
-    multi_label: bool
-    words: Floats
+    scores: Mapping[str, Floats]
+    values: Callable[[Shortened], Floats]
 
-    def scores(self) -> dict[str, Floats]:
-        """What passages are ranked by."""
-        assert self.document.contributions is not None
-        return {
-            "contribution": self.document.contributions,
-            "attention": self.document.attention,
-            "words": self.words,
-        }
+    @classmethod
+    def of_pair(cls, document: _Explained, other: _Explained, kind: str, words: Floats) -> _Case:
+        """The similarity to another document, which is not shortened."""
+        a, b = document.encoded, other.encoded
+        assert a is not None and b is not None
+        attention = document.attention
+        if a.attention is not None and b.attention is not None:
+            # Chunkwise attention is that of the other document's passages to these.
+            attention = b.attention.to(a.attention).mean(axis=(0, 1))
+        contributions = similarity_of(kind).contributions(a, b).sum(axis=1)
+        return cls(
+            document,
+            other.id,
+            {"contribution": contributions, "attention": attention, "words": words},
+            lambda shortened: similarity_of(kind).of_changed(shortened.vectors, shortened.passages, b),
+        )
 
-    def values(self, found: Shortened) -> Floats:
-        """The probability that every shortened document belongs to the class, ``(times,)``."""
-        assert found.logits is not None
-        probabilities = probabilities_of(torch.from_numpy(found.logits), self.multi_label)
-        return probabilities[:, self.document.likeliest].astype(np.float64)
+    @classmethod
+    def of_class(cls, document: _Explained, name: str, multi_label: bool, words: Floats) -> _Case:
+        """The probability of the class that the whole document most likely belongs to."""
+        assert document.contributions is not None
+
+        def values(shortened: Shortened) -> Floats:
+            assert shortened.logits is not None
+            probabilities = probabilities_of(torch.from_numpy(shortened.logits), multi_label)
+            return probabilities[:, document.likeliest].astype(np.float64)
+
+        scores = {"contribution": document.contributions, "attention": document.attention, "words": words}
+        return cls(document, name, scores, values)
 
 
 @dataclass(frozen=True)
@@ -407,60 +400,56 @@ class FaithfulnessEvaluation:
             for segmented, place in zip(window.documents, window.rows, strict=True):
                 ready = replace(segmented, token_ids=(), passage_vectors=vectors[place])
                 explained.append(_Explained.of(encoder, ready, classes=self.pairs is None))
-        watched = [one for one in self._watched(encoder, explained) if len(one.document.segmented.passages) > 1]
-        if not watched:
+        cases = [case for case in self._cases(encoder, explained) if len(case.document.segmented.passages) > 1]
+        if not cases:
             raise EvaluationError(f"no document has two passages for {encoder.name}")
-        scores = [one.scores() for one in watched]
-        gone = [name for name in ("attention", "words") if all(_is_uniform(one[name]) for one in scores)]
-        methods = tuple(name for name in METHODS if name not in gone)
-        curves = np.empty((len(watched), len(methods), len(KINDS), self.steps + 1))
+        uniform = [name for name in ("attention", "words") if all(_is_uniform(case.scores[name]) for case in cases)]
+        methods = tuple(name for name in METHODS if name not in uniform)
+        curves = np.empty((len(cases), len(methods), len(KINDS), self.steps + 1))
         with progress_bar(show_progress, len(explained), "Removing passages") as bar:
-            for _, group in groupby(range(len(watched)), key=lambda row: id(watched[row].document)):
+            for _, group in groupby(range(len(cases)), key=lambda row: id(cases[row].document)):
                 rows = list(group)
-                curves[rows] = self._curves(encoder, [(watched[row], scores[row]) for row in rows], methods)
+                curves[rows] = self._curves(encoder, [cases[row] for row in rows], methods)
                 bar.update()
-        cases = tuple((one.document.id, one.name) for one in watched)
-        return FaithfulnessScores(methods, cases, curves, self.resamples, self.seed)
+        names = tuple((case.document.id, case.name) for case in cases)
+        return FaithfulnessScores(methods, names, curves, self.resamples, self.seed)
 
-    def _watched(self, encoder: DocumentEncoder, found: list[_Explained]) -> list[_Similarity] | list[_Probability]:
+    def _cases(self, encoder: DocumentEncoder, explained: list[_Explained]) -> list[_Case]:
         """All cases, those of one document one after the other."""
-        words = TfidfVectors([one.segmented.document.text for one in found])
-        passages = [words.of(one.segmented.texts) for one in found]
+        words = TfidfVectors([document.segmented.document.text for document in explained])
+        passages = [words.of(document.segmented.texts) for document in explained]
         config = encoder.model.config
         if self.pairs is not None:
-            row_of = {one.id: row for row, one in enumerate(found)}
+            row_of = {document.id: row for row, document in enumerate(explained)}
             both = [(row_of[x], row_of[y]) for a, b, _ in self.pairs for x, y in ((a, b), (b, a))]
             return [
-                _Similarity(found[a], found[b], config.similarity, (passages[a] @ words.matrix[b].T).toarray().ravel())
+                _Case.of_pair(
+                    explained[a], explained[b], config.similarity, (passages[a] @ words.matrix[b].T).toarray().ravel()
+                )
                 for a, b in sorted(both, key=lambda rows: rows[0])
             ]
         classes = classes_of(encoder)
-        likeliest = np.array([one.likeliest for one in found])
+        likeliest = np.array([document.likeliest for document in explained])
         cases = []
-        for row, one in enumerate(found):
+        for row, document in enumerate(explained):
             # Rocchio's classifier, to which the document itself is unknown: mean of the class less mean of the others.
-            weights = np.zeros(len(found))
+            weights = np.zeros(len(explained))
             for sign, chosen in ((1.0, likeliest == likeliest[row]), (-1.0, likeliest != likeliest[row])):
                 chosen[row] = False
                 weights[chosen] = sign / max(int(chosen.sum()), 1)
             shared = np.asarray(passages[row] @ (words.matrix.T @ weights), np.float64).ravel()
-            cases.append(_Probability(one, classes[one.likeliest], bool(config.multi_label), shared))
+            cases.append(_Case.of_class(document, classes[document.likeliest], bool(config.multi_label), shared))
         return cases
 
-    def _curves(
-        self,
-        encoder: DocumentEncoder,
-        cases: Sequence[tuple[_Similarity | _Probability, dict[str, Floats]]],
-        methods: tuple[str, ...],
-    ) -> Floats:
+    def _curves(self, encoder: DocumentEncoder, cases: Sequence[_Case], methods: tuple[str, ...]) -> Floats:
         """The curves of all cases of one document, ``(cases, methods, 2, steps + 1)``."""
-        document = cases[0][0].document
+        document = cases[0].document
         # Random orders depend on the seed and the document's id, not on what else is measured.
         draw = np.random.default_rng([self.seed, crc32(document.id.encode("utf-8", "replace"))])
         chance = [draw.permutation(len(document.segmented.passages)) for _ in range(self.orders)]
         orders = [
-            [chance if method == RANDOM else [order_by(scores[method], chance[0])] for method in methods]
-            for _, scores in cases
+            [chance if method == RANDOM else [order_by(case.scores[method], chance[0])] for method in methods]
+            for case in cases
         ]
         # Orders have passages in common, if only at their ends; cases have attention and chance.
         wanted = {
@@ -471,10 +460,10 @@ class FaithfulnessEvaluation:
             for kind in KINDS
             for kept in kept_passages(order, kind, self.steps)
         }
-        found = encode_shortened(encoder.model, document.segmented, list(wanted.values()), encoder.lexical)
+        shortened = encode_shortened(encoder.model, document.segmented, list(wanted.values()), encoder.lexical)
         curves = []
-        for (case, _), of_case in zip(cases, orders, strict=True):
-            values = dict(zip(wanted, case.values(found).tolist(), strict=True))
+        for case, of_case in zip(cases, orders, strict=True):
+            values = dict(zip(wanted, case.values(shortened).tolist(), strict=True))
             curves.append(
                 [
                     [np.mean([curve_of(order, kind, self.steps, values) for order in of_method], 0) for kind in KINDS]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from ..documents.parsing.formats import is_corpus, numbered_lines, split_suffix
+from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.parsing.rows import Columns, is_missing, row_id
 from ..documents.readers.corpora import read_corpus
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.text import counted, one_line
 from .labels import named
-from .trec import Qrels, read_qrels
+from .trec import Qrels, read_columns, read_qrels
 
 TEXT_COLUMN, SPLIT = "text", "split"
 _QRELS_FILES = ("qrels.tsv", "qrels.tsv.gz", "qrels.txt", "qrels.txt.gz")
@@ -26,8 +26,7 @@ Row = Mapping[str, Any]
 class Judgements:
     """Queries with a positive, and the documents that were judged for them.
 
-    A query without a positive has no best ranking; as in TREC's campaigns it is left out of queries and means, and
-    counted.
+    A query without a positive has no best ranking; as in TREC's campaigns it is left out and counted.
 
     Args:
         queries: texts by query id.
@@ -49,7 +48,7 @@ class Judgements:
 
     @classmethod
     def of(
-        cls, queries: Mapping[str, str], qrels: Qrels, *, source: str = "", known: Collection[str] | None = None
+        cls, queries: Mapping[str, str], qrels: Qrels, *, source: str = "", known: Collection[str] = ()
     ) -> Judgements:
         """Put queries and judgements together.
 
@@ -62,17 +61,16 @@ class Judgements:
         Raises:
             EvaluationError: no judgement is of one of the queries, or no query has a positive.
         """
-        there = queries.keys() | set(known or ())
+        there = queries.keys() | set(known)
         unknown = tuple(query for query in qrels if query not in there)
-        place = f"{source}: " if source else ""
         if qrels and len(unknown) == len(qrels):
             raise EvaluationError(
-                f"{place}none of the {counted(len(unknown), 'query id')} in the judgements is the id of a query "
-                f"({named(map(repr, unknown))})"
+                f"{source or 'the judgements'}: none of the {counted(len(unknown), 'query id')} in the judgements is "
+                f"the id of a query ({named(map(repr, unknown))})"
             )
         without_text = tuple(query for query, text in queries.items() if not text.strip())
-        asked = {query: text for query, text in queries.items() if text.strip()}
-        return cls(asked, qrels, source, (), without_text, unknown)._with_positive()
+        with_text = {query: text for query, text in queries.items() if text.strip()}
+        return cls(with_text, qrels, source, (), without_text, unknown)._with_positive()
 
     def __len__(self) -> int:
         """Number of queries."""
@@ -106,7 +104,7 @@ class Judgements:
         Raises:
             EvaluationError: none of the judged documents is there, or no query keeps a positive.
         """
-        there = documents if isinstance(documents, set | frozenset | dict) else set(documents)
+        there = set(documents)
         judged = dict.fromkeys(id for grades in self.qrels.values() for id in grades)
         unknown = tuple(id for id in judged if id not in there)
         if not unknown:
@@ -122,7 +120,6 @@ class Judgements:
         return replace(self, qrels=kept, unknown_documents=(*self.unknown_documents, *unknown))._with_positive()
 
     def _with_positive(self) -> Judgements:
-        """The queries that have a positive, with their judgements alone."""
         answered = {query for query, grades in self.qrels.items() if any(grade > 0 for grade in grades.values())}
         queries = {query: text for query, text in self.queries.items() if query in answered}
         if not queries:
@@ -141,8 +138,8 @@ def read_judgements(
     r"""Read queries and judgements.
 
     A folder is in BEIR's layout: queries in ``queries.jsonl`` (or another file of rows of that name) with ``_id`` and
-    text; judgements in ``qrels/<split>.tsv``, or in ``qrels.tsv`` for all splits. A file holds pairs of query and
-    document (see :func:`read_query_pairs`).
+    text; judgements in ``qrels/<split>.tsv``, or in ``qrels.tsv`` for all splits. A file holds pairs in two columns
+    with a tab between: the text of a query, and the id of a document that answers it.
 
     Args:
         source: the folder or file.
@@ -166,19 +163,25 @@ def read_judgements(
     if not path.is_dir():
         if split is not None or only or text_column != TEXT_COLUMN:
             raise SettingsError(f"{source} is no folder, whose queries alone have fields to choose by")
-        return read_query_pairs(path)
-    files, by_file = _qrels_files(path, split)
+        return _read_query_pairs(path)
+    files = _qrels_files(path)
+    by_file = split is not None and split in files
+    if split is not None and (path / "qrels").is_dir() and not by_file:
+        raise EvaluationError(f"{path / 'qrels'}: there is no split {split!r}; choose one of {', '.join(files)}")
     conditions = only if split is None or by_file else (*only, f"{SPLIT}={split}")
-    texts, known = read_queries(_queries_file(path), conditions, text_column)
+    queries = find_rows(path, "queries")
+    if queries is None:
+        raise EvaluationError(f"{path}: there is no file of queries in it, such as queries.jsonl")
+    texts, known = read_queries(queries, conditions, text_column)
     qrels: dict[str, dict[str, int]] = {}
-    for file in files:
+    for file in [files[split]] if by_file and split is not None else files.values():
         for query, grades in read_qrels(file).items():
-            own = qrels.setdefault(query, {})
+            merged = qrels.setdefault(query, {})
             for id, grade in grades.items():
-                if own.setdefault(id, grade) != grade:
+                if merged.setdefault(id, grade) != grade:
                     raise EvaluationError(
-                        f"{file}: document {id!r} has the grade {grade} for query {query!r}, but {own[id]} in another "
-                        "split"
+                        f"{file}: document {id!r} has the grade {grade} for query {query!r}, but {merged[id]} in "
+                        "another split"
                     )
     if by_file:
         # The other queries are of other splits.
@@ -186,100 +189,40 @@ def read_judgements(
     return Judgements.of(texts, qrels, source=str(source), known=known)
 
 
-def read_query_pairs(path: str | Path) -> Judgements:
-    """Read pairs from a file of two columns separated by a tab: the text of a query and the id of a document.
-
-    Every pair is a positive of grade 1. Lines with the same text are one query; queries are called ``q1``, ``q2`` and
-    so on. A first line of two column names, ``query`` and one that ends in ``id``, is a heading. A name that ends in
-    ``.gz`` is uncompressed.
-
-    Raises:
-        EvaluationError: the file cannot be read, has no pairs, or a line is not of this form.
-    """
+def _read_query_pairs(path: Path) -> Judgements:
+    """Pairs of query and document; lines with the same text are one query, called ``q1``, ``q2`` and so on."""
     names: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
-    first = True
-    try:
-        for number, line in numbered_lines(path):
-            cells = [clean_text(cell).strip() for cell in line.split("\t")]
-            is_heading, first = first and _is_heading(cells), False
-            if is_heading:
-                continue
-            if len(cells) != 2 or not all(cells):
-                raise EvaluationError(f"{path}:{number}: expected the text of a query, a tab and the id of a document")
-            text, document = cells
-            query = names.setdefault(text, f"q{len(names) + 1}")
-            qrels.setdefault(query, {})[document] = 1
-    except DocumentError as error:
-        raise EvaluationError(str(error)) from error.__cause__
+    for number, (place, cells) in enumerate(read_columns(path)):
+        if number == 0 and len(cells) == 2 and cells[0].lower() == "query" and cells[1].lower().endswith("id"):
+            continue
+        if len(cells) != 2 or not all(cells):
+            raise EvaluationError(f"{place}: expected the text of a query, a tab and the id of a document")
+        query = names.setdefault(cells[0], f"q{len(names) + 1}")
+        qrels.setdefault(query, {})[cells[1]] = 1
     if not qrels:
         raise EvaluationError(f"{path}: there is no pair in it")
     return Judgements.of({id: text for text, id in names.items()}, qrels, source=str(path))
 
 
-def find_corpus(folder: str | Path) -> Path | None:
-    """The file of documents of a folder in BEIR's layout, such as ``corpus.jsonl.gz``; None if it has none."""
-    return _file_of_rows(Path(folder), "corpus")
+def find_rows(folder: str | Path, stem: str) -> Path | None:
+    """The file of rows with a name in a folder, such as ``corpus.jsonl.gz``; None if there is none."""
+    paths = [
+        path for path in Path(folder).iterdir() if split_suffix(path)[0] == stem and is_corpus(split_suffix(path)[1])
+    ]
+    return min(paths, default=None)
 
 
-def _queries_file(folder: Path) -> Path:
-    path = _file_of_rows(folder, "queries")
-    if path is None:
-        raise EvaluationError(f"{folder}: there is no file of queries in it, such as queries.jsonl")
-    return path
-
-
-def _file_of_rows(folder: Path, stem: str) -> Path | None:
-    found = [path for path in folder.iterdir() if split_suffix(path)[0] == stem and is_corpus(split_suffix(path)[1])]
-    return min(found, default=None)
-
-
-def _qrels_files(folder: Path, split: str | None) -> tuple[list[Path], bool]:
-    """The files of judgements, and whether the split is chosen by them."""
-    files = {
-        split_suffix(path)[0]: path
-        for path in (sorted((folder / "qrels").iterdir()) if (folder / "qrels").is_dir() else ())
-        if split_suffix(path)[1] == "tsv"
-    }
-    if files and split is not None:
-        if split not in files:
-            raise EvaluationError(f"{folder / 'qrels'}: there is no split {split!r}; choose one of {', '.join(files)}")
-        return [files[split]], True
+def _qrels_files(folder: Path) -> dict[str, Path]:
+    """The files of judgements of a folder, by the split if there is one each."""
+    splits = sorted((folder / "qrels").iterdir()) if (folder / "qrels").is_dir() else []
+    files = {split_suffix(path)[0]: path for path in splits if split_suffix(path)[1] == "tsv"}
     if files:
-        return list(files.values()), False
+        return files
     for name in _QRELS_FILES:
         if (folder / name).is_file():
-            return [folder / name], False
+            return {"": folder / name}
     raise EvaluationError(f"{folder}: there are no judgements in it, such as qrels.tsv or qrels/test.tsv")
-
-
-def _is_heading(cells: list[str]) -> bool:
-    return len(cells) == 2 and cells[0].lower() == "query" and cells[1].lower().endswith("id")
-
-
-@dataclass(slots=True)
-class _Condition:
-    """That a field of a query has one of some values; notes which values there are."""
-
-    name: str
-    values: set[str] = field(default_factory=set)
-    there: dict[str, None] = field(default_factory=dict)
-
-    def holds(self, row: Row) -> bool:
-        if self.name not in row:
-            return False
-        value = row[self.name]
-        written = [_as_written(part) for part in (value if isinstance(value, list | tuple) else [value])]
-        self.there.update(dict.fromkeys(written))
-        return not self.values.isdisjoint(written)
-
-    def require_met(self, place: str, noun: str) -> None:
-        if not self.there:
-            raise EvaluationError(f"{place}no {noun} has the field {self.name!r}")
-        if not self.values & self.there.keys():
-            wanted = " or ".join(sorted(self.values))
-            shown = named(one_line(value, 40) for value in self.there)
-            raise EvaluationError(f"{place}no {noun} has {self.name}={wanted}; there are {shown}")
 
 
 def read_queries(
@@ -299,8 +242,14 @@ def read_queries(
         EvaluationError: a row is malformed, an id occurs twice, or no query fits; the message names file and line.
         SettingsError: a condition is none.
     """
-    conditions = _conditions(only)
-    places: dict[str, str] = {}
+    conditions: dict[str, set[str]] = {}
+    for condition in only:
+        name, _, value = (part.strip() for part in str(condition).partition("="))
+        if not (name and value):
+            raise SettingsError(f"{condition!r} is no condition such as kind=specific")
+        conditions.setdefault(name, set()).add(value)
+    there: dict[str, dict[str, None]] = {name: {} for name in conditions}
+    known: set[str] = set()
     texts: dict[str, str] = {}
     for record in read_corpus(path, "utf-8"):
         try:
@@ -308,35 +257,29 @@ def read_queries(
                 raise record.content
             row = cast("Row", record.content)
             id = clean_text(row_id(row, Columns()) or "").strip()
-            if not id:
-                raise DocumentError("the query has no id (_id)")
-            if id in places:
-                raise DocumentError(f"the id {id!r} is taken by the query of {places[id]}")
-            places[id] = record.place
-            # All are asked, so that each notes the values that there are.
-            if all([condition.holds(row) for condition in conditions]):
+            if not id or id in known:
+                raise DocumentError(f"the id {id!r} is taken by another query" if id else "the query has no id (_id)")
+            known.add(id)
+            values = {name: _values(row.get(name)) for name in conditions}
+            for name, written in values.items():
+                there[name].update(dict.fromkeys(written))
+            if all(wanted.intersection(values[name]) for name, wanted in conditions.items()):
                 texts[id] = _text(row, text_column)
         except DocumentError as error:
             raise EvaluationError(f"{record.place}: {error}") from error.__cause__
-    for condition in conditions:
-        condition.require_met(f"{path}: ", "query")
+    for name, wanted in conditions.items():
+        if not wanted & there[name].keys():
+            have = named(one_line(value, 40) for value in there[name]) or "none"
+            raise EvaluationError(f"{path}: no query has {name}={' or '.join(sorted(wanted))}; values of it: {have}")
     if not texts:
         raise EvaluationError(f"{path}: no query fits all conditions ({', '.join(only)})")
-    return texts, set(places)
+    return texts, known
 
 
-def _conditions(only: Sequence[str]) -> list[_Condition]:
-    conditions: dict[str, _Condition] = {}
-    for text in only:
-        name, _, value = (part.strip() for part in str(text).partition("="))
-        if not (name and value):
-            raise SettingsError(f"{text!r} is no condition such as kind=specific")
-        conditions.setdefault(name, _Condition(name)).values.add(value)
-    return list(conditions.values())
-
-
-def _as_written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _values(field: Any) -> list[str]:
+    """The values of a field as people write them."""
+    values = field if isinstance(field, list | tuple) else [] if field is None else [field]
+    return [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
 
 
 def _text(row: Row, column: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +17,8 @@ from ..segmentation.spans import SegmentedDocument
 ReadyDocument = Document | SegmentedDocument
 
 MOST_NAMED = 3
+# Share of every label's documents that hyperparameters are chosen on.
+HELD_OUT = 0.2
 
 
 def plain_document(document: ReadyDocument) -> Document:
@@ -104,19 +105,9 @@ class LabelledDocuments:
         return len(self.without_label) + len(self.with_several)
 
     @cached_property
-    def counts(self) -> Mapping[str, int]:
-        """Documents of every class, in the order of :func:`ordered_classes`."""
-        found = Counter(name for names in self.labels for name in names)
-        return {name: found[name] for name in ordered_classes(found)}
-
-    @property
     def classes(self) -> list[str]:
         """Names of the classes that occur, in the order of :func:`ordered_classes`."""
-        return list(self.counts)
-
-    def rare(self, least: int = 2) -> list[str]:
-        """Names of the classes that have fewer documents than this; nothing can be held out of a class with one."""
-        return [name for name, count in self.counts.items() if count < least]
+        return ordered_classes(name for names in self.labels for name in names)
 
     def known(self, classes: Sequence[str]) -> npt.NDArray[np.int64]:
         """Rows of the documents all of whose labels are among some classes."""
@@ -191,20 +182,6 @@ def named(names: Iterable[str]) -> str:
     """The first few of some names, for messages."""
     listed = list(names)
     return ", ".join(listed[:MOST_NAMED]) + (", ..." if len(listed) > MOST_NAMED else "")
-
-
-def require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> None:
-    """Refuse labels that a classifier cannot have learned.
-
-    Raises:
-        EvaluationError: test documents have labels that no train document has.
-    """
-    unknown = sorted(set(test_labels) - set(train_labels))
-    if unknown:
-        raise EvaluationError(
-            f"test documents have labels that no train document has ({named(unknown)}); "
-            "leave them out, or do without the linear probe"
-        )
 
 
 def require_labels(labels: Sequence[str], part: str) -> None:

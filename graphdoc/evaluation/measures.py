@@ -9,6 +9,8 @@ from typing import Any
 
 from ..errors import SettingsError
 
+DEFAULT_MEASURES = ("nDCG@10", "MAP", "MRR@10", "P@5", "recall@100", "success@1")
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -68,8 +70,8 @@ def published_reciprocal_rank(standing: Standing) -> float:
 
 def published_hit_rate(standing: Standing) -> float:
     """Share of the relevant documents in the first k; those that are no candidates count as not found."""
-    found = sum(standing.cutoff is None or rank <= standing.cutoff for rank in standing.ranks)
-    return found / (standing.relevant + standing.absent)
+    hits = sum(standing.cutoff is None or rank <= standing.cutoff for rank in standing.ranks)
+    return hits / (standing.relevant + standing.absent)
 
 
 # By the name of a measure that no library has.
@@ -81,8 +83,6 @@ OF_RANKS: dict[str, Callable[[Standing], float]] = {
 }
 # Means over pairs of a query and a relevant document, not over queries.
 OVER_PAIRS = ("MPR", "MPR-published")
-
-DEFAULT_MEASURES = ("nDCG@10", "MAP", "MRR@10", "P@5", "recall@100", "success@1")
 
 # What users write, in lower case; what it is called here; what ir_measures calls it, or None where it lacks it.
 _NAMES: dict[str, tuple[str, str | None]] = {
@@ -106,24 +106,13 @@ _WRITTEN = re.compile(r"([a-z]+(?:-published)?)(?:@([1-9][0-9]{0,8}))?", re.IGNO
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure of a ranking.
+    """A measure of a ranking: ``nDCG@k``, ``P@k``, ``MRR@k``, ``MAP``, ``recall@k``, ``success@k``, or one of SDR.
 
-    - ``nDCG@k``: gain of the first k documents, each grade divided by log2(1 + rank), as a share of the best that is
-      possible (Järvelin and Kekäläinen 2002).
-    - ``P@k``: share of the first k that is relevant, of k even where fewer were found.
-    - ``MRR@k``: 1 / rank of the first relevant document, 0 if it is not among the first k.
-    - ``MAP``: mean over all relevant documents of the precision at their ranks, 0 for those not found.
-    - ``recall@k``: share of the relevant documents that is among the first k.
-    - ``success@k``: 1 if a relevant document is among the first k.
-    - ``MPR``: 1 - rank / number of ranked documents, mean over all relevant documents of all queries; ``HR@k``: what
-      is called ``recall@k`` too (both as in SDR, section 4.2).
-    - ``MPR-published``, ``MRR-published``, ``HR-published@k``: as SDR's published code counts (see
-      the functions of this module).
-
-    A grade above 0 is relevant; documents that were not judged are not.
+    A grade above 0 is relevant; documents that were not judged are not. The gain of nDCG is the grade itself (Järvelin
+    and Kekäläinen 2002). ``HR@k`` is ``recall@k`` by the name that SDR gives it.
 
     Args:
-        kind: one of the names above, without the k.
+        kind: the name without the k.
         cutoff: the k; None for the whole ranking.
     """
 
@@ -146,10 +135,8 @@ class Measure:
             known = ", ".join(DEFAULT_MEASURES)
             raise SettingsError(f"the measure {text!r} is unknown; use one of {known}, with any whole number after @")
         cutoff = int(written[2]) if written[2] else None
-        if cutoff is None and names[0] in _NEED_CUTOFF:
-            raise SettingsError(f"the measure {text!r} needs a cutoff; write {names[0]}@10")
-        if cutoff is not None and names[0] in _WITHOUT_CUTOFF:
-            raise SettingsError(f"the measure {text!r} takes whole rankings; write {names[0]}")
+        if names[0] in (_NEED_CUTOFF if cutoff is None else _WITHOUT_CUTOFF):
+            raise SettingsError(f"the measure {text!r}: write {names[0]}{'@10' if cutoff is None else ''}")
         return cls(names[0], cutoff)
 
     def __str__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from ..errors import EvaluationError, SettingsError
+from ..errors import EvaluationError
 from .resampling import RESAMPLES, Estimate, Floats, resampled
 
 Criterion = Literal["f1", "accuracy"]
@@ -46,13 +46,18 @@ class PairScores:
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """The middle 95 % of a metric's resamples; None without resamples, or for a metric that has no value."""
-        found = self.estimate(metric)
-        return None if found is None else found.interval
+        estimate = self.estimate(metric)
+        return None if estimate is None else estimate.interval
 
     def estimate(self, metric: str) -> Estimate | None:
         """A metric with its interval; None for a metric that has no value."""
         value = self.values[metric]
         return None if value is None else Estimate(value, self.samples.get(metric))
+
+    def ahead_of(self, other: PairScores) -> dict[str, Estimate]:
+        """By how much it is ahead of other scores of the same pairs, by metric that both have a value of."""
+        both = ((name, self.estimate(name), other.estimate(name)) for name in METRICS)
+        return {name: mine - theirs for name, mine, theirs in both if mine is not None and theirs is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the resamples as plain values for JSON."""
@@ -66,17 +71,6 @@ class PairScores:
         }
 
 
-def differences(scores: PairScores, others: PairScores) -> dict[str, Estimate]:
-    """What one way to compare has more than another, by metric; metrics that have no value are left out.
-
-    Args:
-        scores: scores of the one.
-        others: those of the other on the same pairs, with the same resamples.
-    """
-    both = ((name, scores.estimate(name), others.estimate(name)) for name in METRICS)
-    return {name: one - other for name, one, other in both if one is not None and other is not None}
-
-
 def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
     """The threshold that separates some pairs best, halfway between two similarities.
 
@@ -88,12 +82,10 @@ def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Crite
 
     Raises:
         EvaluationError: there are no pairs, or none of label 1; similarities are not as many, or no numbers.
-        SettingsError: the criterion is unknown.
 
     >>> best_threshold([1, 1, 0], [0.9, 0.75, 0.25])
     0.5
     """
-    require_criterion(by)
     truth, scores = np.asarray(labels) == 1, np.asarray(similarities, np.float64)
     _require_numbers(truth, scores)
     if not truth.any():
@@ -115,16 +107,6 @@ def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Crite
     middle = (last + ordered[ends[best] + 1]) / 2
     # Between neighbouring numbers there is no middle.
     return float(middle if middle > ordered[ends[best] + 1] else last)
-
-
-def require_criterion(by: str) -> None:
-    """Refuse what no threshold can be best for.
-
-    Raises:
-        SettingsError: the criterion is unknown.
-    """
-    if by not in get_args(Criterion):
-        raise SettingsError(f"by={by!r} is unknown; use f1 or accuracy")
 
 
 def _require_numbers(labels: npt.NDArray[Any], similarities: Floats) -> None:

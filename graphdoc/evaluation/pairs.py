@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
+from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..encoder import DocumentEncoder
-from ..errors import DocumentError, EvaluationError, SettingsError
+from ..errors import DocumentError, EvaluationError
 from ..inference.precision import Precision
 from ..inference.segmenting import Workers, segment_in_order
 from ..matching.matcher import MANY_PAIRS, DrawnPair, PairDocument, PairMatcher, draw_in_order
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.cosine import row_cosines
 from ..similarity.kinds import maxsim_of_pairs, similarity_of
 from .baselines import tfidf_similarities
-from .evaluator import Evaluator, WorkOptions, gathered, measured_once
+from .evaluator import Evaluator, gathered, measured_once
 from .labels import ReadyDocument, plain_document
-from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs, standard_scores
+from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
 from .resampling import RESAMPLES, Floats
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
@@ -61,12 +60,6 @@ class PairSimilarities:
             test += standard_scores(part.test, reference)
             validation += standard_scores(part.validation, reference)
         return PairSimilarities(test, validation)
-
-    def same_as(self, other: PairSimilarities) -> bool:
-        """Whether two encoders gave the same similarities."""
-        return np.allclose(self.test, other.test, rtol=0, atol=1e-6) and np.allclose(
-            self.validation, other.validation, rtol=0, atol=1e-6
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +146,6 @@ class PairEvaluator(Evaluator):
     Raises:
         DocumentError: a document of a pair is not there or there twice, or pairs contradict each other.
         EvaluationError: test or validation pairs do not have both labels.
-        SettingsError: a setting is unknown or out of range.
     """
 
     task = "compare"
@@ -172,10 +164,6 @@ class PairEvaluator(Evaluator):
         dtype: Precision | None = None,
         best: str = "pair_auc",
     ) -> None:
-        if any(length < 1 for length in lengths) or any(a >= b for a, b in pairwise(lengths)):
-            raise SettingsError(f"lengths {', '.join(map(str, lengths))} have to rise, from 1 on")
-        require_criterion(by)
-        require_known_handling(unknown)
         self.by, self.resamples, self.seed, self.dtype, self.best = by, resamples, seed, dtype, best
         self._lengths = tuple(lengths)
         given = [Pairs.of(pairs), Pairs.of(validation)]
@@ -188,13 +176,11 @@ class PairEvaluator(Evaluator):
         ids = dict.fromkeys(id for part in (self.pairs, self.validation) for pair in part for id in (pair.a, pair.b))
         self.documents: Sequence[ReadyDocument] = [known[id] for id in ids]
         row_of = {id: row for row, id in enumerate(ids)}
-        self._rows_of_pairs = [
-            np.array([(row_of[pair.a], row_of[pair.b]) for pair in part], np.int64).reshape(-1, 2)
-            for part in (self.pairs, self.validation)
-        ]
-        self._matched = MatchedPairs(self.documents, np.concatenate(self._rows_of_pairs))
-        words = np.array([plain_document(document).words for document in self.documents])
-        self.words, self.validation_words = (words[rows].max(axis=1) for rows in self._rows_of_pairs)
+        # Test pairs, and behind them validation pairs.
+        self._rows = np.array([(row_of[pair.a], row_of[pair.b]) for pair in (*self.pairs, *self.validation)], np.int64)
+        self._matched = MatchedPairs(self.documents, self._rows)
+        words = np.array([plain_document(document).words for document in self.documents])[self._rows].max(axis=1)
+        self.words, self.validation_words = np.split(words, [len(self.pairs)])
 
     def _measured(self, pairs: Pairs, known: dict[str, ReadyDocument], unknown: Unknown) -> Pairs:
         pairs.require_agreement()
@@ -226,27 +212,31 @@ class PairEvaluator(Evaluator):
         return measured_once(processes, lambda: self.score(similarities, resamples=0).metrics())
 
     def similarities(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
     ) -> PairSimilarities:
         """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`).
 
         A model that compares passages, or that was trained on views, gives scores of its own.
         """
         if encoder.model.config.matching is not None:
-            shown = options.get("show_progress")
-            return self._split(self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=shown))
+            scores = self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress)
+            return self._split(scores)
+        options: Any = {"totals": totals, "show_progress": show_progress}
         if similarity_of(encoder.model.config.similarity).reads_passages:
             passages = self.encode_passages(encoder, processes, **options)
-            return PairSimilarities(*(maxsim_of_pairs(passages, rows) for rows in self._rows_of_pairs))
+            return self._split(maxsim_of_pairs(passages, self._rows))
         vectors = self.encode(encoder, processes, **options)
-        return PairSimilarities(
-            *(row_cosines(vectors[rows[:, 0]], vectors[rows[:, 1]]) for rows in self._rows_of_pairs)
-        )
+        return self._split(row_cosines(vectors[self._rows[:, 0]], vectors[self._rows[:, 1]]))
 
     def tfidf(self) -> PairSimilarities:
         """Compare the whole texts of every pair by the words they share."""
         texts = [plain_document(document).text for document in self.documents]
-        return self._split(tfidf_similarities(texts, np.concatenate(self._rows_of_pairs)))
+        return self._split(tfidf_similarities(texts, self._rows))
 
     def passage_words(self, encoder: DocumentEncoder) -> PairSimilarities:
         """Compare every pair by the words of the passages that an encoder reads."""
@@ -255,7 +245,7 @@ class PairEvaluator(Evaluator):
             for document in self.documents
         )
         texts = ["\n".join(document.texts) for document in segmented]
-        return self._split(tfidf_similarities(texts, np.concatenate(self._rows_of_pairs)))
+        return self._split(tfidf_similarities(texts, self._rows))
 
     def _split(self, similarities: Floats) -> PairSimilarities:
         """Similarities of the test pairs, and behind them those of the validation pairs."""

@@ -13,7 +13,7 @@ from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..inference.vectors import encode_segmented_queries, segment_queries
 from ..runtime.processes import Processes
-from ..segmentation.spans import Coverage, SegmentedDocument
+from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import Floats, best_passages, similarity_matrix
 from ..similarity.kinds import similarity_of
 from .evaluator import Evaluator, Vectors, measured_once
@@ -121,13 +121,10 @@ class RankingEvaluator(Evaluator):
         processes: Processes | None = None,
         *,
         encode_passages: bool = False,
-        totals: Coverage | None = None,
         show_progress: bool | None = False,
     ) -> Self:
         """The same evaluator with documents and queries cut and tokenised once (see :meth:`Evaluator.prepared`)."""
-        prepared = super().prepared(
-            encoder, processes, encode_passages=encode_passages, totals=totals, show_progress=show_progress
-        )
+        prepared = super().prepared(encoder, processes, encode_passages=encode_passages, show_progress=show_progress)
         return prepared.with_queries_cut(encoder)
 
     def with_queries_cut(self, encoder: DocumentEncoder) -> Self:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -21,7 +21,6 @@ from ..retrieval.mining import index_words
 from ..retrieval.search import SearchOptions
 from ..retrieval.sentences import encode_sentences
 from ..runtime.progress import progress_bar
-from ..runtime.text import require_whole
 from ..settings.document import Paragraph
 from ..similarity.cosine import Floats, similarity_matrix
 from ..similarity.hierarchical import By, Direction, DocumentScorer, Normalisation, SentenceSet
@@ -63,16 +62,8 @@ SEARCHES: dict[str, SearchOptions] = {
     "vectors": {"by": "vectors", "vectors_unit": "passage"},
     "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
 }
-# What each does, for readers.
-EXPLAINED = {
-    "words": "BM25 of passages, the best three added up",
-    "words-documents": "BM25 of whole documents",
-    "words-both": "both of them added up",
-    "vectors": "vectors of passages, the best three added up",
-    "vectors-documents": "vectors of documents",
-    "hybrid": "words and vectors of passages, by reciprocal rank",
-    "hybrid-weighted": "the same by a weighted sum, the weight from cross-validation",
-}
+# Words and vectors of passages, by reciprocal rank and by a weighted sum.
+HYBRIDS = ("hybrid", "hybrid-weighted")
 
 
 def rank_queries(
@@ -104,13 +95,9 @@ def rank_queries(
         show_progress: show a bar; None shows it on a terminal when the work is long.
 
     Raises:
-        EvaluationError: there are no queries.
         RetrievalError: the index cannot be read.
         SettingsError: a setting is out of range.
     """
-    require_whole("k", k, may_be_none=False)
-    if not queries:
-        raise EvaluationError("there are no queries")
     runs: dict[str, Run] = {name: {} for name in SEARCHES}
     times: dict[str, list[float]] = {name: [] for name in SEARCHES}
     # What is loaded on first use is no part of a query's time.
@@ -131,21 +118,18 @@ def rank_queries(
                 runs[name][query] = {id: score for id, score in scores.items() if id not in taken}  # type: ignore[index]
             bar.update(1)
     words, vectors_run = runs["words"], runs["vectors"]
-    start = time.perf_counter()
-    runs["hybrid"] = {query: fused(dict(words[query]), dict(vectors_run[query])) for query in queries}
-    fusing = (time.perf_counter() - start) / len(queries)
     weights = {}
+    runs["hybrid"] = {query: fused(dict(words[query]), dict(vectors_run[query])) for query in queries}
     if sum(any(grade > 0 for grade in qrels.get(query, {}).values()) for query in queries) >= folds:
-        options_of = {"measure": measure, "folds": folds, "seed": seed, "own": own}
-        weights["hybrid-weighted"] = best_weight(words, vectors_run, qrels, weighted, **options_of)  # type: ignore[arg-type]
-        runs["hybrid-weighted"] = weights["hybrid-weighted"].run
-    for name in runs:
-        if name not in times:
-            both = zip(times["words"], times["vectors"], strict=True)
-            times[name] = [sum(parts) + fusing for parts in both]
+        best = best_weight(words, vectors_run, qrels, weighted, measure=measure, folds=folds, seed=seed, own=own)
+        weights["hybrid-weighted"], runs["hybrid-weighted"] = best, best.run
+    both = [sum(parts) for parts in zip(times["words"], times["vectors"], strict=True)]
     return Rankings(
-        {name: {query: _best(scores, k) for query, scores in run.items()} for name, run in runs.items()},
-        {name: 1000 * float(np.median(times[name])) for name in runs},
+        {
+            name: {query: {id: scores[id] for id in ranked(scores)[:k]} for query, scores in run.items()}
+            for name, run in runs.items()
+        },
+        {name: 1000 * float(np.median(times.get(name, both))) for name in runs},
         weights,
     )
 
@@ -166,10 +150,6 @@ def fused(words: Scores, vectors: Scores, fusion: Fusion = "reciprocal_rank", we
 def weighted(words: Scores, vectors: Scores, weight: float) -> Scores:
     """Scores of both rankings fused by a weighted sum (see :func:`fused`), as :func:`best_weight` takes it."""
     return fused(words, vectors, "weighted", weight)
-
-
-def _best(scores: Mapping[str, float], k: int) -> dict[str, float]:
-    return {id: scores[id] for id in ranked(scores)[:k]}
 
 
 class RankedCorpus:
@@ -214,11 +194,6 @@ class RankedCorpus:
         """The model."""
         return self._encoder()
 
-    @property
-    def paragraph(self) -> Paragraph:
-        """Which sentences belong together."""
-        return self._paragraph or self.encoder.model.config.paragraph
-
     @cached_property
     def texts(self) -> list[str]:
         """Title, headings and text of every document."""
@@ -231,7 +206,8 @@ class RankedCorpus:
         Raises:
             DocumentError: a document has no text.
         """
-        encoded = encode_sentences(self.encoder, self.documents, self.paragraph, self.show_progress)
+        paragraph = self._paragraph or self.encoder.model.config.paragraph
+        encoded = encode_sentences(self.encoder, self.documents, paragraph, self.show_progress)
         parts = [(document.vectors, document.places[:, 3]) for document in encoded]
         return SentenceSet.of(*zip(*parts, strict=True))
 
@@ -320,35 +296,29 @@ def by_sentences(corpus: RankedCorpus, by: By) -> Scorer:
     return scores
 
 
-@dataclass(frozen=True, slots=True)
-class Ranker:
+class Ranker(NamedTuple):
     """A way to rank the documents of a corpus by one of them.
 
     Args:
         prepare: makes of a corpus what scores its documents.
-        explained: what it does, for readers.
         is_lexical: whether it goes by words.
         needs_model: whether it takes a model, if only to segment documents.
     """
 
     prepare: Callable[[RankedCorpus], Scorer]
-    explained: str
     is_lexical: bool = False
     needs_model: bool = True
 
 
 RANKERS: dict[str, Ranker] = {
-    "tf-idf": Ranker(tfidf, "cosine of TF-IDF vectors of whole texts", is_lexical=True, needs_model=False),
-    "bm25": Ranker(
-        bm25, "BM25 of whole texts, for all words of the query document", is_lexical=True, needs_model=False
-    ),
-    "words-documents": Ranker(keywords, "BM25 of whole documents, for its keywords", is_lexical=True),
-    "vectors": Ranker(document_vectors, "the model's document vectors"),
-    "document": Ranker(partial(by_sentences, by="document"), "mean of the vectors of all sentences"),
-    "paragraphs": Ranker(partial(by_sentences, by="paragraphs"), "best paragraphs, each the mean of its sentences"),
-    "flat": Ranker(partial(by_sentences, by="flat"), "best sentences of the whole document"),
-    "sentences": Ranker(partial(by_sentences, by="sentences"), "best paragraphs by their best sentences (SDR)"),
+    "tf-idf": Ranker(tfidf, is_lexical=True, needs_model=False),
+    "bm25": Ranker(bm25, is_lexical=True, needs_model=False),
+    "words-documents": Ranker(keywords, is_lexical=True),
+    "vectors": Ranker(document_vectors),
+    **{name: Ranker(partial(by_sentences, by=name)) for name in get_args(By)},
 }
+"""By name; ``document``, ``paragraphs``, ``flat`` and ``sentences`` compare sentences
+(see :mod:`graphdoc.similarity.hierarchical`)."""
 
 
 def require_rankers(names: Sequence[str], rankers: Mapping[str, Ranker] = RANKERS) -> None:

@@ -11,7 +11,16 @@ import numpy as np
 
 from ..errors import EvaluationError, MissingExtraError, SettingsError
 from ..runtime.text import require_whole
-from .measures import DEFAULT_MEASURES, OF_RANKS, OVER_PAIRS, Candidates, Measure, Standing, require_measures
+from .measures import (
+    DEFAULT_MEASURES,
+    OF_RANKS,
+    OVER_PAIRS,
+    Candidates,
+    Measure,
+    Standing,
+    metric_name,
+    require_measures,
+)
 from .resampling import CONFIDENCE, RESAMPLES, Estimate, Floats, folds_of, resampled_means
 from .trec import Qrels, Run, leave_out, ranked
 
@@ -73,18 +82,14 @@ class RankingScores:
         return weights
 
     @property
-    def shares(self) -> Floats:
-        """What each query adds to the sums that are divided by the number of queries, ``(queries, measures)``."""
-        return self.values * self.weights
-
-    @property
     def means(self) -> dict[str, float]:
         """Means over queries, or over pairs of a query and a relevant document, by measure."""
-        return dict(zip(self.measures, self.shares.mean(axis=0).tolist(), strict=True))
+        means = (self.values * self.weights).mean(axis=0)
+        return dict(zip(self.measures, means.tolist(), strict=True))
 
     def metrics(self) -> dict[str, float]:
-        """What was measured as one flat table, as trackers take it."""
-        return {name.lower().replace("@", "_at_"): value for name, value in self.means.items()}
+        """The means by names that trackers take, such as ``ndcg_at_10``."""
+        return {metric_name(name): value for name, value in self.means.items()}
 
     def to_frame(self) -> pd.DataFrame:
         """One row per query: ``query``, and a column for every measure."""
@@ -96,18 +101,13 @@ class RankingScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
+        rows = (dict(zip(self.measures, row, strict=True)) for row in self.values.tolist())
         return {
             "queries": len(self.queries),
             "missing_queries": list(self.missing),
             "queries_without_positive": list(self.without_positive),
             "means": self.means,
-            "per_query": dict(
-                zip(
-                    self.queries,
-                    (dict(zip(self.measures, row, strict=True)) for row in self.values.tolist()),
-                    strict=True,
-                )
-            ),
+            "per_query": dict(zip(self.queries, rows, strict=True)),
         }
 
 
@@ -121,9 +121,8 @@ def score_run(
 ) -> RankingScores:
     """Measure rankings, by ``ir_measures`` where it has the measure.
 
-    Documents of the same score are taken in the order of their ids, so that the result does not depend on the order in
-    which they are given. A query that the run lacks counts 0. A query without a positive is left out of the means and
-    counted. Queries of the run that nobody judged are passed over.
+    Documents of the same score are taken in the order of their ids. A query that the run lacks counts 0. A query
+    without a positive is left out of the means and counted. Queries of the run that nobody judged are passed over.
 
     Args:
         run: scores by query id and document id.
@@ -146,52 +145,53 @@ def score_run(
     wanted = require_measures(measures)
     for measure in wanted:
         if candidates is None and measure.kind in OF_RANKS:
-            raise SettingsError(
-                f"the measure {measure} depends on how many documents are ranked; give candidates, or leave it out"
-            )
-    library = _library()
+            raise SettingsError(f"the measure {measure} depends on how many documents are ranked; give candidates")
+    try:
+        import ir_measures
+    except ImportError as error:
+        raise MissingExtraError("ir_measures", "retrieval", "measure rankings") from error
     if own is not None:
         run, qrels = leave_out(run, own), leave_out(qrels, own)
     judged = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
     if not judged:
-        raise EvaluationError(
-            f"0 of {len(qrels):,} judged queries have a positive, a document with a grade above 0; give judgements "
-            "of the queries"
-        )
+        raise EvaluationError(f"0 of {len(qrels):,} judged queries have a positive, a document with a grade above 0")
     # The libraries beneath hold scores in single precision and break ties in ways of their own: give them ranks.
-    orders = {query: _ranked(query, run[query]) for query in judged if run.get(query)}
-    ranks = {query: {id: float(len(order) - rank) for rank, id in enumerate(order)} for query, order in orders.items()}
+    orders: dict[str, list[str]] = {}
+    for query in judged:
+        try:
+            orders[query] = ranked(run.get(query, {}))
+        except EvaluationError as error:
+            raise EvaluationError(f"query {query!r}: {error}") from error
+    ranks = {
+        query: {id: float(len(order) - rank) for rank, id in enumerate(order)}
+        for query, order in orders.items()
+        if order
+    }
     # They know no grades below 0, which mean no more than 0 here.
     gains = {query: {id: max(0, int(grade)) for id, grade in grades.items()} for query, grades in judged.items()}
     rows = {query: row for row, query in enumerate(judged)}
+    positives = {query: {id for id, grade in grades.items() if grade > 0} for query, grades in judged.items()}
+    values = np.zeros((len(rows), len(wanted)))
     columns: dict[Any, list[int]] = {}
     for column, measure in enumerate(wanted):
-        if (theirs := measure.of_library(library)) is not None:
+        if (theirs := measure.of_library(ir_measures)) is not None:
             columns.setdefault(theirs, []).append(column)
-    values = np.zeros((len(rows), len(wanted)))
-    for found in library.iter_calc(list(columns), gains, ranks) if columns else ():
-        values[rows[found.query_id], columns[found.measure]] = found.value
-    if candidates is not None:
-        for column, measure in enumerate(wanted):
-            if measure.kind in OF_RANKS:
-                for query, row in rows.items():
-                    standing = _standing(query, measure, judged, orders.get(query, []), candidates)
-                    values[row, column] = OF_RANKS[measure.kind](standing)
+            continue
+        assert candidates is not None
+        for query, row in rows.items():
+            found = tuple(rank for rank, id in enumerate(orders[query], start=1) if id in positives[query])
+            sizes = len(positives[query]), candidates.absent.get(query, 0), candidates.count, len(judged)
+            values[row, column] = OF_RANKS[measure.kind](Standing(found, *sizes, measure.cutoff))
+    for metric in ir_measures.iter_calc(list(columns), gains, ranks) if columns else ():
+        values[rows[metric.query_id], columns[metric.measure]] = metric.value
     return RankingScores(
         measures=tuple(map(str, wanted)),
         queries=tuple(judged),
         values=values,
-        missing=tuple(query for query in judged if query not in orders),
+        missing=tuple(query for query in judged if not orders[query]),
         without_positive=tuple(query for query in qrels if query not in judged),
-        relevant=tuple(sum(grade > 0 for grade in grades.values()) for grades in judged.values()),
+        relevant=tuple(len(positives[query]) for query in judged),
     )
-
-
-def _standing(query: str, measure: Measure, judged: Qrels, order: Sequence[str], candidates: Candidates) -> Standing:
-    positives = {id for id, grade in judged[query].items() if grade > 0}
-    ranks = tuple(rank for rank, id in enumerate(order, start=1) if id in positives)
-    absent = candidates.absent.get(query, 0)
-    return Standing(ranks, len(positives), absent, candidates.count, len(judged), measure.cutoff)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class RankingTable:
             qrels: grades by query id and document id.
             measures: measures as users write them.
             against: the system that the others are compared with.
-            own: documents taken out first, by query id (see :func:`~graphdoc.evaluation.ranking.score_run`).
+            own: documents taken out first, by query id (see :func:`score_run`).
             candidates: what was ranked, which some measures need.
             resamples: number of bootstrap resamples of the queries.
             seed: of their draws.
@@ -283,9 +283,9 @@ class RankingTable:
         """Means of resamples by system, ``(resamples, measures)``."""
         result = {}
         for name, scores in self.scores.items():
-            columns = np.concatenate([scores.shares, scores.weights], axis=1)
-            shares, weights = np.split(resampled_means(columns, self.resamples, self.seed), 2, axis=1)
-            result[name] = shares / weights
+            columns = np.concatenate([scores.values * scores.weights, scores.weights], axis=1)
+            sums, weights = np.split(resampled_means(columns, self.resamples, self.seed), 2, axis=1)
+            result[name] = sums / weights
         return result
 
     def to_frame(self) -> pd.DataFrame:
@@ -306,17 +306,6 @@ class RankingTable:
             rows.append(row)
         return pd.DataFrame(rows)
 
-    def per_query(self) -> pd.DataFrame:
-        """One row per system and query: ``system``, ``query``, and a column for every measure."""
-        import pandas as pd
-
-        frames = []
-        for name, one in self.scores.items():
-            frame = one.to_frame()
-            frame.insert(0, "system", name)
-            frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         systems = {}
@@ -325,7 +314,7 @@ class RankingTable:
             systems[name] = {
                 **scores.to_dict(),
                 "intervals": {measure: self.estimate(name, measure).interval for measure in self.measures},
-                "differences": {measure: found.to_dict() for measure, found in differences.items() if found} or None,
+                "differences": {measure: ahead.to_dict() for measure, ahead in differences.items() if ahead} or None,
             }
         return {
             "queries": len(self.queries),
@@ -390,13 +379,13 @@ def best_weight(
         qrels: grades by query id and document id; queries without a positive are left out.
         fuse: makes the fused scores of one query from those of both rankings and a weight.
         measure: the measure whose mean is to be greatest.
-        weights: what is tried.
+        weights: what is tried, at least one.
         folds: number of folds, of as equal size as can be.
         seed: draws the folds.
-        own: documents taken out first, by query id (see :func:`~graphdoc.evaluation.ranking.score_run`).
+        own: documents taken out first, by query id (see :func:`score_run`).
 
     Raises:
-        EvaluationError: there are fewer queries with a positive than folds, or no weights.
+        EvaluationError: there are fewer queries with a positive than folds.
         MissingExtraError: ``ir_measures`` is not installed.
         SettingsError: the measure is unknown, or ``folds`` no whole number of at least 2.
 
@@ -408,12 +397,10 @@ def best_weight(
     0.6
     """
     require_whole("folds", folds, least=2, may_be_none=False)
-    if not weights:
-        raise EvaluationError("there are no weights to choose from; give at least one")
 
     def fused(query: str, weight: float) -> dict[str, float]:
-        own_words, own_vectors = dict(words.get(query, {})), dict(vectors.get(query, {}))
-        return fuse(own_words, own_vectors, weight) if own_words or own_vectors else {}
+        by_words, by_vectors = dict(words.get(query, {})), dict(vectors.get(query, {}))
+        return fuse(by_words, by_vectors, weight) if by_words or by_vectors else {}
 
     tried = [
         score_run({query: fused(query, weight) for query in qrels}, qrels, [measure], own=own) for weight in weights
@@ -424,7 +411,7 @@ def best_weight(
             f"there are {len(queries):,} queries with a positive for {folds} folds; give more queries, or fewer folds"
         )
     # (weights, queries)
-    values = np.stack([one.values[:, 0] for one in tried])
+    values = np.stack([scores.values[:, 0] for scores in tried])
     fold = folds_of(queries, folds, seed)
     chosen = [_best(values[:, fold != number]) for number in range(folds)]
     return BestWeight(
@@ -437,22 +424,7 @@ def best_weight(
     )
 
 
-def _best(values: np.ndarray[Any, np.dtype[np.float64]]) -> int:
+def _best(values: Floats) -> int:
     """The first of the greatest means; sums that differ by rounding alone are equal."""
     means = values.mean(axis=1)
     return int(np.flatnonzero(means >= means.max() - 1e-12)[0])
-
-
-def _library() -> Any:
-    try:
-        import ir_measures
-    except ImportError as error:
-        raise MissingExtraError("ir_measures", "retrieval", "measure rankings") from error
-    return ir_measures
-
-
-def _ranked(query: str, scores: Mapping[str, float]) -> list[str]:
-    try:
-        return ranked(scores)
-    except EvaluationError as error:
-        raise EvaluationError(f"query {query!r}: {error}") from error

@@ -40,8 +40,8 @@ class Estimate:
         return float(low), float(high)
 
     def __sub__(self, other: Estimate) -> Estimate:
-        both = self.samples is not None and other.samples is not None
-        return Estimate(self.value - other.value, self.samples - other.samples if both else None)  # type: ignore[operator]
+        samples = None if self.samples is None or other.samples is None else self.samples - other.samples
+        return Estimate(self.value - other.value, samples)
 
     @property
     def verdict(self) -> Verdict:
@@ -59,12 +59,7 @@ class Estimate:
 
 
 def resampled(rows: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Draw rows with replacement, again and again.
-
-    Args:
-        rows: number of rows.
-        resamples: number of resamples.
-        seed: of the draws; the same ones for as many rows.
+    """Draw so many rows with replacement, again and again; with one seed always the same ones.
 
     Yields:
         How often each row was drawn, ``(rows,)``.
@@ -75,16 +70,7 @@ def resampled(rows: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.i
 
 
 def resampled_means(values: Floats, resamples: int, seed: int) -> Floats:
-    """Means of rows that are drawn with replacement.
-
-    Args:
-        values: ``(rows, ...)``.
-        resamples: number of resamples.
-        seed: of the draws.
-
-    Returns:
-        ``(resamples, ...)``.
-    """
+    """Means of resamples of the rows of ``(rows, ...)``: ``(resamples, ...)``."""
     count, flat = len(values), values.reshape(len(values), -1)
     means = [weights @ flat / count for weights in resampled(count, resamples, seed)]
     return np.array(means).reshape(resamples, *values.shape[1:])

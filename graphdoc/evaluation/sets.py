@@ -1,9 +1,11 @@
-"""Sets of documents that a file names, and everything that can be measured on each: labels, pairs and rankings."""
+"""Sets of documents that a file names, everything that can be measured on each, and the rows that are measured."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -19,7 +21,7 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..runtime.text import counted
 from ..settings.base import Count, FileName, Settings
-from .baselines import TfidfVectors
+from .baselines import CENTRED, UNTRAINED, TfidfVectors
 from .clustering import ClusteringEvaluator, LabelledVectors
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments, ReadyDocument, plain_document
@@ -42,13 +44,11 @@ class SetSettings(Settings):
     name: Annotated[str, Field(min_length=1, max_length=60)]
     """what the table calls it"""
     documents: Names = Field(default_factory=list)
-    """corpora, whose field ``split`` says which documents are for fitting and which for testing"""
+    """corpora, whose field ``split`` says which documents are for fitting (train) and which for testing (test)"""
     train: Names = Field(default_factory=list)
     """corpora for fitting, where files are split"""
     test: Names = Field(default_factory=list)
     """corpora for testing, where files are split"""
-    test_split: str = "test"
-    """value of the field ``split`` of documents for testing"""
     labels: bool | None = None
     """whether to measure how vectors find labels; null where documents have some"""
     pairs: FileName | None = None
@@ -131,11 +131,14 @@ class MeasuredSet:
     @property
     def documents(self) -> list[ReadyDocument]:
         """All documents, each once; an id in both parts means the test document."""
-        return list({plain_document(document).id: document for document in self._all}.values())
+        parts = (*self.others, *self.train, *self.test)
+        return list({plain_document(document).id: document for document in parts}.values())
 
     @property
-    def _all(self) -> tuple[ReadyDocument, ...]:
-        return (*self.others, *self.train, *self.test)
+    def own(self) -> Mapping[str, frozenset[str]]:
+        """Documents that queries were written from, by query id, which are left out of their rankings."""
+        grade = self.settings.own_grade
+        return {} if grade is None or self.judgements is None else own_documents(self.judgements.qrels, grade)
 
     @property
     def sizes(self) -> str:
@@ -156,10 +159,14 @@ class MeasuredSet:
 
         def encoded(part: Sequence[ReadyDocument]) -> list[ReadyDocument]:
             # An id that is in several parts stands for one of these documents alone.
-            found = [(ready[plain_document(document).id], document) for document in part]
-            return [own if own.document is plain_document(document) else document for own, document in found]
+            pairs = [(ready[plain_document(document).id], document) for document in part]
+            return [own if own.document is plain_document(document) else document for own, document in pairs]
 
         return replace(self, train=encoded(self.train), test=encoded(self.test), others=encoded(self.others))
+
+    def clustering(self, seeds: int = SEEDS) -> ClusteringEvaluator:
+        """What measures vectors by labels."""
+        return ClusteringEvaluator(self.train, self.test, seeds=range(seeds), starts=1, normalize=True)
 
     def all_pairs(self, seed: int) -> list[LabelledPair]:
         """The pairs, and behind them as many random ones as are positive.
@@ -183,12 +190,12 @@ class MeasuredSet:
         return [*self.pairs, *drawn]
 
     def measure(
-        self, encoder: DocumentEncoder, *, seeds: int = SEEDS, resamples: int = RESAMPLES, seed: int = 0
+        self, row: Representation, *, seeds: int = SEEDS, resamples: int = RESAMPLES, seed: int = 0
     ) -> dict[str, Estimate]:
-        """Measure an encoder.
+        """Measure a way to represent documents.
 
         Args:
-            encoder: the encoder.
+            row: the representation.
             seeds: seeds of k-means, of one start each.
             resamples: number of bootstrap resamples of documents, pairs and queries.
             seed: draws resamples and random pairs.
@@ -197,74 +204,122 @@ class MeasuredSet:
             ``NMI``, ``purity`` and ``10-NN`` (accuracy) with labels, ``pair AUC`` and ``random pair AUC`` with pairs,
             and measures of rankings with judgements.
         """
-        vectors = similarities = run = None
+        estimates: dict[str, Estimate] = {}
+        draws: Any = {"resamples": resamples, "seed": seed}
         if self.labels:
-            vectors = self._clustering(seeds).vectors(encoder, show_progress=False)
+            clustering = self.clustering(seeds)
+            estimates |= clustering.estimates(row.vectors(self), without=self.settings.without, **draws)
         if self.pairs:
-            pairs = PairEvaluator(self.documents, self.all_pairs(seed), lengths=(), resamples=0)
-            similarities = pairs.similarities(encoder, show_progress=False).test
-        if self.judgements is not None:
-            judged = self.judgements
-            run = RankingEvaluator(self.documents, judged.queries, judged.qrels, own=self._own).rank(encoder)
-        return self._estimates(vectors, similarities, run, seeds, resamples, seed)
-
-    def measure_words(self, *, seeds: int = SEEDS, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Estimate]:
-        """Measure TF-IDF of whole texts, whose document frequencies are those of the set (see :meth:`measure`)."""
-        documents = [plain_document(document) for document in self.documents]
-        words = TfidfVectors([document.text for document in documents])
-        row_of = {document.id: row for row, document in enumerate(documents)}
-        vectors = similarities = run = None
-        if self.labels:
-            parts = [LabelledDocuments.of(part).documents for part in (self.train, self.test)]
-            rows = [[row_of[plain_document(document).id] for document in part] for part in parts]
-            train, test = (normalize(words.matrix[chosen]) for chosen in rows)
-            vectors = LabelledVectors(train, test, np.empty(0))
-        if self.pairs:
-            places = [(row_of[pair.a], row_of[pair.b]) for pair in self.all_pairs(seed)]
-            similarities = words.similarities(np.array(places, np.int64))
-        if self.judgements is not None:
-            run = {}
-            for query, text in self.judgements.queries.items():
-                scores = words.scores(words.of([text]))
-                best = np.argsort(-scores, kind="stable")[:DEPTH].tolist()
-                hits = {documents[place].id: float(scores[place]) for place in best if scores[place] > 0}
-                run[query] = {id: score for id, score in hits.items() if id not in self._own.get(query, ())}
-        return self._estimates(vectors, similarities, run, seeds, resamples, seed)
-
-    @property
-    def _own(self) -> Mapping[str, frozenset[str]]:
-        grade = self.settings.own_grade
-        return {} if grade is None or self.judgements is None else own_documents(self.judgements.qrels, grade)
-
-    def _clustering(self, seeds: int) -> ClusteringEvaluator:
-        return ClusteringEvaluator(self.train, self.test, seeds=range(seeds), starts=1, normalize=True)
-
-    def _estimates(
-        self,
-        vectors: LabelledVectors | None,
-        similarities: Floats | None,
-        run: Run | None,
-        seeds: int,
-        resamples: int,
-        seed: int,
-    ) -> dict[str, Estimate]:
-        found: dict[str, Estimate] = {}
-        how: Any = {"resamples": resamples, "seed": seed}
-        if vectors is not None:
-            found |= self._clustering(seeds).estimates(vectors, without=self.settings.without, **how)
-        if similarities is not None:
-            labels, given = np.array([pair.label for pair in self.all_pairs(seed)]), len(self.pairs)
-            rows = {PAIR_AUC: np.arange(given)}
-            if given < len(labels):
-                rows[RANDOM_AUC] = np.append(np.flatnonzero(labels[:given]), np.arange(given, len(labels)))
-            for name, chosen in rows.items():
-                auc = score_pairs(labels[chosen].tolist(), similarities[chosen], 0.0, **how).estimate("auc")
+            pairs, count = self.all_pairs(seed), len(self.pairs)
+            labels, similarities = np.array([pair.label for pair in pairs]), row.similarities(self, pairs)
+            parts = {PAIR_AUC: np.arange(count)}
+            if count < len(pairs):
+                parts[RANDOM_AUC] = np.append(np.flatnonzero(labels[:count]), np.arange(count, len(pairs)))
+            for name, rows in parts.items():
+                auc = score_pairs(labels[rows].tolist(), similarities[rows], 0.0, **draws).estimate("auc")
                 assert auc is not None
-                found[name] = auc
-        if run is not None and self.judgements is not None:
-            scores = score_run(run, self.judgements.qrels, self.settings.measures, own=self._own)
-            found |= {name: mean_estimate(scores.of(name), **how) for name in scores.measures}
-        return found
+                estimates[name] = auc
+        if self.judgements is not None:
+            scores = score_run(
+                row.rank(self, self.judgements), self.judgements.qrels, self.settings.measures, own=self.own
+            )
+            estimates |= {name: mean_estimate(scores.of(name), **draws) for name in scores.measures}
+        return estimates
+
+
+class Representation(ABC):
+    """A way to represent documents, so that they can be measured by labels, by pairs and by rankings."""
+
+    @abstractmethod
+    def vectors(self, data: MeasuredSet) -> LabelledVectors:
+        """L2-normalised vectors of the labelled documents for fitting and for testing."""
+
+    @abstractmethod
+    def similarities(self, data: MeasuredSet, pairs: Sequence[LabelledPair]) -> Floats:
+        """Similarities of pairs of documents, ``(pairs,)``."""
+
+    @abstractmethod
+    def rank(self, data: MeasuredSet, judgements: Judgements) -> Run:
+        """Scores of documents for the queries, without those that queries were written from."""
+
+
+class EncoderVectors(Representation):
+    """What an encoder gives.
+
+    Args:
+        encoder: the encoder.
+    """
+
+    def __init__(self, encoder: DocumentEncoder) -> None:
+        self._encoder = encoder
+
+    def vectors(self, data: MeasuredSet) -> LabelledVectors:
+        """See :meth:`Representation.vectors`."""
+        return data.clustering().vectors(self._encoder, show_progress=False)
+
+    def similarities(self, data: MeasuredSet, pairs: Sequence[LabelledPair]) -> Floats:
+        """See :meth:`Representation.similarities`."""
+        evaluator = PairEvaluator(data.documents, pairs, lengths=(), resamples=0)
+        return evaluator.similarities(self._encoder, show_progress=False).test
+
+    def rank(self, data: MeasuredSet, judgements: Judgements) -> Run:
+        """See :meth:`Representation.rank`."""
+        evaluator = RankingEvaluator(data.documents, judgements.queries, judgements.qrels, own=data.own)
+        return evaluator.rank(self._encoder)
+
+
+class Words(Representation):
+    """TF-IDF of whole texts, whose document frequencies are those of the set.
+
+    Args:
+        data: the set.
+    """
+
+    def __init__(self, data: MeasuredSet) -> None:
+        documents = [plain_document(document) for document in data.documents]
+        self._ids = [document.id for document in documents]
+        self._rows = {id: row for row, id in enumerate(self._ids)}
+        self._words = TfidfVectors([document.text for document in documents])
+
+    def vectors(self, data: MeasuredSet) -> LabelledVectors:
+        """See :meth:`Representation.vectors`."""
+        train, test = (
+            [self._rows[plain_document(document).id] for document in LabelledDocuments.of(part).documents]
+            for part in (data.train, data.test)
+        )
+        matrix = self._words.matrix
+        return LabelledVectors(normalize(matrix[train]), normalize(matrix[test]), np.empty(0))
+
+    def similarities(self, data: MeasuredSet, pairs: Sequence[LabelledPair]) -> Floats:
+        """See :meth:`Representation.similarities`."""
+        return self._words.similarities(np.array([(self._rows[pair.a], self._rows[pair.b]) for pair in pairs]))
+
+    def rank(self, data: MeasuredSet, judgements: Judgements) -> Run:
+        """See :meth:`Representation.rank`."""
+        run = {}
+        for query, text in judgements.queries.items():
+            scores = self._words.scores(self._words.of([text]))
+            best = np.argsort(-scores, kind="stable")[:DEPTH].tolist()
+            hits = {self._ids[place]: float(scores[place]) for place in best if scores[place] > 0}
+            run[query] = {id: score for id, score in hits.items() if id not in data.own.get(query, ())}
+        return run
+
+
+def centred_mean(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
+    """The untrained mean, less the mean of the documents for fitting."""
+    fitted = deepcopy(encoder)
+    fitted.fit(data.train or data.documents, show_progress=False)
+    return EncoderVectors(fitted)
+
+
+WORDS = "TF-IDF"
+WORD_ROWS: dict[str, Callable[[MeasuredSet], Representation]] = {WORDS: Words}
+"""Rows that need no model."""
+BACKBONE_ROWS: dict[str, Callable[[MeasuredSet, DocumentEncoder], Representation]] = {
+    UNTRAINED: lambda data, encoder: EncoderVectors(encoder),
+    CENTRED: centred_mean,
+}
+"""Rows of every backbone, made of the set and of the untrained mean of the backbone."""
 
 
 def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingReport | None = None) -> MeasuredSet:
@@ -286,22 +341,21 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
     else:
         for document in _read(settings.documents, settings, report):
             split = str(document.metadata.get("split"))
-            parts["test" if split == settings.test_split else split if split == "train" else "others"].append(document)
+            parts[split if split in ("train", "test") else "others"].append(document)
     train, test, others = (
         [document for document in _drawn(part, settings.most_documents) if _is_encodable(document, encoder, report)]
         for part in parts.values()
     )
     ids = {document.id for document in (*others, *train, *test)}
-    different = [{name for (name,) in LabelledDocuments.of(part).labels} for part in (train, test)]
-    labels = all(len(names) > 1 for names in different) if settings.labels is None else settings.labels
+    classes = [LabelledDocuments.of(part).classes for part in (train, test)]
+    labels = all(len(names) > 1 for names in classes) if settings.labels is None else settings.labels
     notes = []
     pairs = Pairs(())
     if settings.pairs is not None:
-        given = read_pair_file(settings.pairs)
-        given.require_agreement()
-        there = given.among(ids, "leave_out")
+        read_pairs = read_pair_file(settings.pairs)
+        there = read_pairs.among(ids, "leave_out")
         pairs = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
-        if left := len(given) - len(pairs):
+        if left := len(read_pairs) - len(pairs):
             notes.append(f"{counted(left, 'pair')} left out, of documents that are not there or of one with itself")
     judgements = None
     if settings.judged is not None:

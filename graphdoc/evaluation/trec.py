@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..documents.document import Document
 from ..documents.parsing.formats import numbered_lines, split_suffix
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError
@@ -23,7 +22,7 @@ Qrels = Mapping[str, Mapping[str, int]]
 _Value = TypeVar("_Value", int, float)
 _Grades = dict[str, dict[str, int]]
 
-BEIR_HEADER = ("query-id", "corpus-id", "score")
+BEIR_HEADER = ["query-id", "corpus-id", "score"]
 # Measures of gain hold a number for every grade up to the highest.
 MOST_GRADE = 10_000
 
@@ -48,8 +47,7 @@ def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset
 
     Args:
         qrels: the judgements.
-        grade: the grade by which such documents are known, such as 2 where a query is the title of an article that
-            has this grade; None for the document whose id is the query's.
+        grade: the grade that such documents have; None for the document whose id is the query's.
 
     Returns:
         Ids of documents by query id; queries that have no such document are missing.
@@ -59,17 +57,17 @@ def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset
     """
     if grade is None:
         return {query: frozenset({query}) for query in qrels}
-    own = {query: frozenset(id for id, given in grades.items() if given == grade) for query, grades in qrels.items()}
+    own = {query: frozenset(id for id, judged in grades.items() if judged == grade) for query, grades in qrels.items()}
     return {query: documents for query, documents in own.items() if documents}
 
 
 def leave_out(
     rankings: Mapping[str, Mapping[str, _Value]], documents: Mapping[str, Collection[str]]
 ) -> dict[str, dict[str, _Value]]:
-    """Take some documents out of rankings or judgements.
+    """Take some documents out of a run or of judgements.
 
     Args:
-        rankings: a run or judgements.
+        rankings: the run or the judgements.
         documents: ids of the documents to take out, by query id (see :func:`own_documents`).
 
     >>> leave_out({"q1": {"tide": 2, "wave": 1}}, {"q1": {"tide"}})
@@ -99,25 +97,7 @@ def read_qrels(path: str | Path) -> _Grades:
     >>> read_qrels(path)
     {'q1': {'rice': 1}}
     """
-    qrels: _Grades = {}
-    columns = 0
-    for place, cells in _rows(path):
-        if not columns and tuple(cell.lower() for cell in cells) == BEIR_HEADER:
-            columns = len(BEIR_HEADER)
-            continue
-        columns = columns or (3 if len(cells) == 3 else 4)
-        if len(cells) != columns:
-            raise EvaluationError(f"{place}: expected query id, 0, document id and grade, or these without the 0")
-        _add(
-            qrels,
-            cells[0],
-            cells[-2],
-            _number(int, cells[-1], f"{place}: the grade of {cells[-2]!r} for {cells[0]!r}"),
-            place,
-        )
-    if not qrels:
-        raise EvaluationError(f"{path}: there is no judgement in it")
-    return qrels
+    return _read_judgements(path, (3, 4))
 
 
 def read_relevant(path: str | Path, *, mutual: bool = False) -> _Grades:
@@ -125,8 +105,7 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> _Grades:
 
     A file of two columns holds links, from the first document to the second. One of three or four columns holds
     judgements (see :func:`read_qrels`), with a document's id in place of a query's. A JSON file holds an object of
-    lists of ids by id; an object of grades by id can take the place of a list. As in judgements a document of grade 0
-    or less is not relevant, and a pair may occur again, but not with another grade.
+    lists of ids by id, or of grades by id and id.
 
     Args:
         path: the file.
@@ -145,101 +124,81 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> _Grades:
     ({'rice': {'salt': 1, 'tides': 1}, 'salt': {'rice': 1}}, {'rice': {'salt': 1}, 'salt': {'rice': 1}})
     """
     is_json = split_suffix(Path(path))[1] == "json"
-    relevant = _read_lists(Path(path)) if is_json else _read_links(path) or read_qrels(path)
-    return _mutual(relevant, str(path)) if mutual else relevant
-
-
-def relevant_by_field(documents: Iterable[Document], field: str, *, mutual: bool = False) -> _Grades:
-    """Take from a field of documents, such as ``references``, which others are relevant to each.
-
-    Args:
-        documents: the documents.
-        field: a field beside text and title that holds an id or a list of ids.
-        mutual: whether only pairs count that are relevant both ways.
-
-    Raises:
-        EvaluationError: no document has the field, or something else is in it.
-
-    >>> papers = [Document.from_text("Rice.", id="a", metadata={"cites": ["b"]}), Document.from_text("Salt.", id="b")]
-    >>> relevant_by_field(papers, "cites")
-    {'a': {'b': 1}}
-    """
-    relevant: _Grades = {}
-    fields: dict[str, None] = {}
-    for document in documents:
-        value = document.metadata.get(field)
-        fields.update(dict.fromkeys(document.metadata))
-        if value is not None:
-            ids = tuple(value.items()) if isinstance(value, Mapping) else value
-            _add_list(relevant, document.id, [ids] if isinstance(ids, str) else ids, f"document {document.id!r}")
-    if not any(relevant.values()):
-        there = ", ".join(map(repr, list(fields)[:20])) or "none"
-        raise EvaluationError(f"no document names others in a field {field!r}; fields: {there}")
-    return _mutual(relevant, f"the field {field!r}") if mutual else relevant
-
-
-def _read_links(path: str | Path) -> _Grades | None:
-    """Links, two ids in a line; None for a file whose first line is not of two columns."""
-    links: _Grades = {}
-    for place, cells in _rows(path):
-        if len(cells) != 2:
-            if not links:
-                return None
-            raise EvaluationError(f"{place}: expected the ids of two documents")
-        _add(links, cells[0], cells[1], 1, place)
-    return links or None
-
-
-def _read_lists(path: Path) -> _Grades:
-    """An object of lists, or of objects of grades; objects are read as tuples, which keep names that occur again."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=tuple)
-    except (OSError, ValueError, RecursionError) as error:
-        raise EvaluationError(f"{path}: cannot be read as JSON ({one_line(str(error), 120)})") from error
-    if not isinstance(content, tuple):
-        raise EvaluationError(f'{path}: expected an object of lists, such as {{"a.md": ["b.md", "c.md"]}}')
-    relevant: _Grades = {}
-    for id, ids in content:
-        _add_list(relevant, id, ids, str(path))
+    relevant = _read_lists(Path(path)) if is_json else _read_judgements(path, (2, 3, 4))
+    if mutual:
+        relevant = {
+            source: {
+                id: grade for id, grade in grades.items() if grade > 0 and relevant.get(id, {}).get(source, 0) > 0
+            }
+            for source, grades in relevant.items()
+        }
     if not any(grade > 0 for grades in relevant.values() for grade in grades.values()):
         raise EvaluationError(f"{path}: no document is relevant to another")
     return relevant
 
 
-def _add_list(qrels: _Grades, id: str, ids: Any, place: str) -> None:
-    """Add ids, or with a tuple pairs of id and grade."""
-    if not isinstance(ids, list | tuple):
-        raise EvaluationError(f"{place}: expected a list of ids for {id!r}, not {one_line(repr(ids), 60)}")
-    qrels.setdefault(clean_text(id).strip(), {})
-    for other, grade in ids if isinstance(ids, tuple) and ids and isinstance(ids[0], tuple) else ((o, 1) for o in ids):
-        # Data frames make decimal numbers of whole ones.
-        whole = int(grade) if isinstance(grade, int | float) and grade == grade // 1 else None
-        if not isinstance(other, str) or whole is None:
-            raise EvaluationError(f"{place}: {id!r}: {one_line(repr((other, grade)), 60)} is no id with a whole grade")
-        _add(qrels, id, other, whole, place)
+def _read_judgements(path: str | Path, widths: Collection[int]) -> _Grades:
+    """Judgements, or links in two columns, which have the grade 1."""
+    qrels: _Grades = {}
+    columns = 0
+    for place, cells in read_columns(path):
+        if not columns and [cell.lower() for cell in cells] == BEIR_HEADER:
+            columns = len(cells)
+            continue
+        columns = columns or len(cells)
+        if len(cells) != columns or columns not in widths:
+            raise EvaluationError(f"{place}: {len(cells)} columns, not query id, 0, document id and grade")
+        document, grade = (cells[1], "1") if columns == 2 else (cells[-2], cells[-1])
+        _add(qrels, cells[0], document, grade, place)
+    if not qrels:
+        raise EvaluationError(f"{path}: there is no judgement in it")
+    return qrels
 
 
-def _add(qrels: _Grades, query: str, document: str, grade: int, place: str) -> None:
-    query, document = clean_text(query).strip(), clean_text(document).strip()
-    if not query or not document:
-        raise EvaluationError(f"{place}: an id is empty")
-    if abs(grade) > MOST_GRADE:
-        raise EvaluationError(
-            f"{place}: the grade of {document!r} is {one_line(str(grade), 40)}, above {MOST_GRADE:,}"
-        )
-    before = qrels.setdefault(query, {}).setdefault(document, grade)
-    if before != grade:
-        raise EvaluationError(f"{place}: {query!r}: {document!r} has the grades {before} and {grade}")
+def _read_lists(path: Path) -> _Grades:
+    """Lists of ids, or grades by id, as a JSON object."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
+    except (OSError, ValueError, RecursionError) as error:
+        raise EvaluationError(f"{path}: cannot be read as JSON ({one_line(str(error), 120)})") from error
+    if not isinstance(content, dict):
+        raise EvaluationError(f'{path}: expected an object of lists, such as {{"a.md": ["b.md", "c.md"]}}')
+    relevant: _Grades = {}
+    for id, ids in content.items():
+        if not isinstance(ids, list | dict):
+            raise EvaluationError(f"{path}: expected a list of ids for {id!r}, not {one_line(repr(ids), 60)}")
+        relevant.setdefault(clean_text(id).strip(), {})
+        for other, grade in ids.items() if isinstance(ids, dict) else ((other, 1) for other in ids):
+            _add(relevant, id, other, grade, f"{path}: {id!r}")
+    return relevant
 
 
-def _mutual(relevant: Qrels, place: str) -> _Grades:
-    both = {
-        source: {id: grade for id, grade in grades.items() if grade > 0 and relevant.get(id, {}).get(source, 0) > 0}
-        for source, grades in relevant.items()
-    }
-    if not any(both.values()):
-        raise EvaluationError(f"{place}: no two documents are relevant to each other")
-    return both
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise ValueError("a name occurs twice in an object")
+    return result
+
+
+def _add(qrels: _Grades, query: str, document: Any, grade: Any, place: str) -> None:
+    if not isinstance(document, str) or not (clean_text(query).strip() and clean_text(document).strip()):
+        raise EvaluationError(f"{place}: {one_line(repr((query, document)), 60)} are no two ids")
+    number = _number(grade)
+    if not (abs(number) <= MOST_GRADE and number.is_integer()):
+        shown = one_line(repr(grade), 40)
+        raise EvaluationError(f"{place}: the grade of {document!r}, {shown}, is no whole number up to {MOST_GRADE:,}")
+    grades = qrels.setdefault(clean_text(query).strip(), {})
+    before = grades.setdefault(clean_text(document).strip(), int(number))
+    if before != number:
+        raise EvaluationError(f"{place}: {query!r}: {document!r} has the grades {before} and {int(number)}")
+
+
+def _number(value: Any) -> float:
+    """A number; NaN for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:
@@ -278,14 +237,15 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     {'q1': {'rice': 0.9}}
     """
     run: dict[str, dict[str, float]] = {}
-    for place, cells in _rows(path):
+    for place, cells in read_columns(path):
         if len(cells) != 6 or not cells[0] or not cells[2]:
             raise EvaluationError(f"{place}: expected query id, Q0, document id, rank, score and name of the run")
-        score = _number(float, cells[4], f"{place}: the score of {cells[2]!r} for {cells[0]!r}")
+        score = _number(cells[4])
+        if not math.isfinite(score):
+            raise EvaluationError(f"{place}: document {cells[2]!r} has the score {one_line(cells[4], 40)}")
         hits = run.setdefault(cells[0], {})
-        if cells[2] in hits or not math.isfinite(score):
-            problem = f"has the score {score}" if cells[2] not in hits else f"occurs twice for query {cells[0]!r}"
-            raise EvaluationError(f"{place}: document {cells[2]!r} {problem}")
+        if cells[2] in hits:
+            raise EvaluationError(f"{place}: document {cells[2]!r} occurs twice for query {cells[0]!r}")
         hits[cells[2]] = score
     if not run:
         raise EvaluationError(f"{path}: there is no hit in it")
@@ -335,8 +295,15 @@ def require_ids(ids: Iterable[str]) -> None:
             raise EvaluationError(f"the id {id!r} cannot stand in a file of TREC; give ids without tabs and line ends")
 
 
-def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Places and cells of lines; ids are cleaned as those of documents are."""
+def read_columns(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Read a file of columns, separated by tabs, or by white space where the first line has no tab.
+
+    Yields:
+        The place of a line, and its cells, cleaned as ids of documents are.
+
+    Raises:
+        EvaluationError: the file cannot be read.
+    """
     separator: str | None = None
     try:
         for number, (line, text) in enumerate(numbered_lines(path)):
@@ -345,14 +312,6 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
             yield f"{path}:{line}", [clean_text(cell).strip() for cell in text.split(separator)]
     except DocumentError as error:
         raise EvaluationError(str(error)) from error.__cause__
-
-
-def _number(kind: Callable[[str], _Value], cell: str, place: str) -> _Value:
-    try:
-        return kind(cell)
-    except ValueError as error:
-        what = "a whole number" if kind is int else "a number"
-        raise EvaluationError(f"{place} is {one_line(repr(cell), 40)}, not {what}") from error
 
 
 def _write(path: str | Path, rows: Iterable[tuple[str, ...]]) -> Path:

@@ -22,8 +22,7 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
 from ..evaluation import LabelledDocuments
-from ..evaluation.labels import held_out_rows, ordered_classes, require_labels
-from ..evaluation.linear_probe import HELD_OUT
+from ..evaluation.labels import HELD_OUT, held_out_rows, ordered_classes, require_labels
 from ..inference.levels import as_numpy
 from ..inference.pipeline import StreamOptions
 from ..runtime.progress import progress_bar

@@ -13,11 +13,9 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError
-from graphdoc.evaluation import baselines
 from graphdoc.evaluation.baselines import (
     has_same_passage_vectors,
     lexical_predictions,
-    text_of,
     tfidf_similarities,
     untrained_mean,
 )
@@ -94,17 +92,6 @@ def test_texts_that_share_no_word_are_compared_by_all_words() -> None:
     np.testing.assert_allclose(tfidf_similarities(["the", "the and"], np.array([(0, 0)])), [1])
 
 
-def test_texts_without_words_are_like_nothing() -> None:
-    assert tfidf_similarities(["", "..."], np.array([(0, 1)])).tolist() == [0]
-    assert tfidf_similarities([], np.zeros((0, 2), np.int64)).tolist() == []
-
-
-def test_blocks_of_pairs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = tfidf_similarities(TEXTS, PAIRS)
-    monkeypatch.setattr(baselines, "_BLOCK_PAIRS", 2)
-    np.testing.assert_array_equal(tfidf_similarities(TEXTS, PAIRS), expected)
-
-
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood", "clock": "hour gear tick dial"}
 
 
@@ -144,11 +131,6 @@ def test_classes_that_all_documents_have_and_a_class_with_one() -> None:
     assert all("a" in labels for labels in found)
     single = labelled("b", "c", "c")
     assert lexical_predictions(LabelledDocuments.of(single), single) == [("b",), ("c",), ("c",)]
-
-
-def test_titles_and_headings_are_read() -> None:
-    document = Document("d", (Section("one"), Section("", "Head"), Section("two", "Other")), "Title")
-    assert text_of(document) == "Title\n\none\n\nHead\n\nOther\n\ntwo"
 
 
 def test_what_cannot_be_learned() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,16 +84,6 @@ def test_documents_without_label_are_left_out_and_unknown_labels_count(classifie
     assert evaluation(encoder)["loss"] == pytest.approx(ClassificationEvaluator(documents(known))(encoder)["loss"])
 
 
-def test_the_model_is_as_it_was_and_no_random_numbers_are_drawn(classifier: EncoderFactory) -> None:
-    encoder = classifier(classifier_dropout=0.5)
-    evaluation = ClassificationEvaluator(documents(list("abcabcabca")))
-    encoder.model.train()
-    state = torch.get_rng_state()
-    first = evaluation(encoder)
-    assert encoder.model.training and torch.equal(torch.get_rng_state(), state)
-    assert evaluation(encoder) == first
-
-
 def test_documents_can_be_cut_once(classifier: EncoderFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = classifier()
     evaluation = ClassificationEvaluator(documents([*"abcabcabc", None]))
@@ -150,16 +139,6 @@ class TestMistakes:
             assert one.prediction.decisions[0].label == one.mistake.label
             assert one.mistake.confidence == pytest.approx(1 - one.prediction.decisions[0].probability, abs=1e-5)
 
-    def test_what_they_leave_out_is_not_reported_once_more(
-        self, classifier: EncoderFactory, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        encoder = classifier(passage_words=3, max_passages=1)
-        evaluation = ClassificationEvaluator(documents(["b"] * 5 + ["c"] * 5))
-        caplog.clear()
-        found = evaluation.mistakes(encoder, evaluation.predict(encoder))
-        assert found and all(one.prediction.segmented.coverage.share < 1 for one in found)
-        assert not caplog.messages
-
 
 def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: EncoderFactory) -> None:
     with pytest.raises(EvaluationError, match=r"9 .* 1 "):
@@ -171,10 +150,3 @@ def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: Encod
         evaluation(classifier(multi_label=True))
     with pytest.raises(EvaluationError, match=r"a, b, c.* x"):
         ClassificationEvaluator(documents(["x"] * 10))(classifier())
-
-
-def test_all_documents_may_have_one_label(classifier: EncoderFactory) -> None:
-    encoder = classifier()
-    alike = [replace(document, label="a") for document in documents([None] * 10)]
-    found = ClassificationEvaluator(alike)(encoder)
-    assert found["accuracy"] == encoder.predict(alike).labels.count("a") / 10

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
 from graphdoc.errors import EvaluationError
-from graphdoc.evaluation.classification_scores import (
+from graphdoc.evaluation.classification import (
     BINS,
     Mistake,
     calibration,
     classification_scores,
     confident_mistakes,
-    require_shared_classes,
 )
 
 CLASSES = ("a", "b", "c")
@@ -47,11 +46,6 @@ class TestSingleLabels:
         assert scores.macro_f1 == pytest.approx(f1_score(truth, found, average="macro", zero_division=0.0))
         assert scores.micro_f1 == pytest.approx(f1_score(truth, found, average="micro"))
         assert scores.confusion is not None and scores.confusion.sum() == len(pairs)
-
-    def test_classes_that_do_not_occur_are_listed_and_not_averaged(self) -> None:
-        scores = classification_scores(one("ab"), one("ab"), CLASSES)
-        assert scores.macro_f1 == 1
-        assert (scores.classes[2].f1, scores.classes[2].documents) == (0, 0)
 
     def test_labels_that_the_model_does_not_know_count_as_missed(self) -> None:
         scores = classification_scores(one("aaxyx"), one("aabab"), CLASSES)
@@ -102,12 +96,6 @@ class TestSeveralLabels:
         expected = f1_score(*matrices, average=None, zero_division=0.0)[occurs]
         assert scores.macro_f1 == pytest.approx(expected.mean() if occurs.any() else 0)
 
-    def test_one_class(self) -> None:
-        scores = classification_scores([("a",), (), ("a",)], [("a",), ("a",), ()], ("a",), multi_label=True)
-        (only,) = scores.classes
-        assert (only.precision, only.recall, only.documents, only.given) == (0.5, 0.5, 2, 2)
-        assert (scores.macro_f1, scores.micro_f1, scores.accuracy) == (0.5, 0.5, pytest.approx(1 / 3))
-
     def test_calibration_is_over_all_decisions(self) -> None:
         probabilities = np.array([[0.8, 0.2, 0.2]] * 3 + [[0.8, 0.8, 0.2]])
         scores = classification_scores(self.TRUTH, self.FOUND, CLASSES, probabilities, multi_label=True)
@@ -156,12 +144,6 @@ class TestCalibration:
         assert found.error == pytest.approx(total / len(p))
         assert 0 <= found.error <= 1
 
-    def test_a_model_that_is_right_as_often_as_it_says(self) -> None:
-        draw = np.random.default_rng(0)
-        p = draw.uniform(size=20_000)
-        assert calibration(p, draw.uniform(size=20_000) < p).error < 0.02
-        assert calibration(p, draw.uniform(size=20_000) < p**3).error > 0.1
-
 
 class TestMistakes:
     def test_single_labels(self) -> None:
@@ -173,28 +155,3 @@ class TestMistakes:
         probabilities = np.array([[0.6, 0.05, 0.2], [0.7, 0.1, 0.2]])
         found = confident_mistakes([("b", "x"), ("a",)], [("a",), ("a",)], CLASSES, probabilities, multi_label=True)
         assert found == [Mistake(0, "b", 0.95, missed=True), Mistake(0, "a", 0.6)]
-
-    def test_none(self) -> None:
-        assert confident_mistakes(one("a"), one("a"), CLASSES, np.array([[1.0, 0, 0]])) == []
-
-
-def test_plain_values() -> None:
-    import json
-
-    content: dict[str, Any] = classification_scores(
-        one("ax"), one("ab"), CLASSES, np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]])
-    ).to_dict()
-    assert json.loads(json.dumps(content, allow_nan=False)) == content
-    assert content["unknown_labels"] == {"x": 1}
-    assert content["classes"][0] == {
-        "label": "a", "precision": 1.0, "recall": 1.0, "f1": 1.0, "documents": 1, "given": 1,
-    }  # fmt: skip
-    assert sum(content["calibration"]["counts"]) == 2
-
-
-def test_documents_of_another_task() -> None:
-    require_shared_classes([("a",), ("x",)], CLASSES)
-    require_shared_classes([()], CLASSES)
-    require_shared_classes([], CLASSES)
-    with pytest.raises(EvaluationError, match=r"a, b, c.* w, x, y, \.\.\."):
-        require_shared_classes([("x", "w"), ("y",), ("z",)], CLASSES)

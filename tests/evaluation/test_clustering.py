@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
@@ -68,20 +67,6 @@ def test_unit_length(tiny_encoder: EncoderFactory, similarity: str, normalize: b
     assert np.allclose(lengths, 1, atol=1e-5) is unit
 
 
-def test_while_training(encoder: DocumentEncoder) -> None:
-    evaluation = ClusteringEvaluator(documents("train", 6), documents("test", 4))
-    expected = evaluation(encoder)
-    encoder.model.train(True)
-    encoder.model.passage_encoder.train(False)
-    modes = [module.training for module in encoder.model.modules()]
-    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[union-attr, index]
-    assert evaluation(encoder) == expected
-    assert [module.training for module in encoder.model.modules()] == modes
-    assert torch.equal(torch.get_rng_state(), states[0])
-    assert (np.random.get_state()[1] == states[1]).all()  # type: ignore[index]
-    assert all(parameter.grad is None for parameter in encoder.model.parameters())
-
-
 def test_segmented_once(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     train, test = documents("train", 6), documents("test", 4)
     evaluation = ClusteringEvaluator(
@@ -121,12 +106,6 @@ def test_documents_without_one_label_are_left_out(encoder: DocumentEncoder) -> N
     first, second = (encoder.encode(document, normalize=True) for document in unlabelled[:2])
     cosines = [first @ vectors.train[1], second @ vectors.test[0]]
     np.testing.assert_allclose(vectors.pairs, cosines, atol=1e-5)
-
-
-def test_labels_are_compared_as_words(encoder: DocumentEncoder) -> None:
-    train = [replace(document, label=number % 2) for number, document in enumerate(documents("train", 4))]
-    test = [replace(document, label=str(number % 2)) for number, document in enumerate(documents("test", 4))]
-    assert ClusteringEvaluator(train, test, probe=True).clusters == 2
 
 
 def test_an_id_in_both_parts_means_the_test_document(encoder: DocumentEncoder) -> None:

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import EvaluationError, ModelError
 from graphdoc.evaluation import LabelledPair, faithfulness
 from graphdoc.evaluation.faithfulness import (
     KINDS,
     FaithfulnessEvaluation,
     FaithfulnessScores,
     areas,
-    curve_of,
     encode_shortened,
     kept_passages,
     order_by,
@@ -162,22 +160,6 @@ def test_where_the_model_is_a_sum_no_order_beats_contributions(
             assert ahead.interval is not None and ahead.interval[0] > 0
 
 
-def test_each_document_goes_through_the_transformer_once(
-    tiny_encoder: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = tiny_encoder("bert")
-    seen = []
-    encode = DocumentModel.encode_passages
-
-    def counted(self: DocumentModel, batch: Any, *arguments: Any) -> Any:
-        seen.append(len(batch.token_ids))
-        return encode(self, batch, *arguments)
-
-    monkeypatch.setattr(DocumentModel, "encode_passages", counted)
-    FaithfulnessEvaluation(structured, PAIRS, steps=STEPS).measure(encoder)
-    assert seen == [sum(len(encoder.segment(one).passages) for one in structured)]
-
-
 def test_results_depend_on_the_seed_alone(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
     encoder = tiny_encoder("bert", graph_kind="section")
 
@@ -191,13 +173,6 @@ def test_results_depend_on_the_seed_alone(tiny_encoder: EncoderFactory, structur
     other = measure(structured, PAIRS, seed=4)
     np.testing.assert_array_equal(other.curves[:, 0], scores.curves[:, 0])
     assert np.abs(other.curves[:, -1] - scores.curves[:, -1]).max() > 1e-4
-
-
-def test_what_cannot_be_measured_is_refused(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-    with pytest.raises(ModelError, match="head"):
-        FaithfulnessEvaluation(structured).measure(tiny_encoder())
-    with pytest.raises(EvaluationError, match="two passages"):
-        FaithfulnessEvaluation(structured, PAIRS).measure(tiny_encoder(max_passages=1))
 
 
 def test_means_are_taken_by_document_and_differences_are_paired() -> None:
@@ -234,17 +209,6 @@ def test_passages_come_by_falling_score_and_equal_ones_as_they_are_reported() ->
     assert order_by([0.2, 0.9, 0.2, 0.5], np.array([2, 3, 1, 0])).tolist() == [1, 3, 2, 0]
     assert order_by([0.2, 0.9, 0.2, 0.5], np.array([0, 1, 2, 3])).tolist() == [1, 3, 0, 2]
     assert order_by([0.0, -0.0, 0.0], np.array([1, 2, 0])).tolist() == [1, 2, 0]
-
-
-def test_a_curve_goes_straight_between_its_points() -> None:
-    order = np.array([2, 0, 1])
-    values = {}
-    for kept, value in (([1, 1, 1], 0.9), ([1, 1, 0], 0.5), ([0, 1, 0], 0.1), ([0, 0, 1], 0.8), ([1, 0, 1], 0.6)):
-        values[np.array(kept, np.bool_).tobytes()] = value
-    np.testing.assert_allclose(curve_of(order, "deletion", 4, values), [0.9, 0.7, 0.5, 0.3, 0.1])
-    np.testing.assert_allclose(curve_of(order, "insertion", 4, values), [0.8, 0.7, 0.6, 0.75, 0.9])
-    np.testing.assert_allclose(curve_of(order, "deletion", 1, values), [0.9, 0.1])
-    np.testing.assert_allclose(areas(np.array([[1.0, 0.5, 0.0], [0.3, 0.3, 0.3]])), [0.5, 0.3])
 
 
 @pytest.mark.parametrize("most", [2**18, 1])

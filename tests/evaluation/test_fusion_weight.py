@@ -77,31 +77,18 @@ def test_folds_depend_on_nothing_but_ids_and_seed() -> None:
     assert best_weight(words, vectors, qrels, fuse, seed=2).folds != first.folds
 
 
-def test_queries_that_are_missing_or_unanswered() -> None:
+def test_queries_that_are_missing_unanswered_or_own_documents() -> None:
     words, vectors, qrels = runs(12, (0.2, 0.2))
     del words["q3"], vectors["q4"], words["q5"], vectors["q5"]
     qrels["q6"] = {"d1": 0}
-    found = best_weight(words, vectors, qrels, fuse, folds=3)
-    assert found.run.keys() == found.folds.keys() == qrels.keys() - {"q6"}
+    own = {"q0": set(qrels["q0"])}
+    found = best_weight(words, vectors, qrels, fuse, folds=3, own=own)
+    assert found.run.keys() == found.folds.keys() == qrels.keys() - {"q0", "q6"}
     assert found.run["q5"] == {}
-    weight = found.fold_weights[found.folds["q3"]]
-    assert found.run["q3"] == fuse({}, vectors["q3"], weight)
-
-
-def test_own_documents_have_no_say() -> None:
-    words, vectors, qrels = runs(10, (0.3, 0.3))
-    own = {query: set(grades) for query, grades in qrels.items() if query in ("q0", "q1")}
-    found = best_weight(words, vectors, qrels, fuse, folds=2, own=own)
-    assert found.folds.keys() == qrels.keys() - {"q0", "q1"}
-
-
-def test_mistakes() -> None:
-    words, vectors, qrels = runs(4, (0.3, 0.3))
-    with pytest.raises(EvaluationError, match=r"4 queries.*5 folds"):
-        best_weight(words, vectors, qrels, fuse)
-    with pytest.raises(SettingsError, match="folds=1"):
-        best_weight(words, vectors, qrels, fuse, folds=1)
-    with pytest.raises(SettingsError, match="'f1'"):
-        best_weight(words, vectors, qrels, fuse, folds=2, measure="f1")
-    with pytest.raises(EvaluationError, match="weights"):
-        best_weight(words, vectors, qrels, fuse, folds=2, weights=[])
+    assert found.run["q3"] == fuse({}, vectors["q3"], found.fold_weights[found.folds["q3"]])
+    with pytest.raises(EvaluationError, match=r"10 queries.*11 folds"):
+        best_weight(words, vectors, qrels, fuse, folds=11, own=own)
+    wrong: dict[str, Any]
+    for wrong, value in (({"folds": 1}, "folds=1"), ({"folds": 2, "measure": "f1"}, "'f1'")):
+        with pytest.raises(SettingsError, match=value):
+            best_weight(words, vectors, qrels, fuse, **wrong)

@@ -12,7 +12,7 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.documents.readers.pair_files import Pairs
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, EvaluationError, SettingsError
+from graphdoc.errors import DocumentError, EvaluationError
 from graphdoc.evaluation import (
     LabelledPair,
     PairEvaluator,
@@ -201,22 +201,6 @@ def test_pairs_that_cannot_be_measured(
     made = [[LabelledPair(*pair) for pair in part] for part in (pairs, validation)]
     with pytest.raises(error, match=message):
         PairEvaluator(documents, *made)
-
-
-def test_settings_that_do_not_fit(documents: list[Document]) -> None:
-    pairs = all_pairs(documents)
-    for lengths in ((5, 5), (9, 3), (0,)):
-        with pytest.raises(SettingsError, match=r"lengths .* rise"):
-            PairEvaluator(documents, pairs, lengths=lengths)
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"by": "foo"}, "by='foo'.*f1 or accuracy"),
-        ({"unknown": "Stop"}, "unknown='Stop'.*stop, leave_out"),
-    ]
-    for options, message in wrong:
-        with pytest.raises(SettingsError, match=message):
-            PairEvaluator(documents, pairs, **options)
-    with pytest.raises(EvaluationError, match=r"2 and 0 .* 45 test and 0 validation"):
-        PairEvaluator(documents, pairs).score(PairSimilarities(np.zeros(2), np.zeros(0)))
 
 
 def test_the_documents_of_pairs() -> None:

@@ -91,7 +91,7 @@ def test_sentences_by_the_definition_of_the_paper(
 ) -> None:
     corpus = RankedCorpus(documents, lambda: encoder, normalisation=normalisation, show_progress=False)  # type: ignore[arg-type]
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
-    sets = list(encode_sentences(encoder, documents, corpus.paragraph, False))
+    sets = list(encode_sentences(encoder, documents, encoder.model.config.paragraph, False))
     scorer = DocumentScorer(
         SentenceSet.of([sets[0].vectors], [sets[0].places[:, 3]]),
         by="sentences",

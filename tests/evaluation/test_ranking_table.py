@@ -45,9 +45,6 @@ def test_systems_against_one() -> None:
     assert frame["system"].tolist() == list(RUNS)
     assert frame["MRR@10"].tolist() == pytest.approx([0.5, 10 / 12, 0.5])
     assert np.isnan(frame.loc[0, "MRR@10 ahead"]) and frame.loc[2, "MRR@10 high"] == 0
-    per_query = table.per_query()
-    assert per_query.columns.tolist() == ["system", "query", "MRR@10", "success@1"]
-    assert per_query.groupby("system")["success@1"].mean().to_dict() == {"BM25": 0.0, "same": 0.0, "vectors": 0.75}
     content = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert content["bootstrap"] == {"resamples": 500, "seed": 3, "confidence": 0.95}
     assert (content["against"], content["queries"], content["measures"]) == ("BM25", 12, ["MRR@10", "success@1"])
@@ -56,23 +53,11 @@ def test_systems_against_one() -> None:
     assert content["systems"]["vectors"]["per_query"]["q11"] == {"MRR@10": pytest.approx(1 / 3), "success@1": 0.0}
 
 
-def test_systems_by_themselves() -> None:
-    table = RankingTable.of(RUNS, QRELS, ["map"])
-    assert table.to_frame().columns.tolist() == ["system", "MAP"]
-    assert table.to_dict()["systems"]["vectors"]["differences"] is None
-
-
 def test_queries_that_a_run_lacks_count_for_it() -> None:
     table = RankingTable.of({"BM25": RUNS["BM25"], "half": run_at([1] * 6)}, QRELS, ["success@1"], against="BM25")
     assert table.scores["half"].means == {"success@1": 0.5}
     assert table.scores["half"].missing == tuple(f"q{number}" for number in range(6, 12))
     assert table.scores["half"].queries == table.scores["BM25"].queries
-
-
-def test_own_documents_are_dropped_for_all() -> None:
-    own = {query: set(grades) for query, grades in QRELS.items() if query != "q0"}
-    table = RankingTable.of(RUNS, QRELS, ["success@1"], own=own)
-    assert table.queries == ("q0",)
 
 
 def test_mistakes() -> None:

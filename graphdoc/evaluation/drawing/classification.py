@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ...analysis.figures.canvas import COLORS, INK, MUTED, count_in_whole_numbers, finish, new_figure, shorten
-from ..classification_scores import Calibration, ClassificationScores
+from ..classification import Calibration, ClassificationScores
 
 ACCENT = COLORS[0]
 # Up to this number of classes each has its name at the axes, and up to the next a cell is large enough for its count.

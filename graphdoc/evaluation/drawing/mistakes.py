@@ -12,8 +12,7 @@ from ...analysis.pages import page
 from ...analysis.pages.marks import marked
 from ...runtime.files import write_text
 from ...runtime.text import counted
-from ..classification import ExplainedMistake
-from ..classification_scores import ClassificationScores
+from ..classification import ClassificationScores, ExplainedMistake
 
 # A page of twenty books would be slow to open; the whole text is a link away.
 MOST_CHARACTERS = 20_000

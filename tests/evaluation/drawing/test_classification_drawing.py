@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from graphdoc.errors import OutputError
 from graphdoc.evaluation import classification_scores
-from graphdoc.evaluation.classification_scores import ClassificationScores, calibration
+from graphdoc.evaluation.classification import ClassificationScores, calibration
 from graphdoc.evaluation.drawing.classification import plot_confusion, plot_reliability
 
 CLASSES = ("a", "$b$", "<c>")

@@ -9,9 +9,7 @@ import pytest
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.errors import OutputError
-from graphdoc.evaluation.classification import ExplainedMistake
-from graphdoc.evaluation.classification_scores import ClassificationScores, Mistake, classification_scores
+from graphdoc.evaluation.classification import ClassificationScores, ExplainedMistake, Mistake, classification_scores
 from graphdoc.evaluation.drawing.mistakes import MOST_CHARACTERS, render_mistakes, write_mistakes
 from graphdoc.prediction import Decision, Prediction
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
@@ -78,12 +76,6 @@ def test_nothing_of_a_document_or_a_label_is_markup(scores: ClassificationScores
     assert not [name for element in page.iter() for name in element.attrib if name.startswith("on")]
 
 
-def test_characters_that_no_page_can_hold(scores: ClassificationScores) -> None:
-    html = render_mistakes([explained(text=TEXT + "\ud800\x00\x1b")], scores, "m")
-    html.encode("utf-8")
-    assert "\x00" not in html and "\x1b" not in html
-
-
 def test_classes_that_are_missed_and_labels_that_are_unknown(scores: ClassificationScores) -> None:
     missed = explained(mistake=Mistake(0, EVIL, 0.25, missed=True), truth=(EVIL, "x"))
     page = page_of(render_mistakes([missed, explained(truth=())], scores, "m"))
@@ -122,22 +114,3 @@ def test_long_texts_are_cut_and_the_rest_is_counted(scores: ClassificationScores
     left_out = len(TEXT) + len("Other text.")
     assert f"{left_out} more characters are not shown" in words(page.find(".//details"))
     assert "Other text." not in page.find(".//details").text_content()
-
-
-def test_no_mistakes_and_inexact_contributions(scores: ClassificationScores) -> None:
-    html = render_mistakes([], scores, "m")
-    assert "There is no mistake." in html
-
-
-def test_a_page_that_cannot_be_written(scores: ClassificationScores, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(OutputError, match="cannot be written"):
-        write_mistakes(tmp_path / "file" / "page.html", [], scores, "m")
-
-
-def test_passages_that_touch_are_marked_once(scores: ClassificationScores) -> None:
-    one = explained()
-    spans = (Span(0, 0, 20, 3), Span(0, 15, 30, 3), Span(0, 30, 40, 3), Span(2, 0, 11, 3))
-    object.__setattr__(one.prediction.segmented, "passages", spans)
-    page = page_of(render_mistakes([one], scores, "m", passages=4))
-    assert TEXT in page.find(".//details").text_content()

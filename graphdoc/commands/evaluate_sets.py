@@ -19,25 +19,18 @@ if TYPE_CHECKING:
     from ..evaluation import Estimate
     from ..evaluation.sets import MeasuredSet
 
-WORDS = "TF-IDF"
 _MARKS = {"better": "+", "worse": "-", "no difference": "="}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One measure of one row on one set, and the untrained mean that it is compared with; None for that itself."""
+    """One measure of one row on one set, and how far it is ahead of the untrained mean; None for that itself."""
 
     estimate: Estimate
-    against: Estimate | None
-
-    @property
-    def difference(self) -> Estimate | None:
-        """By how much it is ahead of the untrained mean."""
-        return None if self.against is None else self.estimate - self.against
+    difference: Estimate | None
 
     def __str__(self) -> str:
-        difference = self.difference
-        return shown(self.estimate.value) + ("" if difference is None else f" {_MARKS[difference.verdict]}")
+        return shown(self.estimate.value) + (f" {_MARKS[self.difference.verdict]}" if self.difference else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
@@ -93,19 +86,19 @@ def evaluate_all(
     chosen = [settings for name, settings in settings_of.items() if not only or name in only]
     sources = [source for one in chosen for source in (*one.documents, *one.train, *one.test, one.pairs, one.judged)]
     outputs = Outputs([sets, *sources], json=json, markdown=markdown)
-    how = {"seeds": seeds, "resamples": resamples, "seed": 0}
 
     report = ReadingReport()
     candidates, notes = load_candidates(model, baseline)
     lines: dict[tuple[str, str], Mapping[str, Cell]] = {}
     for settings in chosen:
         data = read_set(settings, candidates[-1].encoder, report)
-        measured = _measure(data, candidates, model, baseline, how)
-        bases = _bases(candidates)
-        for measure in measured[WORDS]:
+        measured = _measure(data, candidates, {"seeds": seeds, "resamples": resamples})
+        for measure in next(iter(measured.values()))[1]:
             lines[settings.name, measure] = {
-                name: Cell(estimates[measure], None if (base := bases[name]) is None else measured[base][measure])
-                for name, estimates in measured.items()
+                row: Cell(
+                    estimates[measure], None if base is None else estimates[measure] - measured[base][1][measure]
+                )
+                for row, (base, estimates) in measured.items()
             }
         notes.append(f"{settings.name}: {data.sizes}")
     notes += [
@@ -126,67 +119,58 @@ def evaluate_all(
             for (name, measure), cells in lines.items()
         ],
     }
-    table = _table(lines)
-    show(
-        outputs,
-        content,
-        [table],
-        notes,
-        report,
-        markdown=lambda path: _write_markdown(path, table, lines, notes),
+    rows = list(dict.fromkeys(row for cells in lines.values() for row in cells))
+    table, ahead = (
+        Table([names("set"), names("measure"), *(Column(row, write) for row in rows)])
+        for write in (str, signed_interval)
     )
+    for (name, measure), cells in lines.items():
+        table.add(name, measure, *(cells[row] for row in rows))
+        ahead.add(name, measure, *(cells[row].difference for row in rows))
 
+    def write_markdown(path: str) -> None:
+        from ..runtime.files import write_text
+        from ..runtime.text import markdown
 
-def _bases(candidates: Sequence[Candidate]) -> dict[str, str | None]:
-    """The untrained mean that every row is compared with: that of a model's own backbone."""
-    from ..evaluation.baselines import CENTRED, UNTRAINED
+        text = "\n".join(f"- {markdown(note)}" for note in notes)
+        write_text(path, f"{table.markdown()}\nAhead of the untrained mean:\n\n{ahead.markdown()}\n{text}\n")
 
-    untrained = [candidate.name for candidate in candidates if candidate.role == "untrained"]
-    return {
-        WORDS: untrained[0] if untrained else None,
-        **{candidate.name: candidate.base for candidate in candidates},
-        **{name.replace(UNTRAINED, CENTRED): name for name in untrained},
-    }
+    show(outputs, content, [table], notes, report, markdown=write_markdown)
 
 
 def _measure(
-    data: MeasuredSet,
-    candidates: Sequence[Candidate],
-    models: MeasuredModels,
-    baseline: str | None,
-    how: Mapping[str, Any],
-) -> dict[str, dict[str, Estimate]]:
-    """What is measured of every row; passages that are alike are encoded once."""
-    from ..evaluation.baselines import CENTRED, UNTRAINED, has_same_passage_vectors, untrained_mean
+    data: MeasuredSet, candidates: Sequence[Candidate], how: Mapping[str, int]
+) -> dict[str, tuple[str | None, dict[str, Estimate]]]:
+    """What is measured of every row, and the untrained mean that it is compared with; None for that itself.
 
-    measured = {WORDS: data.measure_words(**how)}
+    Passages that are alike are encoded once.
+    """
+    from ..evaluation.baselines import UNTRAINED, has_same_passage_vectors
+    from ..evaluation.sets import BACKBONE_ROWS, WORD_ROWS, EncoderVectors
+
     encoded: list[tuple[DocumentEncoder, MeasuredSet]] = []
 
     def with_passages(encoder: DocumentEncoder) -> MeasuredSet:
-        for leader, found in encoded:
+        for leader, ready in encoded:
             if has_same_passage_vectors(leader, encoder):
-                return found
+                return ready
         if encoder.model.structural_embeddings is not None or encoder.model.config.matching is not None:
             return data
         encoded.append((encoder, data.with_passages_of(encoder)))
         return encoded[-1][1]
 
+    first = next((candidate.name for candidate in candidates if candidate.role == "untrained"), None)
+    measured = {name: (first, data.measure(make(data), **how)) for name, make in WORD_ROWS.items()}
     for candidate in candidates:
         ready = with_passages(candidate.encoder)
-        measured[candidate.name] = ready.measure(candidate.encoder, **how)
-        if candidate.role == "untrained":
-            encoder = untrained_mean(candidate.encoder, baseline, device=models.device)
-            encoder.fit(ready.train or ready.documents, show_progress=False)
-            measured[candidate.name.replace(UNTRAINED, CENTRED)] = ready.measure(encoder, **how)
+        if candidate.role == "model":
+            measured[candidate.name] = candidate.base, ready.measure(EncoderVectors(candidate.encoder), **how)
+            continue
+        for name, row in BACKBONE_ROWS.items():
+            base = None if name == UNTRAINED else candidate.name
+            estimates = ready.measure(row(ready, candidate.encoder), **how)
+            measured[candidate.name.replace(UNTRAINED, name)] = base, estimates
     return measured
-
-
-def _table(lines: Lines) -> Table:
-    rows = dict.fromkeys(row for cells in lines.values() for row in cells)
-    result = Table([names("set"), names("measure"), *(Column(row, str) for row in rows)])
-    for (name, measure), cells in lines.items():
-        result.add(name, measure, *(cells[row] for row in rows))
-    return result
 
 
 def _summary(lines: Lines, candidates: Sequence[Candidate]) -> list[str]:
@@ -201,15 +185,3 @@ def _summary(lines: Lines, candidates: Sequence[Candidate]) -> list[str]:
                 f"no difference in {verdicts['no difference']}"
             )
     return result
-
-
-def _write_markdown(path: str, table: Table, lines: Lines, notes: Sequence[str]) -> None:
-    from ..runtime.files import write_text
-    from ..runtime.text import markdown
-
-    rows = [column.heading for column in table.columns[2:]]
-    ahead = Table([names("set"), names("measure"), *(Column(row, signed_interval) for row in rows)])
-    for (name, measure), cells in lines.items():
-        ahead.add(name, measure, *(cells[row].difference for row in rows))
-    text = "\n".join(f"- {markdown(note)}" for note in notes)
-    write_text(path, f"{table.markdown()}\nAhead of the untrained mean:\n\n{ahead.markdown()}\n{text}\n")

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
-from .evaluate import Candidate, load_candidates, show, with_shared_passages
+from .evaluate import Row, kept, load_candidates, show, with_shared_passages
 from .options import Csv, File, Json, MeasuredModels
 from .output import Outputs
 from .printing import Column, Table, half_interval, names, percent, shown, signed_interval
-from .sources import CorpusReading, encodable
+from .sources import CorpusReading
 
 if TYPE_CHECKING:
-    from ..evaluation import ComparisonScores, Estimate, PairEvaluator, PairSimilarities
-    from ..segmentation.spans import Coverage
+    from ..evaluation import PairEvaluator
 
 HEADINGS = {
     "precision": "P",
@@ -32,37 +29,6 @@ HEADINGS = {
 }
 # As long as a backbone, what became of it, and what it is fused with.
 LONGEST_NAME = 52
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the tables: a way to compare, what it is there for, and what was measured."""
-
-    name: str
-    role: str
-    similarities: PairSimilarities
-    scores: ComparisonScores
-    coverage: Coverage | None = None
-    model: Mapping[str, Any] | None = None
-    same_as: str | None = None
-
-    def ahead_of(self, other: Row) -> dict[str, Estimate]:
-        """By how much it is ahead of another on the same resamples, by metric."""
-        from ..evaluation.pair_scores import differences
-
-        return differences(self.scores.test, other.scores.test)
-
-    def to_dict(self, words: Row) -> dict[str, Any]:
-        """Everything but the similarities as plain values for JSON."""
-        return {
-            "name": self.name,
-            "role": self.role,
-            "same_vectors_as": self.same_as,
-            **self.scores.to_dict(),
-            "coverage": self.coverage and self.coverage.to_dict(),
-            "model": self.model,
-            "more_than_words": {name: difference.to_dict() for name, difference in self.ahead_of(words).items()},
-        }
 
 
 def evaluate_compare(
@@ -103,41 +69,50 @@ def evaluate_compare(
     outputs = Outputs([*corpus, pairs, validation_pairs], json=json, csv=csv, plot=plot)
 
     from ..documents.readers.streams import LeftOutSections
+    from ..segmentation.spans import Coverage
 
     with quick_imports():
         from ..evaluation import PairEvaluator, Pairs, read_pair_file
+        from ..evaluation.baselines import TFIDF
 
+    rows: list[Row] = []
     with Processes(usable_device(model.device)) as processes:
         test = read_pair_file(pairs)
         validation = Pairs(()) if validation_pairs is None else read_pair_file(validation_pairs)
         report = ReadingReport()
         sections = LeftOutSections(tuple(dict.fromkeys(leave_out_section)))
         wanted = {id for part in (test, validation) for pair in part for id in (pair.a, pair.b)}
-        read = reading.many(corpus, report)
-        documents = [document for document in sections.without(read) if document.id in wanted]
+        read = sections.without(reading.many(corpus, report))
+        documents = [document for document in read if document.id in wanted]
         if unused := [heading for heading, count in sections.counts.items() if not count]:
             raise EvaluationError(f"no document has a section {unused[0]!r} (--leave-out-section)")
-        evaluator_of = partial(
-            PairEvaluator,
-            pairs=test,
-            validation=validation,
-            unknown="leave_out" if reading.on_error == "skip" else "stop",
-        )
-        # Pairs that nothing can be measured on are refused before any model is loaded.
-        evaluator = evaluator_of(documents)
         candidates, missing = load_candidates(model, baseline)
-        if reading.skips_unencodable(corpus):
-            evaluator = evaluator_of(list(encodable(documents, candidates[0].encoder, report)))
-        rows = _measure(evaluator, candidates, processes, fuse_words=fuse_words)
+        documents = kept(documents, candidates[0].encoder, report, skip=reading.skips_unencodable(corpus))
+        unknown = "leave_out" if reading.on_error == "skip" else "stop"
+        evaluator = PairEvaluator(documents, test, validation, unknown=unknown)  # type: ignore[arg-type]
+        if processes.is_first:
+            words = evaluator.tfidf()
+            rows.append(Row(TFIDF, "words", evaluator.score(words), values=words.test))
+        for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
+            coverage = Coverage()
+            similarities = sharing.similarities(candidate.encoder, processes, totals=coverage)
+            measured = [(candidate.name, candidate.role, similarities)]
+            if fuse_words and processes.is_first:
+                fused = similarities.fused_with(evaluator.passage_words(candidate.encoder))
+                measured.append((f"{candidate.name} + words", f"{candidate.role}, fused", fused))
+            about = candidate.encoder.describe()
+            for name, role, values in measured if processes.is_first else ():
+                rows.append(Row(name, role, evaluator.score(values), coverage, about, values.test))
         if not processes.is_first:
             return
 
     def draw(path: str) -> None:
         from ..analysis.figures.measured import plot_pairs
 
-        similarities = {row.name: row.similarities.test for row in rows}
-        plot_pairs(similarities, evaluator.labels, {row.name: row.scores.test.threshold for row in rows}, path)
+        thresholds = {row.name: row.scores.test.threshold for row in rows}
+        plot_pairs({row.name: row.values for row in rows}, evaluator.labels, thresholds, path)
 
+    ahead = {row.name: row.scores.test.ahead_of(rows[0].scores.test) for row in rows}
     content = {
         "format": "graphdoc.pair_comparison/1",
         "data": {
@@ -151,44 +126,25 @@ def evaluate_compare(
             "sections_left_out": dict(sections.counts),
         },
         "bootstrap": {"resamples": evaluator.resamples, "seed": evaluator.seed, "confidence": 0.95},
-        "rows": [row.to_dict(rows[0]) for row in rows],
+        "rows": [
+            row.to_dict() | {"more_than_words": {name: more.to_dict() for name, more in ahead[row.name].items()}}
+            for row in rows
+        ],
     }
+    findings = [
+        f"against TF-IDF, {row.name}: "
+        + ", ".join(f"{HEADINGS[name]} {signed_interval(ahead[row.name][name])}" for name in ("auc", "f1", "accuracy"))
+        for row in rows[1:]
+    ]
     show(
         outputs,
         content,
         [table for table in (_scores(rows), _by_length(rows)) if table.rows],
-        [*_notes(evaluator, sections.counts), *_findings(rows), *missing],
+        [*_notes(evaluator, sections.counts), *findings, *missing],
         report,
         csv=_all_scores(rows).write_csv,
         plot=draw,
     )
-
-
-def _measure(
-    evaluator: PairEvaluator, candidates: list[Candidate], processes: Processes, *, fuse_words: bool
-) -> list[Row]:
-    """Encode every candidate, and measure in the first process, with TF-IDF; those that give the same vectors once."""
-    from ..evaluation.baselines import TFIDF
-    from ..segmentation.spans import Coverage
-
-    rows: list[Row] = []
-    if processes.is_first:
-        words = evaluator.tfidf()
-        rows.append(Row(TFIDF, "words", words, evaluator.score(words)))
-    for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
-        name, role, model = candidate.name, candidate.role, candidate.encoder.describe()
-        coverage = Coverage()
-        similarities = sharing.similarities(candidate.encoder, processes, totals=coverage)
-        twin = next((row for row in rows[1:] if similarities.same_as(row.similarities)), None)
-        if twin is not None:
-            rows.append(replace(twin, name=name, role=role, model=model, same_as=twin.name))
-        elif processes.is_first:
-            rows.append(Row(name, role, similarities, evaluator.score(similarities), coverage, model))
-            if fuse_words:
-                fused = similarities.fused_with(evaluator.passage_words(candidate.encoder))
-                scores = evaluator.score(fused)
-                rows.append(Row(f"{name} + words", f"{role}, fused", fused, scores, coverage, model))
-    return rows
 
 
 def _scores(rows: list[Row]) -> Table:
@@ -245,16 +201,3 @@ def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
     if repeated := evaluator.pairs.repeated:
         lines.append(f"{counted(repeated, 'test pair')} given before, and counted again")
     return [*lines, *(f"{counted(count, 'section')} {heading!r} left out" for heading, count in sections.items())]
-
-
-def _findings(rows: list[Row]) -> list[str]:
-    """By how much every other row is better than TF-IDF."""
-    lines = []
-    for row in rows[1:]:
-        if row.same_as is not None:
-            lines.append(f"{row.name} gives the same vectors as {row.same_as}")
-            continue
-        ahead = row.ahead_of(rows[0])
-        parts = (f"{HEADINGS[name]} {signed_interval(ahead[name])}" for name in ("auc", "f1", "accuracy"))
-        lines.append(f"against TF-IDF, {row.name}: {', '.join(parts)}")
-    return lines

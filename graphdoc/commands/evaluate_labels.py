@@ -1,0 +1,282 @@
+"""graphdoc evaluate cluster and classify: do vectors, or a classifier, find the labels that documents have?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ..documents.document import Document
+from ..documents.readers import ReadingReport
+from ..errors import SettingsError
+from ..runtime.memory import quick_imports
+from ..runtime.processes import Processes, usable_device
+from ..runtime.text import counted, one_line
+from .evaluate import PartOptions, Row, kept, load_candidates, show, with_shared_passages
+from .options import COUNT, PROBABILITY, Csv, File, Json, MeasuredModel, MeasuredModels
+from .output import Outputs
+from .printing import LINE_WIDTH, Column, Table, names, percent, shown
+from .sources import LabelledReading, no_documents
+
+if TYPE_CHECKING:
+    from ..evaluation.classification import ExplainedMistake
+    from ..evaluation.clustering import SeedScores
+
+# Mistakes that are printed, those in files, and the passages of each.
+SHOWN_MISTAKES, MISTAKES, PASSAGES = 5, 20, 3
+_MOST_NAMED = 10
+
+
+def evaluate_cluster(
+    *corpora: str,
+    parts: PartOptions = PartOptions(),
+    seeds: Annotated[int, COUNT] = 5,
+    probe: bool = False,
+    baseline: str | None = None,
+    json: Json = None,
+    csv: Csv = None,
+    plot: File = None,
+    model: MeasuredModels = MeasuredModels(),
+    reading: LabelledReading = LabelledReading(),
+) -> None:
+    """Fit k-means on the vectors of train documents, apply it to test documents, and compare clusters with labels.
+
+    NMI and purity over several seeds, and a linear probe (--probe). The backbone of every model is measured too as it
+    was before training, with a mean over its passages: the gap shows what training contributes.
+
+    Usage examples:
+      graphdoc evaluate cluster corpus.jsonl --model mini --model runs/a/model --plot tsne.png
+      graphdoc evaluate cluster --train train.jsonl.gz --test test.jsonl.gz --model mini --probe
+
+    Args:
+        corpora: labelled documents whose column split says train or test
+        seeds: runs of k-means
+        probe: also fit a linear probe: accuracy, macro F1
+        baseline: where the models' backbone is, if not under the name they know
+        csv: write the table as CSV
+        plot: draw test documents by t-SNE (.png, .svg, .pdf)
+    """
+    sources = parts.sources(corpora)
+    outputs = Outputs(sources, json=json, csv=csv, plot=plot)
+
+    with quick_imports():
+        from ..evaluation import ClusteringEvaluator
+    from ..segmentation.spans import Coverage
+
+    rows: list[Row] = []
+    with Processes(usable_device(model.device)) as processes:
+        report = ReadingReport()
+        read = parts.read(corpora, reading, report)
+        candidates, notes = load_candidates(model, baseline)
+        skip = reading.skips_unencodable(sources)
+        train, test = (kept(part, candidates[0].encoder, report, skip=skip) for part in read)
+        evaluator = ClusteringEvaluator(train, test, seeds=range(seeds), probe=probe)
+        for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
+            coverage = Coverage()
+            vectors = sharing.vectors(candidate.encoder, processes, totals=coverage)
+            if processes.is_first:
+                scores, about = evaluator.score(vectors), candidate.encoder.describe()
+                rows.append(Row(candidate.name, candidate.role, scores, coverage, about, vectors.test))
+        if not processes.is_first:
+            return
+
+    def draw(path: str) -> None:
+        from ..analysis.figures.measured import plot_projection
+        from ..analysis.projection import project, sample_rows
+
+        chosen = sample_rows(len(evaluator.test_labels))
+        points = {row.name: project(row.values[chosen]) for row in rows}
+        plot_projection(points, [evaluator.test_labels[row] for row in chosen], path)
+
+    spreads = [Column("NMI", _spread), Column("purity", _spread)]
+    table = Table(
+        [names("vectors of", 44), names("kind"), Column("coverage", percent), *spreads]
+        + (["accuracy", "macro F1"] if probe else [])
+    )
+    for row in rows:
+        clustering, probed = row.scores.clustering, row.scores.probe
+        share = row.coverage.share if row.coverage else 1.0
+        cells = [row.name, row.role, share, clustering.nmi, clustering.purity]
+        table.add(*cells, *((probed.accuracy, probed.macro_f1) if probed else ()))
+    sizes, without = (len(evaluator.train_labels), len(evaluator.test_labels)), evaluator.left_out
+    lines = [
+        f"{sizes[0]:,} train and {sizes[1]:,} test documents with {len(set(evaluator.train_labels))} labels; k-means "
+        f"with {evaluator.clusters} clusters, {len(evaluator.seeds)} seeds"
+    ]
+    if any(without.values()):
+        lines.append(f"left out for want of one label: {without['train']:,} of train, {without['test']:,} of test")
+    metrics = [row.scores.metrics() for row in rows]
+    cells_of = ((row.name, row.role, *numbers.values()) for row, numbers in zip(rows, metrics, strict=True))
+    content = {
+        "format": "graphdoc.clustering/1",
+        "data": {"train": sizes[0], "test": sizes[1], "without_label": without},
+        "rows": [row.to_dict() for row in rows],
+    }
+    write_csv = Table(["model", "role", *metrics[0]], cells_of).write_csv
+    show(outputs, content, [table], [*lines, *_in_both(train, test), *notes], report, csv=write_csv, plot=draw)
+
+
+def _spread(scores: SeedScores) -> str:
+    return f"{scores.mean:.3f} ± {scores.std:.3f}"
+
+
+def _in_both(train: list[Document], test: list[Document]) -> list[str]:
+    shared = len({document.id for document in train} & {document.id for document in test})
+    return [f"{shared:,} ids occur in train and in test"] if shared else []
+
+
+def evaluate_classify(
+    *corpora: str,
+    parts: PartOptions = PartOptions(),
+    label_separator: str | None = None,
+    threshold: Annotated[float | None, PROBABILITY] = None,
+    json: Json = None,
+    csv: Csv = None,
+    plot: File = None,
+    reliability: File = None,
+    html: File = None,
+    model: MeasuredModel = MeasuredModel(),
+    reading: LabelledReading = LabelledReading(),
+) -> None:
+    """Predict the labels of documents and compare them with those that they have.
+
+    Accuracy, macro F1, a table by class, which classes are taken for which, and whether probabilities are as right as
+    they claim. The mistakes that the model is most sure of are shown with the passages that spoke for them. Where
+    there are train documents, TF-IDF and a linear support vector machine learn from them and are measured on the same
+    documents: the gap shows what the model contributes.
+
+    Documents without a label, or with several where the model gives one, are left out and counted. A label that the
+    model does not know counts as missed, and is named.
+
+    Usage examples:
+      graphdoc evaluate classify corpus.jsonl --model runs/topics/model --plot confusion.png
+      graphdoc evaluate classify --test test.jsonl.gz --model runs/topics/model --html mistakes.html
+      graphdoc evaluate classify --train train.csv --test test.csv --model runs/tags/model --label-separator ";"
+
+    Args:
+        corpora: labelled documents whose column split says train or test
+        label_separator: what stands between the labels of one cell, for models with several labels
+        threshold: probability from which on a document gets a class, for models with several labels (default: 0.5)
+        csv: write the table by class as CSV
+        plot: draw the confusion matrix (.png, .svg, .pdf)
+        reliability: draw how often probabilities are right (.png, .svg, .pdf)
+        html: write the page of mistakes, with links to the documents
+    """
+    sources = parts.sources(corpora, needs_train=False)
+    outputs = Outputs(sources, json=json, csv=csv, plot=plot, reliability=reliability, html=html)
+
+    with quick_imports():
+        from ..evaluation import ClassificationEvaluator, LabelledDocuments, classification_scores
+        from ..evaluation.baselines import TFIDF_SVM, lexical_predictions
+    from ..segmentation.spans import Coverage
+
+    with Processes(usable_device(model.device)) as processes:
+        report = ReadingReport(places={})
+        train, test = parts.read(corpora, reading, report)
+        encoder = model.load()
+        multi_label = bool(encoder.model.config.multi_label)
+        if label_separator is not None and not multi_label:
+            raise SettingsError(f"--label-separator is for models with several labels; {encoder.name} gives one")
+        test = kept(test, encoder, report, skip=reading.skips_unencodable(sources))
+        if not test:
+            raise no_documents(sources, report)
+        labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}
+        evaluator = ClassificationEvaluator(test, **labels, threshold=threshold)
+        labelled = evaluator.labelled
+        learned = LabelledDocuments.of(train, **labels) if train else None
+        rows = []
+        if learned is not None and processes.is_first:
+            # What the baseline cannot learn from is refused before the long work.
+            by_words = lexical_predictions(learned, labelled.documents)
+            scores = classification_scores(labelled.labels, by_words, learned.classes, multi_label=multi_label)
+            rows = [Row(TFIDF_SVM, "words", scores)]
+        totals = Coverage()
+        predicted = evaluator.predict(encoder, processes, totals=totals)
+        if not processes.is_first:
+            return
+    mistakes = evaluator.mistakes(encoder, predicted, MISTAKES if json or html else SHOWN_MISTAKES)
+    scores = evaluator.score(predicted)
+    rows.insert(0, Row(model.model or "mini", "model", scores))
+    places = report.places or {}
+    content = {
+        "format": "graphdoc.classification/1",
+        "model": encoder.describe(),
+        "classes": list(predicted.classes),
+        "multi_label": multi_label,
+        "threshold": predicted.threshold,
+        "data": {
+            "documents": len(labelled),
+            "without_label": len(labelled.without_label),
+            "with_several_labels": len(labelled.with_several),
+            "train": len(learned) if learned is not None else None,
+        },
+        "coverage": totals.to_dict(),
+        "rows": [row.to_dict() for row in rows],
+        "mistakes": [{**one.to_dict(PASSAGES), "place": places.get(one.prediction.id)} for one in mistakes],
+    }
+
+    def draw_confusion(path: str) -> None:
+        from ..evaluation.drawing.classification import plot_confusion
+
+        title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
+        plot_confusion(scores, title, path)
+
+    def draw_reliability(path: str) -> None:
+        from ..evaluation.drawing.classification import plot_reliability
+
+        assert scores.calibration is not None
+        plot_reliability(scores.calibration, encoder.name, path)
+
+    def page(path: str) -> None:
+        from ..evaluation.drawing.mistakes import write_mistakes
+
+        write_mistakes(path, mistakes, scores, encoder.name, places=places, passages=PASSAGES)
+
+    accuracies = ["all right", "micro F1"] if multi_label else ["accuracy"]
+    table = Table([names("labels by", 44), names("kind"), *accuracies, "macro F1", "calibration error"])
+    for row in rows:
+        micro = [row.scores.micro_f1] if multi_label else []
+        error = "" if row.scores.calibration is None else row.scores.calibration.error
+        table.add(row.name, row.role, row.scores.accuracy, *micro, row.scores.macro_f1, error)
+    classes = Table([names("label", 60), "precision", "recall", "F1", "documents", "given"])
+    for one in scores.classes:
+        name = f"{one.label} (unknown to the model)" if one.label in scores.unknown else one.label
+        classes.add(name, one.precision, one.recall, one.f1, one.documents, one.given)
+    lines = [
+        f"{counted(len(labelled), 'document')} with labels, {len(predicted.classes):,} classes"
+        + (f"; {TFIDF_SVM} learned from {counted(len(learned), 'train document')}" if learned is not None else "")
+    ]
+    if labelled.left_out:
+        several = len(labelled.with_several)
+        lines.append(
+            f"left out: {len(labelled.without_label):,} without a label, {several:,} with several or an empty list"
+        )
+    if scores.unknown:
+        unknown = [f"{name} ({count:,})" for name, count in list(scores.unknown.items())[:_MOST_NAMED]]
+        more = ", ..." if len(scores.unknown) > _MOST_NAMED else ""
+        known = "" if scores.accuracy_known is None else f"; without these documents {scores.accuracy_known:.3f}"
+        lines.append(f"labels that the model does not know count as missed: {', '.join(unknown)}{more}{known}")
+    by_class = [{"name": row.name, "role": row.role, **asdict(one)} for row in rows for one in row.scores.classes]
+    totals.warn()
+    show(
+        outputs,
+        content,
+        [table, classes],
+        [*_mistake_lines(mistakes), *lines, *_in_both(train, test)],
+        report,
+        csv=Table(list(by_class[0]), [list(one.values()) for one in by_class]).write_csv,
+        plot=draw_confusion,
+        reliability=draw_reliability,
+        html=page,
+    )
+
+
+def _mistake_lines(mistakes: list[ExplainedMistake]) -> list[str]:
+    """The mistakes that the model is most sure of, one line each."""
+    lines = ["mistakes that the model is most sure of:"] if mistakes else []
+    for explained in mistakes[:SHOWN_MISTAKES]:
+        mistake = explained.mistake
+        does = "misses" if mistake.missed else "gets"
+        labels = ", ".join(explained.truth) or "none"
+        line = f"{shown(mistake.confidence)} {explained.prediction.id} {does} {mistake.label}, labelled {labels}"
+        lines.append(one_line(line, LINE_WIDTH))
+    return lines

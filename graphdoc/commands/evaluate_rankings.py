@@ -1,0 +1,418 @@
+"""graphdoc evaluate search and related: which way to rank documents finds those that answer a query or a document?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from ..documents.readers import ReadingReport
+from ..errors import EvaluationError, SettingsError
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted, left_out_line
+from .evaluate import kept, show
+from .index import folder_of, update_index, update_lines
+from .options import COUNT, OUTPUT, File, Json, MeasuredModel, ModelOptions
+from .output import Outputs, check_apart, require_name, written
+from .printing import Column, Table, console, half_interval, names, signed_interval
+from .sources import CorpusReading, no_documents
+
+if TYPE_CHECKING:
+    from ..documents.document import Document
+    from ..evaluation import Judgements
+    from ..evaluation.rankers import Rankings
+    from ..evaluation.trec import Qrels, Run
+    from ..retrieval.index import DocumentIndex
+    from ..retrieval.updating import UpdateReport
+
+# Measures that stand beside each other on a terminal.
+_TOGETHER = 6
+# Documents of a ranking.
+RANKED = 1000
+_RELATED_ROWS = ("tf-idf", "vectors", "flat", "sentences")
+_RELATED_MEASURES = ("nDCG@10", "MAP", "MPR", "MRR", "HR@10", "HR@100")
+_PUBLISHED = ("MPR-published", "MRR-published", "HR-published@10", "HR-published@100")
+
+
+@Parameter(name="*", group=Group("Measures", sort_key=2))
+@dataclass(frozen=True, kw_only=True)
+class RankingOptions:
+    """How rankings are measured and written."""
+
+    measure: tuple[str, ...] = ()
+    """such as ndcg@10, map or p@5; may be repeated; the first one chooses weights"""
+    against: str | None = None
+    """row that the others are compared with (default: words, or the first row)"""
+    run: tuple[str, ...] = ()
+    """a ranking of another system (TREC), as a row; may be repeated"""
+    json: Json = None
+    csv: File = None
+    """write the table as CSV"""
+    run_folder: Annotated[str | None, OUTPUT] = None
+    """write every ranking and the judgements in the format of TREC to this folder"""
+
+    def outputs(self, sources: Sequence[str | None], folders: Sequence[str | None] = ()) -> Outputs:
+        """The files that are asked for; places that cannot be written, or lie in what is read, are refused."""
+        if self.run_folder is not None:
+            require_name(self.run_folder)
+        files = {"json": self.json, "csv": self.csv}
+        return Outputs([*sources, *self.run], folders=[self.run_folder, *folders], **files)
+
+    def measures(self, default: Sequence[str]) -> list[str]:
+        """Names of the measures.
+
+        Raises:
+            SettingsError: one is unknown.
+        """
+        from ..evaluation.measures import require_measures
+
+        return [str(measure) for measure in require_measures(self.measure or default)]
+
+    def other_runs(
+        self, taken: Collection[str], queries: Collection[str], ids: Collection[str] = ()
+    ) -> tuple[dict[str, Run], list[str]]:
+        """Rankings of other systems, by the names of their files, and a line for every one that lacks queries.
+
+        Args:
+            taken: names of rows that there are already.
+            queries: ids of the queries that are measured.
+            ids: ids that the files of rankings will hold.
+
+        Raises:
+            EvaluationError: a name is taken, a file is no run, or a run has none of the queries; an id cannot stand in
+                a file of TREC.
+            OutputError: a ranking that is read would be replaced.
+        """
+        from ..evaluation import read_run
+        from ..evaluation.trec import require_ids
+
+        runs: dict[str, Run] = {}
+        notes = []
+        for path in self.run:
+            name = Path(path).name.partition(".")[0]
+            if name in taken or name in runs or name.split() != [name]:
+                raise EvaluationError(f"{path}: a row is called by the file, and {name!r} is taken; rename the file")
+            runs[name] = read_run(path)
+            missing = [query for query in queries if not runs[name].get(query)]
+            if len(missing) == len(queries):
+                raise EvaluationError(f"--run {path}: it has none of the queries, such as {missing[0]!r}")
+            if missing:
+                notes.append(
+                    f"{name} has no hits for {len(missing):,} of {len(queries):,} queries, such as {missing[0]!r}"
+                )
+        if self.against not in (None, *taken, *runs):
+            raise SettingsError(f"--against {self.against!r} is no row; use one of {', '.join([*taken, *runs])}")
+        if self.run_folder is not None:
+            files = (f"{row}.run" for row in [*taken, *runs])
+            check_apart(self.run, (str(Path(self.run_folder) / name) for name in ("qrels.tsv", *files)))
+            # Before the long work.
+            require_ids([*ids, *queries])
+        return runs, notes
+
+    def show(
+        self,
+        outputs: Outputs,
+        rankings: Rankings,
+        runs: Mapping[str, Run],
+        qrels: Qrels,
+        measures: Sequence[str],
+        about: Mapping[str, Any],
+        lines: Sequence[str],
+        report: ReadingReport | None,
+        against: str,
+        **settings: Any,
+    ) -> None:
+        """Measure rankings, print and write.
+
+        Args:
+            outputs: the files that are asked for.
+            rankings: with the times and weights of rows.
+            runs: all rows.
+            qrels: the judgements.
+            measures: what is measured.
+            about: what JSON says besides.
+            lines: what has to be known, one line each.
+            report: how documents were read.
+            against: the row that the others are compared with, if none is named.
+            **settings: of :meth:`graphdoc.evaluation.RankingTable.of`.
+        """
+        from ..evaluation import RankingTable, write_qrels, write_run
+
+        table = RankingTable.of(runs, qrels, measures, against=self.against or against, **settings)
+        content = {
+            "format": "graphdoc.search/1",
+            **about,
+            "milliseconds": dict(rankings.milliseconds),
+            "weights": {name: weight.to_dict() for name, weight in rankings.weights.items()},
+            **table.to_dict(),
+        }
+        notes = [
+            *lines,
+            "±, [ ]: middle 95 % of 1,000 bootstrap resamples of the queries, differences paired; ms: a query",
+        ]
+        for name, weight in rankings.weights.items():
+            chosen = ", ".join(f"{fold:g}" for fold in weight.fold_weights)
+            notes.append(f"weight of words in {name}: {weight.weight:g}; by fold, without its queries: {chosen}")
+        first = table.measures[0]
+        ahead = Column(f"against {table.against}", signed_interval)
+        best = Table([names("ranked by"), Column(first, half_interval), ahead, "ms"])
+        for name in table.scores:
+            cells = table.estimate(name, first), table.difference(name, first), rankings.milliseconds.get(name)
+            best.add(name, *cells)
+        tables = [best]
+        for start in range(0, len(table.measures), _TOGETHER):
+            some = table.measures[start : start + _TOGETHER]
+            rows = ([name, *(scores.means[measure] for measure in some)] for name, scores in table.scores.items())
+            tables.append(Table([names("ranked by"), *some], rows))
+        frame = table.to_frame()
+        cells_of = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
+        show(outputs, content, tables, notes, report, csv=Table(list(frame.columns), cells_of).write_csv)
+        if self.run_folder is not None:
+            folder = Path(self.run_folder)
+            files = [write_run(folder / f"{name}.run", scores, name) for name, scores in runs.items()]
+            files.append(write_qrels(folder / "qrels.tsv", qrels))
+            if self.json != "-":
+                written(console(), files)
+
+
+def evaluate_search(
+    *,
+    queries: str,
+    split: str | None = None,
+    only: tuple[str, ...] = (),
+    query_column: str = "text",
+    source_grade: Annotated[int | None, COUNT] = None,
+    corpus: tuple[str, ...] = (),
+    index: str | None = None,
+    ranking: RankingOptions = RankingOptions(),
+    model: MeasuredModel = MeasuredModel(),
+    reading: CorpusReading = CorpusReading(),
+) -> None:
+    """Search for queries whose answers are known, and measure in which way they are found best.
+
+    The rows are: words, BM25 of passages, the best three added up; words-documents, BM25 of whole documents;
+    words-both, both of them added up; vectors, those of passages, the best three added up; vectors-documents; hybrid,
+    words and vectors of passages by reciprocal rank; hybrid-weighted, the same by a weighted sum, the weight from
+    cross-validation. A row is better than the one that --against names where the whole interval of the difference is
+    above 0. With --index the corpus is indexed once; the next time only what has changed is encoded.
+
+    Usage examples:
+      graphdoc evaluate search --queries qmsum --index qmsum.index --split test --only kind=specific
+      graphdoc evaluate search --queries judged --corpus papers/ --against words-documents --csv scores.csv
+      graphdoc evaluate search --queries wikir --index wiki.index --query-column title --source-grade 2
+      graphdoc evaluate search --queries judged --run bm25.run --measure ndcg@20 --measure map
+
+    Args:
+        queries: a folder in BEIR's layout: queries.jsonl, qrels.tsv or qrels/test.tsv, and corpus.jsonl
+        split: queries of this split alone, such as test
+        only: queries that have FIELD=VALUE; may be repeated
+        query_column: field that holds the text of a query
+        source_grade: ignore documents judged so: the query was written from them
+        corpus: documents (default: those of --queries); may be repeated
+        index: keep the index there, or take what is there (default: in memory)
+    """
+    outputs = ranking.outputs([queries, *corpus], [None if index is None else folder_of(index)])
+
+    with quick_imports():
+        from ..evaluation import own_documents, read_judgements
+        from ..evaluation.measures import DEFAULT_MEASURES
+        from ..evaluation.rankers import HYBRIDS, SEARCHES, rank_queries
+        from ..evaluation.trec import leave_out
+
+    measures = ranking.measures(DEFAULT_MEASURES)
+    # What nothing can be measured on is refused before a model is loaded.
+    judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
+    others, notes = ranking.other_runs([*SEARCHES, *HYBRIDS], judgements.queries)
+    own = {} if source_grade is None else own_documents(judgements.qrels, source_grade)
+    if source_grade is not None and not own:
+        raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")
+    opened, update, report = _index(queries, corpus, index, model, reading)
+    ids = {id for batch in opened.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
+    unknown = len(judgements.among(ids).unknown_documents)
+    rankings = rank_queries(
+        opened,
+        judgements.queries,
+        judgements.qrels,
+        k=RANKED,
+        folds=_folds_of(len(judgements)),
+        measure=measures[0],
+        own=own,
+    )
+    about = opened.describe()
+    lines = [
+        *(update_lines(update) if update else []),
+        f"{len(judgements):,} queries; {counted(about['documents'], 'document')}, "
+        f"{counted(about['passages'], 'passage')}; model {about['model']['name']}",
+        *(left_out_line(count, reason) for reason, count in judgements.left_out.items()),
+        *notes,
+    ]
+    if unknown:
+        lines.append(f"{counted(unknown, 'judged document')} not in the index; as answers they count as not found")
+    if own:
+        lines.append(f"taken out of rankings and judgements: {sum(map(len, own.values())):,} (--source-grade)")
+    data = {
+        "documents": len(ids),
+        "left_out": judgements.left_out,
+        "judged_documents_not_indexed": unknown,
+        "source_grade": source_grade,
+    }
+    ranking.show(
+        outputs,
+        rankings,
+        {name: leave_out(scores, own) for name, scores in {**rankings.runs, **others}.items()},
+        leave_out(judgements.qrels, own),
+        measures,
+        {"data": data, "index": about, "top": RANKED},
+        lines,
+        report,
+        "words",
+    )
+
+
+def _folds_of(queries: int) -> int:
+    """Folds of the cross-validation of weights: five, or a query each where there are fewer."""
+    return max(2, min(5, queries))
+
+
+def _index(
+    queries: str, corpus: Sequence[str], place: str | None, model: ModelOptions, reading: CorpusReading
+) -> tuple[DocumentIndex, UpdateReport | None, ReadingReport | None]:
+    """The index, brought up to date with the corpus; without one that is named, one in memory."""
+    from ..evaluation.judgements import find_rows
+    from ..retrieval.index import DocumentIndex
+
+    sources = tuple(corpus)
+    if not sources and Path(queries).is_dir() and (found := find_rows(queries, "corpus")) is not None:
+        sources = (str(found),)
+    is_there = place is not None and DocumentIndex.exists(place)
+    if not sources and not is_there:
+        raise EvaluationError(f"{queries}: there is no corpus in it; name documents with --corpus or --index")
+    opened = model.open_index(place) if is_there and place is not None else None
+    if opened is not None and not sources:
+        return opened, None, None
+    report = ReadingReport()
+    opened, update = update_index(opened, place or "memory://", sources, model, reading, report)
+    return opened, update, report
+
+
+def evaluate_related(
+    *corpus: str,
+    relevant: str,
+    mutual: bool = False,
+    by: tuple[str, ...] = (),
+    normalisation: Literal["none", "zscore"] = "none",
+    direction: Literal["source", "both"] = "both",
+    as_published: bool = False,
+    ranking: RankingOptions = RankingOptions(),
+    model: MeasuredModel = MeasuredModel(),
+    reading: CorpusReading = CorpusReading(),
+) -> None:
+    """Rank the documents of a corpus by each of those whose relevant ones are known.
+
+    The rows (--by) are: tf-idf and bm25, by the words of whole texts; words-documents, BM25 for the keywords that a
+    search takes of a document; vectors, the model's document vectors; document, the mean of the vectors of all
+    sentences; paragraphs, the best ones; flat, the best sentences of the whole document; sentences, the best
+    paragraphs by their best sentences (SDR). Two are joined by a +, as in tf-idf+sentences: a weighted sum whose
+    weight comes from cross-validation.
+
+    Usage examples:
+      graphdoc evaluate related articles.jsonl --relevant links.tsv --mutual
+      graphdoc evaluate related proposals.jsonl --relevant links.tsv --by tf-idf --by tf-idf+sentences
+
+    Args:
+        corpus: files, folders, globs or corpora
+        relevant: which documents are relevant to which: links (two ids in a line), judgements of TREC, or a JSON
+            object of lists of ids
+        mutual: only documents that are relevant to each other count
+        by: a row; may be repeated (default: tf-idf, vectors, flat, sentences)
+        normalisation: z-score each paragraph's similarities over all documents (SDR)
+        direction: one-way, from the query document, or symmetric similarity
+        as_published: also the measures as SDR's published code counts: ranks from 0, missing documents in HR
+    """
+    outputs = ranking.outputs([relevant, *corpus])
+
+    with quick_imports():
+        from ..evaluation import Candidates
+        from ..evaluation.rankers import JOINED, RANKERS, RankedCorpus, rank_documents, require_rankers
+
+    rows = list(dict.fromkeys(by or _RELATED_ROWS))
+    require_rankers(rows)
+    measures = ranking.measures(_RELATED_MEASURES)
+    if as_published:
+        measures += [name for name in _PUBLISHED if name not in measures]
+    needs_model = any(RANKERS[part].needs_model for name in rows for part in name.split(JOINED))
+    encoder = model.load() if needs_model else None
+    report = ReadingReport()
+    documents = list(reading.many(corpus, report))
+    if encoder is not None:
+        documents = kept(documents, encoder, report, skip=reading.skips_unencodable(corpus))
+    if not documents:
+        raise no_documents(corpus, report)
+    judgements, absent = _judgements(relevant, documents, mutual=mutual)
+    sources = list(judgements.queries)
+    known = {document.id for document in documents}
+    others, notes = ranking.other_runs(rows, sources, known)
+    others = {
+        name: {query: {id: hits[id] for id in hits if id in known and id != query} for query, hits in run.items()}
+        for name, run in others.items()
+    }
+    ranked = RankedCorpus(documents, lambda: encoder or model.load(), normalisation=normalisation, direction=direction)
+    rankings = rank_documents(
+        ranked, sources, judgements.qrels, rows, measure=measures[0], folds=_folds_of(len(sources))
+    )
+    pairs = sum(sum(grade > 0 for grade in grades.values()) for grades in judgements.qrels.values())
+    lines = [
+        f"{counted(len(sources), 'document')} as queries, {counted(pairs, 'relevant document')} of them; "
+        f"{counted(len(documents), 'document')}" + ("" if encoder is None else f"; model {encoder.name}"),
+        *(left_out_line(count, reason) for reason, count in judgements.left_out.items()),
+        *notes,
+    ]
+    data = {
+        "documents": len(documents),
+        "relevant": pairs,
+        "left_out": judgements.left_out,
+        "absent": sum(absent.values()),
+        "mutual": mutual,
+    }
+    about = {
+        "data": data,
+        "model": encoder and encoder.describe(),
+        "normalisation": normalisation,
+        "direction": direction,
+    }
+    ranking.show(
+        outputs,
+        rankings,
+        {**rankings.runs, **others},
+        judgements.qrels,
+        measures,
+        about,
+        lines,
+        report,
+        rows[0],
+        candidates=Candidates(len(documents) - 1, absent),
+    )
+
+
+def _judgements(relevant: str, documents: Sequence[Document], *, mutual: bool) -> tuple[Judgements, dict[str, int]]:
+    """What is relevant among the documents, and how many relevant ones each has besides."""
+    from ..evaluation import Judgements, read_relevant
+
+    # A document is no answer to itself.
+    qrels = {
+        id: {other: grade for other, grade in grades.items() if other != id}
+        for id, grades in read_relevant(relevant, mutual=mutual).items()
+    }
+    texts = {document.id: document.title or document.id for document in documents if document.id in qrels}
+    if not texts:
+        raise EvaluationError(f"none of the documents with relevant ones, such as {next(iter(qrels))!r}, is there")
+    everything = Judgements.of(texts, qrels, source=relevant)
+    judgements = everything.among({document.id for document in documents})
+    absent = {
+        id: sum(grade > 0 and other not in judgements.qrels[id] for other, grade in everything.qrels[id].items())
+        for id in judgements.queries
+    }
+    return judgements, absent
