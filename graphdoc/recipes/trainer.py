@@ -108,33 +108,41 @@ class Trainer:
         recipe = RECIPES[data.recipe]
         self._train: Callable[..., Path] = load(recipe.train)
         kind: type[RunSettings] = load(recipe.settings)
-        values = _Values({} if settings is None else settings.given_values())
+        values = {} if settings is None else settings.given_values()
+
+        def update(section: str, more: Mapping[str, Any]) -> None:
+            if more:
+                there = values.get(section, {})
+                values[section] = {**(there.given_values() if isinstance(there, Settings) else there), **more}
+
         if output is not None:
             values["output"] = fspath(output)
         source, in_hand = _documents(data.documents)
-        values.update_section("corpus", source | dict(corpus or {}))
         if isinstance(encoder, DocumentEncoder):
             start = encoder.model.config.backbone or encoder.name
         else:
             start = fspath(encoder)
-        values.update_section("model", {"start": start, **({"tune": tune} if tune else {}), **(model or {})})
-        values.update_section("training", training)
-        for section, given in data.values().items():
-            if isinstance(given, dict):
-                values.update_section(section, given)
-            elif given is not None:
-                values[section] = given
-        self._loss = _take_loss(data, loss, values)
-        if isinstance(evaluation, Mapping):
-            values.update_section("validation", evaluation)
+        update("corpus", source | dict(corpus or {}))
+        update("model", {"start": start, **({"tune": tune} if tune else {}), **(model or {})})
+        # A whole number of epochs is a number.
+        update("training", {key: float(value) if key == "epochs" else value for key, value in training.items()})
+        for key, more in data.values().items():
+            if isinstance(more, dict):
+                update(key, more)
+            elif more is not None:
+                values[key] = more
+        self._loss, of_loss = _loss_values(data, loss)
+        update("loss", of_loss)
+        measured = evaluation if isinstance(evaluation, Mapping) else {}
+        update("validation", measured)
         for section, name, rows in (
             ("groups", "file", data.pairs_in_hand),
             ("pairs", "file", data.pairs_in_hand),
             ("queries", "source", getattr(data, "queries", None)),
-            ("validation", "pairs", values.section("validation").get("pairs")),
+            ("validation", "pairs", measured.get("pairs")),
         ):
             if rows is not None and section in kind.model_fields:
-                values.update_section(section, {name: _file(rows)})
+                update(section, {name: _file(rows)})
         self.settings = kind(**values)
         if in_hand is not None:
             self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.holding(in_hand)})
@@ -163,37 +171,20 @@ class Trainer:
         )
 
 
-class _Values(dict[str, Any]):
-    """What settings are made of: some are settings themselves, and others as plain values."""
-
-    def section(self, name: str) -> dict[str, Any]:
-        """What there is of a section so far."""
-        there = self.get(name, {})
-        return there.given_values() if isinstance(there, Settings) else dict(there)
-
-    def update_section(self, name: str, values: Mapping[str, Any]) -> None:
-        """Replace some values of a section."""
-        if values:
-            # A whole number of epochs is a number.
-            plain = {key: float(value) if key == "epochs" else value for key, value in values.items()}
-            self[name] = self.section(name) | plain
-
-
-def _take_loss(data: Task, loss: Loss | Sequence[Loss] | None, values: _Values) -> Loss | None:
-    """Let settings say what they can of a loss, and give one that they have no words for."""
+def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss | None, dict[str, Any]]:
+    """A loss that settings have no words for, and what they say of others."""
     losses: list[Any] = [] if loss is None else list(loss) if isinstance(loss, Sequence) else [loss]
-    given: list[Loss] = []
-    if losses and data.recipe == "pretrain sentence_pairs":
-        values.update_section("loss", {"mlm_weight": 0.0})
+    is_of_pairs = data.recipe == "pretrain sentence_pairs"
+    values: dict[str, Any] = {"mlm_weight": 0.0} if losses and is_of_pairs else {}
+    unknown: list[Loss] = []
     for one in losses:
-        known = _LOSS_VALUES.get((data.recipe, type(one)))
-        if known is None:
-            given.append(one)
+        if (known := _LOSS_VALUES.get((data.recipe, type(one)))) is None:
+            unknown.append(one)
         else:
-            values.update_section("loss", known(one))
-    if given and len(losses) > 1:
+            values |= known(one)
+    if unknown and len(losses) > 1:
         raise SettingsError(f"{type(data).__name__} takes one loss, and {len(losses)} are given")
-    return given[0] if given else None
+    return unknown[0] if unknown else None, values
 
 
 def _documents(documents: Any) -> tuple[dict[str, Any], Any]:

@@ -33,8 +33,6 @@ class LabelSettings(Settings):
 class ClassificationSettings(RunSettings):
     """Everything about training a classifier (Graph-RoBERTa, section 3.2, table 6); the defaults are the paper's.
 
-    Train a model with a head that names the classes of documents, one class each or any number.
-
     Documents are a CSV, JSON Lines or Parquet file with a column of labels (label, or corpus.columns.label), or a
     folder with one folder of files per class (corpus.label_from=folder). Documents whose field split is dev or
     validation are measured while the model is trained and decide which checkpoint is the best, those with test are
@@ -174,16 +172,8 @@ class PairRunSettings(RunSettings):
 class ComparisonSettings(PairRunSettings):
     """Everything about training a model to compare documents (CoLDE, sections 3 and 4.1).
 
-    Train a model whose document vectors are close for documents that belong together. Documents are split into
-    sections, and all sections of one group are drawn together and apart from those of others (CoLDE).
-
-    Which documents belong together is said by a column of labels (groups.by=label), by a file of pairs
-    (groups.by=pairs: two ids and 1 or 0 in a line, with tabs between) or by a file of links such as citations
-    (groups.by=links: two ids in a line); groups.file names the file. With loss.kind=cosine the model is trained on the
-    labelled pairs themselves.
-
-    validation.pairs names pairs that the model is measured on while it is trained and that decide which checkpoint is
-    the best. Documents whose field split is in corpus.leave_out_splits are not trained on; list dev and test there.
+    Documents are split into sections, and all sections of one group are drawn together and apart from those of others.
+    Documents whose field split is in corpus.leave_out_splits are not trained on; list dev and test there.
     """
 
     next_command: ClassVar[str] = "graphdoc compare A B --model MODEL"
@@ -316,13 +306,8 @@ class FoldSettings(Settings):
 class RetrievalSettings(RunSettings):
     """Everything about training a model for retrieval (Graph-RoBERTa, section 3.3).
 
-    Train a model whose vectors of documents are close to those of the queries that they answer. A query is one
-    passage, read before the graph; its answers are separated from the documents of the other queries of a batch, and
-    from negatives that are drawn at random, from judgements or from lists of what a search finds.
-
-    Queries and answers are a folder in BEIR's layout (queries.source), a file of pairs of query and document, or made
-    of the documents themselves: of titles, headings and first sentences (queries.made_from). Some queries are measured
-    while the model is trained, and decide which checkpoint is the best.
+    A query is one passage, read before the graph; its answers are separated from the documents of the other queries of
+    a batch, and from negatives that are drawn at random, from judgements or from lists of what a search finds.
     """
 
     next_command: ClassVar[str] = "graphdoc search DOCUMENTS QUERY --model MODEL"
@@ -404,14 +389,8 @@ class ViewLossSettings(MarginSettings):
 class ViewRunSettings(PairRunSettings):
     """Everything about training a model to match pairs of long documents view by view (SST).
 
-    Train a model that tells whether two long documents match. Of every pair views are made, some sentences of either
-    document that are chosen by the subtopics that both share, and every epoch sees another view of it.
-
-    Which pairs match is said by a file (pairs.file: two ids and 1 or 0 in a line, with tabs between), or by judgements
-    and the hits of a first stage (pairs.qrels and pairs.run).
-
-    validation.pairs names pairs that the model is measured on while it is trained and that decide which checkpoint is
-    the best.
+    Of every pair views are made, some sentences of either document that are chosen by the subtopics that both share,
+    and every epoch sees another view of it.
     """
 
     next_command: ClassVar[str] = "graphdoc match A B --model MODEL"
@@ -493,14 +472,9 @@ class SubtopicLossSettings(Settings):
 class SubtopicRunSettings(PairRunSettings):
     """Everything about learning the subtopics of pairs of documents (SST, section 3.2, "Adaptive Clustering").
 
-    Train a model that puts the sentences of two documents into subtopics. The passage encoder is frozen; a graph of
-    similar sentences, graph attention and a head above it learn clusters of sentences that are connected, over which
-    the documents of similar pairs are spread alike.
-
-    Which pairs are similar is said by a file (pairs.file: two ids and 1 or 0 in a line, with tabs between).
-    validation.pairs names pairs that the model is measured on while it is trained and that decide which checkpoint is
-    the best: by the loss, or by auc, of similar pairs against others by the mass that both documents have in the same
-    subtopics.
+    The passage encoder is frozen; a graph of similar sentences, graph attention and a head above it learn clusters of
+    sentences that are connected, over which the documents of similar pairs are spread alike. validation.best is the
+    loss, or auc, of similar pairs against others by the mass that both documents have in the same subtopics.
     """
 
     next_command: ClassVar[str] = "graphdoc compare A B --subtopics MODEL"

@@ -288,15 +288,25 @@ class ContrastSettings(TemperatureSettings):
     """dot is the paper's; the trained model compares by it from then on"""
 
 
+def _show_defaults(schema: dict[str, Any], kind: type[RunSettings]) -> None:
+    """Put the defaults of a recipe into its JSON Schema."""
+    for name, default in kind.defaults.items():
+        part = schema["properties"][name]
+        part["default"] = {**part.get("default", {}), **default} if isinstance(default, Mapping) else default
+    schema["required"].remove("output")
+
+
 class RunSettings(Settings):
     """Everything about a run that every recipe has."""
+
+    model_config = ConfigDict(json_schema_extra=_show_defaults)
 
     # What to try the model with (``MODEL`` is its folder).
     next_command: ClassVar[str]
     # What documents are cut into for training where the recipe decides it, and not the model.
     unit: ClassVar[Unit | None] = None
     # Settings that have another default in the recipe than elsewhere.
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Mapping[str, Any]] = {"output": "runs/run"}
     # How the passage encoder can be trained, and what is least of a batch.
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora", "frozen")
     least_batch: ClassVar[int] = 1

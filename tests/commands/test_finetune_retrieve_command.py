@@ -255,7 +255,7 @@ def test_documents_that_queries_were_made_of_are_neither_answers_nor_ranked(
         (["queries.source={pairs}", "negatives.kind=judged", "negatives.per_query=3", "validation.share=0"],
          ["negatives.kind=random"]),
         (["queries.source={one}"], ["validation.share=0.1", "1 query"]),
-        (["queries.source={beir}", "folds.number=40", "folds.fold=1"], ["folds.number=40", "36 queries"]),
+        (["queries.source={beir}", "folds.number=40", "folds.fold=40"], ["folds.number=40", "36 queries"]),
     ],
 )  # fmt: skip
 def test_queries_that_cannot_be_trained_on_are_named(

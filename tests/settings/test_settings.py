@@ -405,6 +405,13 @@ def test_the_schema_names_bounds_and_choices() -> None:
             assert f"``{choice}``" in described["description"], f"{name} does not explain {choice}"
 
 
+def test_the_schema_of_a_recipe_has_its_defaults() -> None:
+    schema = SentencePairSettings.model_json_schema()
+    assert schema["required"] == ["corpus"]
+    assert schema["properties"]["output"]["default"] == "runs/sentence-pairs"
+    assert schema["properties"]["training"]["default"]["batch_size"] == 8
+
+
 def test_settings_import_no_torch() -> None:
     check = "import sys, graphdoc.settings.finetuning; print({'torch', 'transformers'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
