@@ -29,10 +29,9 @@ from graphdoc.evaluation import (
 )
 from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, rank_documents, weighted
 from graphdoc.evaluation.trec import Run, ranked
-from graphdoc.runtime.progress import progress_bar
 from graphdoc.segmentation.sentences import split_sentences
 from graphdoc.settings.document import Paragraph
-from graphdoc.similarity.hierarchical import By, Direction, DocumentScorer, Normalisation
+from graphdoc.similarity.hierarchical import By, Direction, Normalisation
 
 MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100", "MRR-published")
 AGAINST = "mean of passages"
@@ -184,10 +183,9 @@ def rankings(
     ways = {name: BY_SENTENCES[name] for name in left if name in BY_SENTENCES}
     for paragraph in dict.fromkeys(way.paragraph for way in ways.values()):
         corpus = RankedCorpus(found.documents, lambda: encoder, paragraph=paragraph, show_progress=True)
-        for by in dict.fromkeys(way.by for way in ways.values() if way.paragraph == paragraph):
-            some = {name: way for name, way in ways.items() if (way.paragraph, way.by) == (paragraph, by)}
-            for name, run in rank_by_sentences(corpus, sources, some).items():
-                write_run(files[name], run, files[name].stem)
+        for name, way in ways.items():
+            if way.paragraph == paragraph:
+                write_run(files[name], rank_by_sentences(corpus, found, way), files[name].stem)
     runs: dict[str, Run] = {name: read_run(file) for name, file in files.items()}
     for name in JOINED:
         words, other = name.split("+")
@@ -196,26 +194,11 @@ def rankings(
     return runs
 
 
-def rank_by_sentences(
-    corpus: RankedCorpus, sources: Sequence[str], ways: Mapping[str, BySentences]
-) -> dict[str, dict[str, dict[str, float]]]:
-    """Rankings in several ways that differ in normalisation and direction."""
-    sentences, first = corpus.sentences, next(iter(ways.values()))
-    ids = [document.id for document in corpus.documents]
-    runs: dict[str, dict[str, dict[str, float]]] = {name: {} for name in ways}
-    with progress_bar(True, len(sources), f"Ranking by {first.by} of a {first.paragraph}", "documents") as bar:
-        for source in sources:
-            place = corpus.places[source]
-            for name, way in ways.items():
-                scorer = DocumentScorer(
-                    sentences.document(place), by=way.by, direction=way.direction, normalisation=way.normalisation
-                )
-                for start, end in ((0, place), (place + 1, len(sentences))):
-                    if end > start:
-                        scorer.add(sentences.part(start, end))
-                runs[name][source] = dict(zip(ids[:place] + ids[place + 1 :], scorer.scores().tolist(), strict=True))
-            bar.update(1)
-    return runs
+def rank_by_sentences(corpus: RankedCorpus, found: Ranked, way: BySentences) -> Run:
+    """The ranking of one way; the sentences of the corpus are encoded once, and stay."""
+    corpus.normalisation, corpus.direction = way.normalisation, way.direction
+    judgements = found.judgements
+    return rank_documents(corpus, list(judgements.queries), judgements.qrels, [way.by]).runs[way.by]
 
 
 def section(name: str, found: Ranked, runs: Mapping[str, Run]) -> Iterator[str]:

@@ -5,7 +5,7 @@ section title and text. It is read as a literal; nothing in it is executed. Titl
 has too.
 
     python benchmarks/sdr_articles.py video_games.csv --output video_games.jsonl --relevant video_games.json
-    graphdoc evaluate search --relevant video_games.json --corpus video_games.jsonl --as-published
+    graphdoc evaluate related video_games.jsonl --relevant video_games.json --as-published
 """
 
 from __future__ import annotations
@@ -27,53 +27,29 @@ from graphdoc.runtime.files import write_atomically
 from graphdoc.runtime.progress import progress_bar
 from graphdoc.runtime.text import one_line
 
-TITLES, SECTIONS = ("title",), ("sections", "section")
-
 
 def articles_of(path: Path) -> Iterator[dict[str, Any]]:
     """The articles of a file, as rows of a corpus.
 
-    Args:
-        path: the CSV.
-
     Raises:
-        DocumentError: the file has no such columns, or a row is not of this form; the message names the line.
+        DocumentError: a row is not of this form; the message names the line.
     """
     # An article is one cell.
     csv.field_size_limit(sys.maxsize)
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            title, sections = (_column(path, rows.fieldnames or (), names) for names in (TITLES, SECTIONS))
-            for row in rows:
-                yield _article(f"{path}:{rows.line_num}", row[title], row[sections])
-    except (OSError, UnicodeError, csv.Error) as error:
-        raise DocumentError(f"{path}: cannot be read ({one_line(str(error), 120)})") from error
-
-
-def _column(path: Path, columns: Sequence[str], names: Sequence[str]) -> str:
-    for column in columns:
-        if column.strip().lower() in names:
-            return column
-    raise DocumentError(f"{path}: there is no column {names[0]!r}, only {', '.join(map(repr, columns)) or 'none'}")
-
-
-def _article(place: str, title: str | None, cell: str | None) -> dict[str, Any]:
-    if not (title or "").strip():
-        raise DocumentError(f"{place}: the article has no title")
-    try:
-        value = ast.literal_eval(cell or "")
-    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise DocumentError(f"{place}: its sections are no Python list ({one_line(str(error), 80)})") from error
-    if not isinstance(value, list | tuple):
-        raise DocumentError(f"{place}: its sections are {type(value).__name__}; a list of pairs is expected")
-    sections = []
-    for pair in value:
-        is_pair = isinstance(pair, list | tuple) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
-        if not is_pair:
-            raise DocumentError(f"{place}: a section is {one_line(repr(pair), 60)}; a pair of texts is expected")
-        sections.append({"heading": pair[0].strip(), "text": pair[1]})
-    return {"id": str(title).strip(), "title": str(title).strip(), "sections": sections}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in (reader := csv.DictReader(file)):
+            by_name = {str(name).strip().lower(): cell for name, cell in row.items()}
+            try:
+                title = by_name["title"].strip()
+                pairs = ast.literal_eval(by_name.get("sections") or by_name["section"])
+                if not title or not isinstance(pairs, list | tuple):
+                    raise ValueError("no title, or no list of sections")
+                sections = [{"heading": str(heading).strip(), "text": text} for heading, text in pairs]
+                if not all(isinstance(section["text"], str) for section in sections):
+                    raise ValueError("a section is no pair of texts")
+            except (KeyError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+                raise DocumentError(f"{path}:{reader.line_num}: {one_line(str(error), 120)}") from error
+            yield {"id": title, "title": title, "sections": sections}
 
 
 def found_titles(relevant: Mapping[str, Mapping[str, int]], titles: set[str]) -> list[str]:

@@ -146,13 +146,11 @@ class Runs:
     def measure(self, encoder: DocumentEncoder, folder: Path) -> dict[str, dict[str, float]]:
         """Rank the articles by sentences, in every way."""
         found = self.found
-        sources, qrels = list(found.judgements.queries), found.judgements.qrels
         corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
-        runs = {}
-        for ways in (("document",), ("paragraphs",), ("flat",), ("sentences", ZSCORE)):
-            runs |= rank_by_sentences(corpus, sources, {name: BY_SENTENCES[name] for name in ways})
+        ways = ("document", "paragraphs", "flat", "sentences", ZSCORE)
+        runs = {name: rank_by_sentences(corpus, found, BY_SENTENCES[name]) for name in ways}
         candidates = Candidates(len(found.documents) - 1)
-        table = RankingTable.of(runs, qrels, MEASURES, candidates=candidates)
+        table = RankingTable.of(runs, found.judgements.qrels, MEASURES, candidates=candidates)
         return {name: scores.means for name, scores in table.scores.items()}
 
 

@@ -271,18 +271,14 @@ class Study:
     def _kept_similarities(self, row: str, seed: int, needed: int) -> npt.NDArray[np.float64]:
         path = self.similarities_of(row, seed)
         try:
-            found = np.asarray(np.load(path, allow_pickle=False), np.float64)
-            if len(found) < needed:
-                raise ValueError(f"{len(found)} numbers of {needed}")
-            return found[:needed]
+            similarities = np.asarray(np.load(path, allow_pickle=False), np.float64)
+            if len(similarities) < needed:
+                raise ValueError(f"{len(similarities)} numbers of {needed}")
         except (OSError, ValueError) as error:
-            wanted = f"differences against {self.settings.against!r}"
-            if needed > len(self.comparison.labels):
-                wanted = "rows with words"
             raise DocumentError(
-                f"{path} cannot be read, and {wanted} need it; remove scores.json beside it and run again, so that "
-                "the row is measured anew"
+                f"{path} cannot be read; remove scores.json beside it and run again, so that the row is measured anew"
             ) from error
+        return similarities[:needed]
 
     def with_words(self, row: str, seed: int) -> PairSimilarities:
         """The similarities of a run together with the words of whole texts."""
@@ -513,12 +509,11 @@ def run_study(
     )
     parser.add_argument("changes", nargs="*", metavar="key=value", help="settings to change")
     options = parser.parse_args(arguments)
-    own = {"--config": options.config, "--data": options.data}
     given = [
         part
-        for option, value in own.items()
-        if value != parser.get_default(option[2:])
-        for part in (option, str(value))
+        for option in ("config", "data")
+        if getattr(options, option) != parser.get_default(option)
+        for part in (f"--{option}", str(getattr(options, option)))
     ]
     results = options.results or (options.work if given or options.changes else RESULTS)
     try:
