@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..evaluation import LabelledDocuments
     from ..inference.fitting import Fit
-    from ..recipes.fitted_head import FittedHead
+    from ..recipes.fitted_head import WordClassifier
     from ..segmentation.spans import SegmentedDocument
 
 # What is learned of fewer documents says little of others.
@@ -132,13 +132,13 @@ def _labelled(
     return ready, LabelledDocuments.of(ready)
 
 
-def _fit_head(encoder: DocumentEncoder, labelled: LabelledDocuments) -> FittedHead:
+def _fit_head(encoder: DocumentEncoder, labelled: LabelledDocuments) -> WordClassifier:
     from ..recipes.fitted_head import fit_head
 
     return fit_head(encoder, labelled)
 
 
-def _lines_of_head(head: FittedHead, labelled: LabelledDocuments) -> list[str]:
+def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[str]:
     """What was learned of labels, in lines."""
     reads = "vectors and words" if head.reads_words else "vectors"
     lines = [f"head: {len(head.classes):,} classes of {counted(head.documents, 'document')}, read from {reads}"]

@@ -39,16 +39,18 @@ FLATTEST, STEEPEST, USUAL_SLOPE = 0.1, 10.0, 3.0
 
 @dataclass(frozen=True, slots=True)
 class WordClassifier:
-    """A linear classifier of vectors and words.
+    """A linear classifier of vectors and words, and how it was fitted.
 
     Args:
-        classes: names of the classes, ``(classes,)``.
+        classes: names of the classes, in the order of the logits.
         of_vectors: ``(classes, hidden)``, weights for vectors as they are.
-        of_words: ``(classes, terms)``, weights for tf-idf weights of the length 1.
+        of_words: ``(classes, terms)``, weights for tf-idf weights of the length 1; no terms without words.
         bias: ``(classes,)``.
+        documents: documents that it was fitted to.
         strength: C, the inverse of regularisation.
         length: of a vector beside words of the length 1, on average.
-        held_out: accuracy on the part of the documents that both were chosen on; None where there was none.
+        held_out_accuracy: accuracy on the part of the documents that both were chosen on, by a classifier of the
+            others; None where there was none.
         held_out_documents: documents of that part.
     """
 
@@ -56,10 +58,16 @@ class WordClassifier:
     of_vectors: Floats
     of_words: Floats
     bias: Floats
+    documents: int
     strength: float
     length: float
-    held_out: float | None
+    held_out_accuracy: float | None
     held_out_documents: int
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether it reads words beside vectors."""
+        return bool(self.of_words.shape[1])
 
     def logits(self, vectors: npt.NDArray[Any], words: Any) -> Floats:
         """Logits of documents, ``(documents, classes)``.
@@ -148,39 +156,18 @@ def _fitted(
     hidden = vectors.shape[1]
     of_vectors = weights[:, :hidden] * (shrink / np.asarray(scaler.scale_, np.float64))
     bias = bias - of_vectors @ np.asarray(scaler.mean_, np.float64)
+    there, classes = [str(name) for name in machine.classes_], ordered_classes(labels.tolist())
+    order = [there.index(name) for name in classes]
     return WordClassifier(
-        tuple(str(name) for name in machine.classes_),
-        slope * of_vectors,
-        slope * weights[:, hidden:],
-        slope * bias,
+        tuple(classes),
+        slope * of_vectors[order],
+        slope * weights[order, hidden:],
+        slope * bias[order],
+        len(labels),
         strength,
         length,
         *held_out,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class FittedHead:
-    """What was learned of labelled documents.
-
-    Args:
-        documents: documents that it was learned of.
-        classes: names of the classes, in the order of the logits.
-        reads_words: whether the head reads the lexical part too.
-        strength: the inverse regularisation C.
-        length: how long vectors are beside words of the length 1, on average; None without words.
-        held_out_accuracy: accuracy on the documents that both were chosen on, a fifth of every class, by a classifier
-            of the others; None where fewer than two classes have five documents.
-        held_out_documents: how many these are.
-    """
-
-    documents: int
-    classes: tuple[str, ...]
-    reads_words: bool
-    strength: float
-    length: float | None
-    held_out_accuracy: float | None
-    held_out_documents: int
 
 
 def fit_head(
@@ -189,7 +176,7 @@ def fit_head(
     *,
     seed: int = 0,
     **options: Unpack[StreamOptions],
-) -> FittedHead:
+) -> WordClassifier:
     """Give an encoder a head that is fitted to the vectors of labelled documents, and to their words.
 
     By a linear support vector machine (:func:`fit_vectors_and_words`) on vectors, and on the weights of words where
@@ -202,7 +189,7 @@ def fit_head(
         **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
     Returns:
-        What was learned.
+        What was fitted.
 
     Raises:
         EvaluationError: there are fewer than two labels.
@@ -218,23 +205,13 @@ def fit_head(
     require_labels(labels, "train")
     vectors, words = _read(encoder, documents, **options)
     found = fit_vectors_and_words(vectors, words, labels, seed, show_progress=options.get("show_progress"))
-    classes = ordered_classes(labels)
-    order = [found.classes.index(name) for name in classes]
-    head = encoder.model.add_head(classes, words=words is not None)
+    head = encoder.model.add_head(found.classes, words=words is not None)
     with torch.no_grad():
-        head.linear.weight.copy_(torch.from_numpy(found.of_vectors[order]))
-        head.linear.bias.copy_(torch.from_numpy(found.bias[order]))
+        head.linear.weight.copy_(torch.from_numpy(found.of_vectors))
+        head.linear.bias.copy_(torch.from_numpy(found.bias))
         if head.words is not None:
-            head.words.weight.copy_(torch.from_numpy(found.of_words[order].T))
-    return FittedHead(
-        len(labels),
-        tuple(classes),
-        words is not None,
-        found.strength,
-        None if words is None else found.length,
-        found.held_out,
-        found.held_out_documents,
-    )
+            head.words.weight.copy_(torch.from_numpy(found.of_words.T))
+    return found
 
 
 def _read(

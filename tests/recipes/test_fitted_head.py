@@ -31,7 +31,6 @@ from graphdoc.recipes.fitted_head import (
     STEEPEST,
     STRENGTHS,
     USUAL_SLOPE,
-    FittedHead,
     WordClassifier,
     fit_head,
     fit_vectors_and_words,
@@ -98,8 +97,9 @@ class TestFitHead:
         dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
         found, labels = fit_head(encoder, LabelledDocuments.of(documents)), [str(one.label) for one in documents]
         machine = fit_vectors_and_words(dense, sparse.csr_matrix(words_of(encoder, documents)), labels)
-        chosen = machine.strength, machine.length, machine.held_out
-        assert found == FittedHead(24, ("baking", "sea", "stars"), True, *chosen, 3)
+        assert (found.strength, found.length) == (machine.strength, machine.length)
+        assert (found.documents, found.classes, found.held_out_documents) == (24, ("baking", "sea", "stars"), 3)
+        assert found.reads_words and found.held_out_accuracy == machine.held_out_accuracy
         predictions = encoder.predict(documents)
         powers = np.exp(machine.logits(dense, words_of(encoder, documents)))
         assert predictions.probabilities == pytest.approx(powers / powers.sum(axis=1, keepdims=True), abs=1e-4)
@@ -294,8 +294,8 @@ def test_what_is_chosen_is_best_on_what_is_held_out(monkeypatch: pytest.MonkeyPa
     found = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2)
     assert found.strength in STRENGTHS and found.length in LENGTHS
     assert found.held_out_documents == 24
-    assert found.held_out is not None and 0.5 < found.held_out < 1
-    assert found.held_out * 24 == pytest.approx(round(found.held_out * 24))
+    assert found.held_out_accuracy is not None and 0.5 < found.held_out_accuracy < 1
+    assert found.held_out_accuracy * 24 == pytest.approx(round(found.held_out_accuracy * 24))
     again = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2)
     assert (again.logits(vectors, words) == found.logits(vectors, words)).all()
     other = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=3)
@@ -304,11 +304,11 @@ def test_what_is_chosen_is_best_on_what_is_held_out(monkeypatch: pytest.MonkeyPa
     for strength, length in product(STRENGTHS, LENGTHS):
         monkeypatch.setattr(fitted_head, "STRENGTHS", (strength,))
         monkeypatch.setattr(fitted_head, "LENGTHS", (length,))
-        given = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2).held_out
+        given = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2).held_out_accuracy
         assert given is not None
         alone[strength, length] = given
     assert len({*alone.values()}) > 1
-    assert found.held_out == alone[found.strength, found.length] == max(alone.values())
+    assert found.held_out_accuracy == alone[found.strength, found.length] == max(alone.values())
 
 
 def test_logits_fit_what_is_held_out() -> None:
@@ -326,7 +326,7 @@ def test_logits_fit_what_is_held_out() -> None:
 def test_with_few_documents_settings_stay_in_the_middle() -> None:
     vectors, words, labels = drawn(3, 4)
     found = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels)
-    assert (found.strength, found.length, found.held_out, found.held_out_documents) == (1.0, 0.3, None, 0)
+    assert (found.strength, found.length, found.held_out_accuracy, found.held_out_documents) == (1.0, 0.3, None, 0)
     margins = primal(vectors, words, labels, found)
     assert found.logits(vectors, words) == pytest.approx(USUAL_SLOPE * margins, abs=0.05)
 
