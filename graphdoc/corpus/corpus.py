@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import cached_property
 from importlib.metadata import version
 from os import getpid
 from pathlib import Path
@@ -116,7 +117,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         """Id of every document, ``(documents,)``."""
         return self._reader.ids()
 
-    @property
+    @cached_property
     def groups(self) -> npt.NDArray[np.int64]:
         """Number of every document that copies of its text have too, ``(documents,)``, from 0."""
         numbers: npt.NDArray[np.int64] = np.unique(self._reader.groups(), return_inverse=True)[1]

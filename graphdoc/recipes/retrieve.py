@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,10 +15,9 @@ import torch
 from ..corpus.corpus import TrainingCorpus
 from ..corpus.document import values_hash
 from ..corpus.parts import PassageVectors
-from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..evaluation import Judgements
-from ..graphs.batch import GraphBatch, TokenIds
+from ..graphs.batch import GraphBatch
 from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.kinds import GraphKind
 from ..graphs.packing import Packing
@@ -29,11 +28,10 @@ from ..runtime.text import counted
 from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
-from ..settings.run import TrainingSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, batch_of_parts, train, transformer_precision
+from .base import CorpusData, Examples, RunOptions, train, transformer_precision
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
 from .queries import QuerySets, Ranking, queries_counted, read_query_sets
@@ -77,40 +75,6 @@ def objective_of(settings: RetrievalSettings, given: Loss | None = None) -> Obje
 
 
 @dataclass(frozen=True)
-class QueryExample:
-    """A query as training sees it: one passage.
-
-    Args:
-        id: its id.
-        token_ids: the token ids of the passage, special tokens included.
-    """
-
-    id: str
-    token_ids: Sequence[TokenIds]
-    group: int = -1
-    sections: Rows = field(default_factory=lambda: np.zeros(1, np.int64))
-
-
-@dataclass(frozen=True)
-class QueryTexts:
-    """Tokenised queries, as few large arrays.
-
-    Args:
-        ids: their ids.
-        tokens: token ids of all of them, one after the other.
-        vectors: ``(queries, encoder hidden)``, their pooled vectors, where the passage encoder is frozen.
-    """
-
-    ids: Sequence[str]
-    tokens: RowLists
-    vectors: npt.NDArray[np.float32] | None = None
-
-    def __getitem__(self, number: int) -> QueryExample:
-        """One query."""
-        return QueryExample(self.ids[number], (self.tokens[number].astype(np.int32),))
-
-
-@dataclass(frozen=True)
 class QueryCollator:
     """Makes batches of queries and documents, in the processes that load ahead.
 
@@ -118,23 +82,23 @@ class QueryCollator:
         corpus: the documents.
         queries: ``(pairs,)``, number of the query of every pair.
         rows: ``(pairs,)``, row of its document.
-        texts: the queries.
+        tokens: token ids of the queries, each of which is one passage.
         answers: groups of all documents that are no negatives of a query, for every query.
-        groups: ``(documents,)``, equal numbers for copies of one text.
         negatives: draws further documents for every pair.
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
+        query_vectors: ``(queries, encoder hidden)``, such vectors of the queries.
     """
 
     corpus: TrainingCorpus
     queries: Rows
     rows: Rows
-    texts: QueryTexts
+    tokens: RowLists
     answers: RowLists
-    groups: Rows
     negatives: NegativeDraws
     graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
+    query_vectors: npt.NDArray[np.float32] | None = None
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch; a query or document that is in several pairs is in the batch once.
@@ -151,27 +115,26 @@ class QueryCollator:
         place = {row: number for number, row in enumerate(dict.fromkeys([*positives, *chain(*drawn)]))}
         given = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
         documents = [given.get(row) or self.corpus[row] for row in place]
-        examples: list[TrainingExample] = [*(self.texts[query] for query in query_place), *documents]
-        vectors = None
-        if self.passage_vectors is not None:
-            assert self.texts.vectors is not None
-            vectors = [
-                *(self.texts.vectors[query : query + 1] for query in query_place),
-                *(self.passage_vectors.vectors_of(row) for row in place),
-            ]
         graphs = JoinedGraphs.join(
             [
                 JoinedGraphs.of_queries([0] * len(query_place)),
                 JoinedGraphs.of_sections([one.sections for one in documents], self.graph),
             ]
         )
-        parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
+        if self.passage_vectors is None:
+            token_ids = [self.tokens[query].astype(np.int32) for query in query_place]
+            batch = GraphBatch.from_graphs(graphs, (*token_ids, *chain(*(one.token_ids for one in documents))))
+        else:
+            assert self.query_vectors is not None
+            vectors = [self.query_vectors[query : query + 1] for query in query_place]
+            vectors += [self.passage_vectors.vectors_of(row) for row in place]
+            batch = GraphBatch.from_graphs(graphs, (), passage_vectors=vectors)
         return TrainingBatch(
-            graphs=batch_of_parts(examples, parts, graphs, vectors),
+            batch,
             ids=tuple(one.id for one in documents),
             targets={
                 "positive": torch.tensor([place[row] for row in positives]),
-                "group": torch.from_numpy(self.groups[list(place)]),
+                "group": torch.from_numpy(self.corpus.groups[list(place)]),
                 "answers": torch.from_numpy(self.answers.padded(queries)),
             },
             roles={
@@ -262,11 +225,19 @@ class RetrievalData(CorpusData):
         )
 
     def collator(self) -> QueryCollator:
-        """What makes batches of queries and documents."""
-        texts = query_texts(self.run.encoder, self.judgements, self.settings.training, encode=self.vectors is not None)
+        """What makes batches of queries and documents; queries are tokenised and, where possible, encoded once."""
+        encoder, training, vectors = self.run.encoder, self.settings.training, None
+        texts = segment_queries(encoder, self.judgements.queries.values())
+        token_ids = tuple(np.asarray(one.token_ids[0]) for one in texts)
+        if self.vectors is not None:
+            model = encoder.model
+            packing = Packing.on(model.device, training.token_budget, training.padding)
+            precision = computed_in(transformer_precision(training), model.passage_encoder, "the model")
+            with precision, inference(model):
+                vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing).float().cpu().numpy()
         return QueryCollator(
-            self.corpus, self._queries, self._rows, texts, self._answers, self.corpus.groups, self._negatives,
-            self.config.vector_graph, self.vectors,
+            self.corpus, self._queries, self._rows, RowLists.of(token_ids), self._answers, self._negatives,
+            self.config.vector_graph, self.vectors, vectors,
         )  # fmt: skip
 
     def begin_epoch(self, epoch: int) -> None:
@@ -339,24 +310,3 @@ def _grades_hash(judged: Judgements) -> str:
     return values_hash(
         (query, id, grade) for query, grades in judged.qrels.items() for id, grade in sorted(grades.items())
     )
-
-
-def query_texts(
-    encoder: DocumentEncoder, judged: Judgements, training: TrainingSettings, *, encode: bool
-) -> QueryTexts:
-    """Tokenise queries once, and encode them once where the passage encoder is frozen.
-
-    Args:
-        encoder: the model and its tokenizer.
-        judged: the queries.
-        training: how the transformer computes.
-        encode: whether to encode them.
-    """
-    token_ids = tuple(np.asarray(one.token_ids[0]) for one in segment_queries(encoder, judged.queries.values()))
-    vectors = None
-    if encode:
-        model = encoder.model
-        packing = Packing.on(model.device, training.token_budget, training.padding)
-        with computed_in(transformer_precision(training), model.passage_encoder, "the model"), inference(model):
-            vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing).float().cpu().numpy()
-    return QueryTexts(tuple(judged.queries), RowLists.of(token_ids), vectors)
