@@ -53,24 +53,11 @@ _BOX = re.compile(
     r"(?:theorem|lemma|corollary|proposition|proof)(?: \d+(?:\.\d+)*)?)\s*[:.!]?",
     re.IGNORECASE,
 )
+# Options of commands and lines of code begin with a sign.
 _SIGN_FIRST = re.compile(r"^[-–−,.;%(/*+&~]")
 _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
+# No entry of a list has a number of several parts.
 _DEEP_NUMBER = re.compile(r"^(?:\d{1,3}|[A-Z])(?:\.\d{1,3})+[.):]?\s+\S")
-
-
-def _names_a_box(text: str) -> bool:
-    """Whether a line is the name of a box, such as ``Note``, or of what describes a parameter."""
-    return bool(_BOX.fullmatch(text))
-
-
-def _has_deep_number(text: str) -> bool:
-    """Whether a line begins with a number of several parts, which no entry of a list has."""
-    return bool(_DEEP_NUMBER.match(text))
-
-
-def _begins_as_option(text: str) -> bool:
-    """Whether a line begins with a sign, as options of commands and lines of code do."""
-    return bool(_SIGN_FIRST.match(text))
 
 
 def _is_formula(text: str) -> bool:
@@ -291,8 +278,8 @@ class HeadingFinder:
             return True
         if _has_line_number(block.first):
             return False
-        deep = _has_deep_number(text) and block.first.pieces[0].style.bold and not self._bold
-        if _names_a_box(text) or (_is_formula(text) and not deep):
+        deep = _DEEP_NUMBER.match(text) and block.first.pieces[0].style.bold and not self._bold
+        if _BOX.fullmatch(text) or (_is_formula(text) and not deep):
             return False
         if (
             (block.kind in ("code", "table", "note") and not deep)
@@ -315,7 +302,7 @@ class HeadingFinder:
             return True
         if 2 * signs < len(text.replace(" ", "")) or (_AS_CODE.search(text) and ratio < 1.15):
             return False
-        if _begins_as_option(text) and ratio < 1.15:
+        if _SIGN_FIRST.match(text) and ratio < 1.15:
             return False
         followed = place + 1 < len(self._blocks)
         if ratio >= 1.15:
