@@ -17,20 +17,14 @@ const showLegend = () => {
   if (field.kind === 'date') {
     const bar = make('div', 'dates');
     bar.style.background = `linear-gradient(to right, ${Array.from({ length: 9 }, (_, i) => dateColour(i / 8)).join(', ')})`;
-    const ends = make('p', 'date-ends');
-    ends.append(make('span', '', String(Math.floor(field.low / 1000))), make('span', '', String(Math.floor(field.high / 1000))));
-    place.append(bar, ends);
+    const ends = [field.low, field.high].map((date) => make('span', '', String(Math.floor(date / 1000))));
+    place.append(bar, make('p', 'date-ends', ...ends));
     return;
   }
-  const list = make('ul');
-  const add = (colour, name, size) => {
-    const item = make('li');
-    item.append(chip(colour), make('bdi', '', name), make('span', 'size', formatCount(size)));
-    list.append(item);
-  };
-  field.list.slice(0, OTHERS).forEach((name, kind) => { add(colourOfKind(field, kind), name, field.counts[kind]); });
+  const item = (colour, name, size) => make('li', '', chip(colour), make('bdi', '', name), make('span', 'size', formatCount(size)));
+  const list = make('ul', '', ...field.list.slice(0, OTHERS).map((name, kind) => item(colourOfKind(field, kind), name, field.counts[kind])));
   const rest = field.counts.slice(OTHERS).reduce((sum, size) => sum + size, 0);
-  if (rest) add(muted(), `${formatCount(field.list.length - OTHERS)} others`, rest);
+  if (rest) list.append(item(muted(), `${formatCount(field.list.length - OTHERS)} others`, rest));
   place.append(list);
 };
 
@@ -60,11 +54,9 @@ const documentButton = (row) => {
 };
 
 const pairPart = (a, b) => {
-  const part = make('div', 'pair-of-two');
   const score = scoreOf(a, b);
-  const head = make('p', 'pair-head');
-  head.append('With ', documentButton(a));
-  part.append(head, make('p', 'note', score === null ? 'Neither is among the nearest documents of the other; the report has their score.' : `Cosine ${formatScore(score)}`));
+  const told = score === null ? 'Neither is among the nearest documents of the other; the report has their score.' : `Cosine ${formatScore(score)}`;
+  const part = make('div', 'pair-of-two', make('p', 'pair-head', 'With ', documentButton(a)), make('p', 'note', told));
   const command = commandFor(a, b);
   if (reportOf(a, b)) part.append(link('plain strong', 'Open the report', reportOf(a, b)));
   else if (command) {
@@ -90,29 +82,20 @@ const showCard = () => {
   card.hidden = row === null;
   card.replaceChildren();
   if (row === null) return;
-  const head = make('div', 'card-head');
   const close = button('×', () => { act.clear(); find('#map').focus({ preventScroll: true }); }, 'icon');
   close.setAttribute('aria-label', 'Close');
-  head.append(makeText('h2', '', data.titles[row]), close);
-  card.append(head);
+  card.append(make('div', 'card-head', makeText('h2', '', data.titles[row]), close));
   const add = (tag, className, text) => { if (text) card.append(makeText(tag, className, text)); };
   if (data.ids[row] !== data.titles[row]) add('p', 'note id', data.ids[row]);
   if (state.before !== null) card.append(pairPart(state.before, row));
   const facts = make('ul', 'facts');
-  const fact = (name, value) => {
-    if (!value) return;
-    const item = make('li');
-    item.append(make('span', '', `${name} `), make('bdi', '', value));
-    facts.append(item);
-  };
+  const fact = (name, value) => { if (value) facts.append(make('li', '', make('span', '', `${name} `), make('bdi', '', value))); };
   const group = documents.group[row];
   if (group >= 0) {
-    const item = make('li');
     const pick = button('', null, 'fact-group');
     pick.dataset.pick = group;
     pick.append(chip(shade(hueOfGroup[group])), make('bdi', '', groupNames[group]));
-    item.append(pick);
-    facts.append(item);
+    facts.append(make('li', '', pick));
   } else if (groupNames.length) fact('group', 'none');
   for (const [name, field] of fields) if (field.kind !== 'group') fact(name, valueIn(field, row));
   fact('words', documents.length[row] && formatCount(documents.length[row]));
@@ -121,12 +104,10 @@ const showCard = () => {
   add('p', 'telling', wordsOf(row).slice(0, 10).join(' · '));
   const list = make('ol', 'near');
   for (let i = row * near.width; i < (row + 1) * near.width; i += 1) {
-    const item = make('li');
     const bar = make('span', 'score-bar');
     bar.style.setProperty('--part', String(Math.max(0, near.scores[i]) / 10000));
-    item.append(make('span', 'score', formatScore(near.scores[i])), bar, documentButton(near.rows[i]));
-    if (reportOf(row, near.rows[i])) item.append(link('report', 'Report', reportOf(row, near.rows[i])));
-    list.append(item);
+    const report = reportOf(row, near.rows[i]);
+    list.append(make('li', '', make('span', 'score', formatScore(near.scores[i])), bar, documentButton(near.rows[i]), ...(report ? [link('report', 'Report', report)] : [])));
   }
   card.append(make('h3', '', 'Nearest documents'), list);
 };
@@ -192,11 +173,7 @@ const showFound = (rows) => {
     if (tab.getAttribute('aria-selected') === 'true') openTab('groups');
     return;
   }
-  for (const row of rows.slice(0, LISTED)) {
-    const item = make('li');
-    item.append(documentButton(row));
-    list.append(item);
-  }
+  list.append(...rows.slice(0, LISTED).map((row) => make('li', '', documentButton(row))));
   if (!rows.length) list.append(make('li', 'note', 'No title and no telling word begins so.'));
   if (rows.length > LISTED) list.append(make('li', 'note', `and ${formatCount(rows.length - LISTED)} more; the table lists all`));
   openTab('found');
@@ -231,21 +208,26 @@ const sortedRows = () => {
 };
 
 const showColumns = () => {
-  const head = find('#columns');
-  head.replaceChildren();
-  columns.forEach((column, at) => {
-    const cell = make('th', column.right ? 'right' : '');
-    cell.scope = 'col';
-    if (at === order.column) cell.setAttribute('aria-sort', order.falling ? 'descending' : 'ascending');
-    cell.append(button(column.name, () => {
+  find('#columns').replaceChildren(...columns.map((column, at) => {
+    const sort = () => {
       if (order.column === at) order.falling = !order.falling;
       else Object.assign(order, { column: at, falling: Boolean(column.right) });
       order.page = 0;
       showTable();
       find('#columns').children[at].firstChild.focus();
-    }, 'sort'));
-    head.append(cell);
-  });
+    };
+    const cell = make('th', column.right ? 'right' : '', button(column.name, sort, 'sort'));
+    cell.scope = 'col';
+    if (at === order.column) cell.setAttribute('aria-sort', order.falling ? 'descending' : 'ascending');
+    return cell;
+  }));
+};
+
+const cellOf = (column, row) => {
+  if (column.wide) return Object.assign(make('th', 'wide', documentButton(row)), { scope: 'row' });
+  if (column.shown) return make('td', 'right', column.shown(row));
+  const hasChip = column.group && documents.group[row] >= 0;
+  return make('td', '', ...(hasChip ? [chip(shade(hueOfGroup[documents.group[row]]))] : []), make('bdi', '', column.value(row)));
 };
 
 const showTable = () => {
@@ -255,22 +237,8 @@ const showTable = () => {
   const pages = Math.max(1, Math.ceil(rows.length / PAGE));
   order.page = Math.max(0, Math.min(order.page, pages - 1));
   const start = order.page * PAGE;
-  const body = find('#rows');
-  body.replaceChildren();
-  for (const row of rows.slice(start, start + PAGE)) {
-    const line = make('tr', row === state.selected ? 'is-selected' : '');
-    for (const column of columns) {
-      const cell = make(column.wide ? 'th' : 'td', column.right ? 'right' : column.wide ? 'wide' : '');
-      if (column.wide) { cell.scope = 'row'; cell.append(documentButton(row)); }
-      else if (column.shown) cell.textContent = column.shown(row);
-      else {
-        if (column.group && documents.group[row] >= 0) cell.append(chip(shade(hueOfGroup[documents.group[row]])));
-        cell.append(make('bdi', '', column.value(row)));
-      }
-      line.append(cell);
-    }
-    body.append(line);
-  }
+  const shown = rows.slice(start, start + PAGE);
+  find('#rows').replaceChildren(...shown.map((row) => make('tr', row === state.selected ? 'is-selected' : '', ...columns.map((column) => cellOf(column, row)))));
   const group = state.group === null ? '' : ` in the group ${groupNames[state.group]}`;
   find('#table-count').textContent = rows.length === count ? `${formatCount(count)} documents` : `${formatCount(rows.length)} of ${formatCount(count)} documents${state.found ? ' found' : ''}${group}`;
   find('#page-number').textContent = rows.length ? `${formatCount(start + 1)} to ${formatCount(Math.min(rows.length, start + PAGE))}` : '';

@@ -18,10 +18,10 @@ find('#theme').addEventListener('click', () => {
 });
 find('#print').addEventListener('click', () => window.print());
 
-const make = (tag, className, text) => {
+const make = (tag, className = '', ...children) => {
   const element = document.createElement(tag);
   if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
+  element.append(...children);
   return element;
 };
 // Text of a document may run in either direction.

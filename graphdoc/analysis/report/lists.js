@@ -8,32 +8,20 @@ const alignedColour = (score, least = 0) => {
 };
 
 const sentenceItem = (number, [a, b, cosine, contribution]) => {
-  const item = make('li');
-  const link = make('a', 'pair sentence-pair');
+  const score = make('span', 'pair-score', make('span', 'score', formatNumber(cosine)), make('small', 'pair-share', `adds ${formatSmall(contribution)}`));
+  const end = (side, index) => make('span', 'pair-end', badge(side, index), makeText('span', 'pair-text', excerptOf(side, 'sentences', index)));
+  const link = make('a', 'pair sentence-pair', score, end('a', a), end('b', b));
   Object.assign(link.dataset, { level: 'sentences', a, b, pair: number });
   link.href = `#a-p${data.documents.a.sentences[a] + 1}`;
-  const score = make('span', 'pair-score');
-  score.append(make('span', 'score', formatNumber(cosine)), make('small', 'pair-share', `adds ${formatSmall(contribution)}`));
-  link.append(score);
-  for (const [side, index] of [['a', a], ['b', b]]) {
-    const end = make('span', 'pair-end');
-    end.append(badge(side, index), makeText('span', 'pair-text', excerptOf(side, 'sentences', index)));
-    link.append(end);
-  }
-  item.append(link);
-  return item;
+  return make('li', '', link);
 };
 
 const sentenceList = (number) => {
   const { sentences, total } = data.alignment[number];
-  const place = make('div', 'sentence-pairs');
-  const list = make('ol');
-  list.append(...sentences.map((pair) => sentenceItem(number, pair)));
-  const left = total > sentences.length
-    ? `The ${sentences.length} that add most of ${total.toLocaleString('en')} sentence pairs are listed and marked; the rest are in the comparison’s JSON.`
+  const note = total > sentences.length
+    ? `The ${sentences.length} that add most of ${formatCount(total)} sentence pairs are listed and marked; the rest are in the comparison’s JSON.`
     : `${total === 1 ? 'The sentence pair' : `The ${total} sentence pairs`} of these paragraphs; click one to read it.`;
-  place.append(make('p', 'note', left), list);
-  return place;
+  return make('div', 'sentence-pairs', make('p', 'note', note), make('ol', '', ...sentences.map((pair) => sentenceItem(number, pair))));
 };
 
 // Sentence pairs are listed below the pair of paragraphs that is open, and marked in both texts.

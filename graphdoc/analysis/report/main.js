@@ -104,7 +104,6 @@ const drawPrintMaps = () => {
   for (const level of ['sections', 'passages']) {
     const found = levels[level];
     if (!found?.rows || !found.columns) continue;
-    const figure = make('figure');
     const canvas = make('canvas');
     const [width, height] = [680, Math.max(200, Math.min(level === 'sections' ? 520 : 620, 130 + (560 * found.rows) / found.columns))];
     canvas.width = 2 * width;
@@ -114,8 +113,8 @@ const drawPrintMaps = () => {
     const shown = found[state.measure] || found.similarity;
     paintMap(context, width, height, found, { r0: 0, r1: found.rows, c0: 0, c1: found.columns }, shown, LIGHT);
     const limit = Number.isFinite(shown.threshold) ? `; cells below ${shown.format(shown.threshold)} are pale` : '';
-    figure.append(make('figcaption', '', `${names[level]} of A (rows) by ${level} of B (columns), ${describe(shown)} from ${shown.format(shown.low)} to ${shown.format(shown.high)}${limit}.`), canvas);
-    place.append(figure);
+    const caption = `${names[level]} of A (rows) by ${level} of B (columns), ${describe(shown)} from ${shown.format(shown.low)} to ${shown.format(shown.high)}${limit}.`;
+    place.append(make('figure', '', make('figcaption', '', caption), canvas));
   }
 };
 window.addEventListener('beforeprint', drawPrintMaps);

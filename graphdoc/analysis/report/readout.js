@@ -31,27 +31,18 @@ const chip = (colour) => {
   element.style.setProperty('--chip', colour);
   return element;
 };
-const labelled = (side, level, index, className) => {
-  const line = make('span', className);
-  line.append(badge(side, index), ' ', makeText('span', '', labelOf(side, level, index)));
-  return line;
-};
+const labelled = (side, level, index, className) => make('span', className, badge(side, index), ' ', makeText('span', '', labelOf(side, level, index)));
+
 const scoreBlock = (level, a, b) => {
-  const block = make('div', 'readout-score');
   const { similarity, contribution, attention } = levels[level];
-  const found = attention && shownName() === 'attention' ? attention : similarity;
-  const value = found.at(a, b);
-  const number = make('p', 'number');
-  if (Number.isFinite(value)) number.append(chip(colourOf(found, value)));
-  const isSelf = data.self && a === b;
-  number.append(make('span', '', Number.isFinite(value) ? found.format(value) : '–'));
-  block.append(number, make('p', 'unit', Number.isFinite(value) ? describe(found) : isSelf ? `the same ${level.slice(0, -1)}` : 'no value'));
-  if (found === attention) {
-    block.append(make('p', 'unit', `similarity ${similarity.format(similarity.at(a, b))}`));
-    return block;
-  }
-  if (contribution && Number.isFinite(contribution.at(a, b))) {
-    const part = contribution.at(a, b);
+  const shown = attention && shownName() === 'attention' ? attention : similarity;
+  const value = shown.at(a, b);
+  const number = make('p', 'number', ...(Number.isFinite(value) ? [chip(colourOf(shown, value)), make('span', '', shown.format(value))] : [make('span', '', '–')]));
+  const unit = Number.isFinite(value) ? describe(shown) : data.self && a === b ? `the same ${level.slice(0, -1)}` : 'no value';
+  const block = make('div', 'readout-score', number, make('p', 'unit', unit));
+  const part = contribution?.at(a, b);
+  if (shown === attention) block.append(make('p', 'unit', `similarity ${similarity.format(similarity.at(a, b))}`));
+  else if (Number.isFinite(part)) {
     const share = formatShare(part, data.document);
     block.append(make('p', 'unit', share ? `${share} of the score` : `contributes ${formatSmall(part)}`));
   }
@@ -79,9 +70,7 @@ const fillReadout = (readout) => {
   const [a, b] = cell;
   readout.append(scoreBlock(state.level, a, b));
   for (const [side, index] of [['a', a], ['b', b]]) {
-    const end = make('div', 'readout-end');
-    end.append(labelled(side, state.level, index, 'readout-label'), makeText('p', 'readout-text', excerptOf(side, state.level, index)));
-    readout.append(end);
+    readout.append(make('div', 'readout-end', labelled(side, state.level, index, 'readout-label'), makeText('p', 'readout-text', excerptOf(side, state.level, index))));
   }
   const actions = make('div', 'readout-actions');
   if (chosen && !state.pointed) {
@@ -113,38 +102,33 @@ const bestOf = (side, index, count) => rowOf(side, index)
   .map((value, other) => ({ value, other })).filter(({ value }) => Number.isFinite(value))
   .sort((x, y) => y.value - x.value).slice(0, count);
 
+// A line of a list: a score with its colour, and what it is the score of.
+const scoreItem = (found, value, action, ...rest) => {
+  const link = button('', action, 'focus-item');
+  link.append(chip(colourOf(found, value)), make('span', 'score', amount(found, value)), ...rest);
+  return make('li', '', link);
+};
+
 const strongestList = () => {
-  const heading = make('p', 'focus-title', `Point at a cell to compare, click to read. Strongest ${state.level}:`);
-  const list = make('ol', 'focus-list strongest');
-  for (const { dataset } of visibleMatches().slice(0, 4)) {
+  const found = measure();
+  const items = visibleMatches().slice(0, 4).map(({ dataset }) => {
     const [a, b] = [Number(dataset.a), Number(dataset.b)];
-    const found = measure();
-    const item = make('li');
-    const link = button('', () => select(dataset.level, a, b), 'focus-item');
-    const score = make('span', 'score', amount(found, found.at(a, b)));
-    link.append(chip(colourOf(found, found.at(a, b))), score,
-      labelled('a', state.level, a, 'readout-label'), labelled('b', state.level, b, 'readout-label'));
-    item.append(link);
-    list.append(item);
-  }
-  return list.children.length ? [heading, list] : [make('p', 'hint', 'Point at a cell to compare, click to read. No match reaches the threshold.')];
+    return scoreItem(found, found.at(a, b), () => select(dataset.level, a, b), labelled('a', state.level, a, 'readout-label'), labelled('b', state.level, b, 'readout-label'));
+  });
+  if (!items.length) return [make('p', 'hint', 'Point at a cell to compare, click to read. No match reaches the threshold.')];
+  return [make('p', 'focus-title', `Point at a cell to compare, click to read. Strongest ${state.level}:`), make('ol', 'focus-list strongest', ...items)];
 };
 
 const focusList = () => {
   const { side, index } = state.focus;
   const other = side === 'a' ? 'b' : 'a';
   const found = measureAt('passages');
-  const heading = make('p', 'focus-title');
-  heading.append(`${closestTo(side)} `, labelled(side, 'passages', index, 'readout-label'), button('Clear', clear));
-  const list = make('ol', 'focus-list');
-  for (const { value, other: match } of bestOf(side, index, 8)) {
-    const item = make('li');
-    const link = button('', () => (side === 'a' ? select('passages', index, match) : select('passages', match, index)), 'focus-item');
-    link.append(chip(colourOf(found, value)), make('span', 'score', amount(found, value)), labelled(other, 'passages', match, 'readout-label'),
-      makeText('span', 'focus-text', excerptOf(other, 'passages', match)));
-    link.classList.toggle('below', value < found.threshold);
-    item.append(link);
-    list.append(item);
-  }
-  return [heading, list];
+  const items = bestOf(side, index, 8).map(({ value, other: match }) => {
+    const open = () => (side === 'a' ? select('passages', index, match) : select('passages', match, index));
+    const text = makeText('span', 'focus-text', excerptOf(other, 'passages', match));
+    const item = scoreItem(found, value, open, labelled(other, 'passages', match, 'readout-label'), text);
+    item.firstChild.classList.toggle('below', value < found.threshold);
+    return item;
+  });
+  return [make('p', 'focus-title', `${closestTo(side)} `, labelled(side, 'passages', index, 'readout-label'), button('Clear', clear)), make('ol', 'focus-list', ...items)];
 };

@@ -66,18 +66,16 @@ const attentionLists = new Map();
 const listOf = (found) => {
   if (!attentionLists.has(found)) {
     const items = strongestPairs(found, 20).map(([a, b]) => {
-      const item = make('li');
-      item.append(find('#pair').content.cloneNode(true));
+      const item = make('li', '', find('#pair').content.cloneNode(true));
       const link = item.querySelector('.pair');
       Object.assign(link.dataset, { a, b });
       link.href = `#a-p${a + 1}`;
       link.querySelector('.score').textContent = found.format(found.at(a, b));
-      link.querySelectorAll('.pair-end').forEach((end, i) => {
-        const [side, index] = [['a', a], ['b', b]][i];
-        const label = labelled(side, 'passages', index, 'pair-label');
-        end.firstElementChild.replaceWith(label);
+      for (const [place, [side, index]] of [['a', a], ['b', b]].entries()) {
+        const end = link.querySelectorAll('.pair-end')[place];
+        end.firstElementChild.replaceWith(labelled(side, 'passages', index, 'pair-label'));
         end.lastElementChild.textContent = excerptOf(side, 'passages', index);
-      });
+      }
       return item;
     });
     attentionLists.set(found, { items, links: items.map((item) => item.querySelector('.pair')) });
@@ -104,13 +102,10 @@ const showScale = () => {
   // The lowest hundredth shares the first colour, so that the scale begins above the lowest score.
   find('#scale-low').textContent = (found.sorted[0] < found.low ? '≤ ' : '') + found.format(found.low);
   find('#scale-high').textContent = found.format(found.high);
-  const [count, total] = [found.countAbove.toLocaleString('en'), found.sorted.length.toLocaleString('en')];
-  const pairs = found.sorted.length === 1 ? `pair of ${state.level}` : `pairs of ${state.level}`;
-  const output = find('#count');
-  output.replaceChildren();
-  if (Number.isFinite(found.threshold)) {
-    output.append(make('b', '', count), ` of ${total} ${pairs} at `, make('b', '', text), ' or more');
-  } else output.append(found.sorted.length === 1 ? '' : 'all ', make('b', '', total), ` ${pairs}`);
+  const [count, total] = [found.countAbove, found.sorted.length].map(formatCount);
+  const pairs = `${total === '1' ? 'pair' : 'pairs'} of ${state.level}`;
+  if (Number.isFinite(found.threshold)) find('#count').replaceChildren(make('b', '', count), ` of ${total} ${pairs} at `, make('b', '', text), ' or more');
+  else find('#count').replaceChildren(total === '1' ? '' : 'all ', make('b', '', total), ` ${pairs}`);
   drawHistogram(find('#histogram'), found, palette());
 };
 
@@ -152,14 +147,11 @@ const showPairBar = () => {
   const bar = find('#pair-bar');
   const { selection } = state;
   bar.hidden = !selection;
-  bar.replaceChildren();
   if (!selection) return;
-  const found = levels[selection.level];
-  const shown = found && ((shownName() === 'attention' && found.attention) || found.similarity);
+  const { attention, similarity } = levels[selection.level] ?? {};
+  const shown = (shownName() === 'attention' && attention) || similarity;
   const value = shown ? shown.format(shown.at(selection.a, selection.b)) : '';
-  bar.append(make('span', 'score', value));
-  for (const side of ['a', 'b']) bar.append(button(`Read ${letters[side]}${selection[side] + 1}`, () => openPanel(side)));
   const close = button('×', clear, 'icon');
   close.setAttribute('aria-label', 'Clear the selection');
-  bar.append(close);
+  bar.replaceChildren(make('span', 'score', value), ...['a', 'b'].map((side) => button(`Read ${letters[side]}${selection[side] + 1}`, () => openPanel(side))), close);
 };
