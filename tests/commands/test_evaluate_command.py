@@ -347,33 +347,26 @@ LINKED = ("corpus.jsonl", "--relevant", "links.tsv", "--by", "bm25")
     [
         ("cluster", (), "--train"),
         ("cluster", ("--train", "corpus.jsonl"), "--test"),
-        ("cluster", (*DATA, "--test", "corpus.jsonl"), "--test"),
         ("cluster", ("none.jsonl",), "none.jsonl"),
         ("cluster", (*DATA, "--column", "label=x"), "label"),
         ("cluster", (*DATA, "--json", "corpus.jsonl"), "corpus.jsonl"),
         ("cluster", (*DATA, "--plot", "a.gif"), "a.gif"),
-        ("compare", (*DATA, "--pairs", "none.tsv"), "none.tsv"),
         ("compare", (*DATA, "--pairs", "far.tsv"), "'[b]x'"),
         ("compare", (*DATA, "--pairs", "one.tsv"), "one.tsv"),
-        ("compare", (*DATA, "--pairs", "both.tsv"), "both.tsv:3"),
         ("compare", (*PAIRS, "--leave-out-section", "Abstrct"), "'Abstrct'"),
-        ("compare", (*PAIRS, "--csv", "test.tsv"), "test.tsv"),
         ("classify", (*DATA, "--model", "MODEL"), "head"),
         ("classify", (*DATA, "--label-separator", ";"), "--label-separator"),
         ("classify", (*DATA, "--column", "label=id"), "knows"),
-        ("classify", (*DATA, "--html", "a", "--csv", "a"), "a "),
         ("search", (*JUDGED, "--measure", "ndgc@10"), "ndgc@10"),
         ("search", (*JUDGED, "--against", "bm25"), "'bm25'"),
         ("search", (*JUDGED, "--only", "kind=unheard"), "kind=unheard"),
         ("search", (*JUDGED, "--source-grade", "7"), "7"),
         ("search", (*JUDGED, "--run", "words.run"), "'words'"),
         ("search", (*JUDGED, "--run", "strange.run"), "strange.run"),
-        ("search", (*JUDGED, "--corpus", "nowhere"), "nowhere"),
         ("search", ("--queries", "links.tsv"), "links.tsv"),
         ("search", (*JUDGED, "--run-folder", "judged"), "judged"),
         ("related", (*LINKED[:3], "--by", "sentence"), "'sentence'"),
         ("related", (*LINKED, "--against", "words"), "'words'"),
-        ("related", (*LINKED, "--run", "strange.run"), "strange.run"),
         ("related", ("corpus.jsonl", "--relevant", "others.tsv", "--by", "bm25"), "'x'"),
         (
             "related",
@@ -381,10 +374,8 @@ LINKED = ("corpus.jsonl", "--relevant", "links.tsv", "--by", "bm25")
             "b'",
         ),
         ("all", ("sets.yaml", "--only", "other"), "'other'"),
-        ("all", ("sets.yaml", "--json", "test.tsv"), "test.tsv"),
         ("all", ("twice.yaml",), "'labelled'"),
         ("all", ("without.yaml",), "'labelled'"),
-        ("all", ("key.yaml",), "measure"),
     ],
 )
 def test_refusals(
@@ -400,7 +391,6 @@ def test_refusals(
         pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
     (tmp_path / "far.tsv").write_text("test0\ttest1\t0\ntest0\t[b]x\t1\n")
     (tmp_path / "one.tsv").write_text("test0\ttest1\t1\n")
-    (tmp_path / "both.tsv").write_text("test0\ttest1\t1\ntest0\ttest3\t0\ntest1\ttest0\t0\n")
     (tmp_path / "words.run").write_text("q1 Q0 test0 1 3.0 other\n")
     (tmp_path / "strange.run").write_text("q9 Q0 test0 1 3.0 other\n")
     (tmp_path / "others.tsv").write_text("x\ty\n")
@@ -410,7 +400,6 @@ def test_refusals(
     for name, sets in {
         "twice": [one, {**other, "name": "labelled"}],
         "without": [{**one, "pairs": None, "labels": False}],
-        "key": [{**one, "measure": "MAP"}],
     }.items():
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"sets": sets}))
     words = [model if option == "MODEL" else option for option in options]

@@ -12,7 +12,7 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import EvaluationError, ModelError
+from graphdoc.errors import EvaluationError
 from graphdoc.evaluation.baselines import (
     has_same_passage_vectors,
     lexical_predictions,
@@ -43,16 +43,6 @@ def test_the_untrained_mean_is_that_of_the_backbone(
     np.testing.assert_allclose(baseline.encode(structured[0]), passages.mean(axis=0), atol=1e-6)
     untouched = tiny_encoder("bert", pooling="mean", projection_size=None, graph_layers=0, normalize_passages=True)
     np.testing.assert_allclose(baseline.encode("Rice."), untouched.encode("Rice."), atol=1e-6)
-
-
-def test_a_backbone_that_is_not_there(tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    encoder = tiny_encoder("bert")
-    with pytest.raises(ModelError, match="tiny-bert"):
-        untrained_mean(encoder)
-    encoder.model.config.backbone = None
-    with pytest.raises(ModelError, match="backbone"):
-        untrained_mean(encoder)
 
 
 def test_encoders_that_read_passages_alike(tiny_encoder: EncoderFactory) -> None:
@@ -121,18 +111,6 @@ def test_several_labels() -> None:
     assert np.mean(right) > 0.9
 
 
-def test_classes_that_all_documents_have_and_a_class_with_one() -> None:
-    def labelled(*labels: Any) -> list[Document]:
-        texts = ["rice steam", "rice tide", "rice wave"]
-        return [Document(own[0] + text, (Section(text),), label=own) for text, own in zip(texts, labels, strict=True)]
-
-    train = labelled(("a", "b"), ("a",), ("a",))
-    found = lexical_predictions(LabelledDocuments.of(train, multi_label=True), train)
-    assert all("a" in labels for labels in found)
-    single = labelled("b", "c", "c")
-    assert lexical_predictions(LabelledDocuments.of(single), single) == [("b",), ("c",), ("c",)]
-
-
 def test_what_cannot_be_learned() -> None:
     def document(text: str, label: object) -> Document:
         return Document.from_mapping({"text": text, "label": label})
@@ -143,3 +121,15 @@ def test_what_cannot_be_learned() -> None:
         lexical_predictions(LabelledDocuments.of([document("x y", [])], multi_label=True), [])
     with pytest.raises(EvaluationError, match=r"TF-IDF \+ linear SVM.*empty vocabulary"):
         lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "b")]), [])
+
+
+def test_classes_that_all_documents_have_and_a_class_with_one() -> None:
+    def labelled(*labels: Any) -> list[Document]:
+        texts = ["rice steam", "rice tide", "rice wave"]
+        return [Document(own[0] + text, (Section(text),), label=own) for text, own in zip(texts, labels, strict=True)]
+
+    train = labelled(("a", "b"), ("a",), ("a",))
+    found = lexical_predictions(LabelledDocuments.of(train, multi_label=True), train)
+    assert all("a" in labels for labels in found)
+    single = labelled("b", "c", "c")
+    assert lexical_predictions(LabelledDocuments.of(single), single) == [("b",), ("c",), ("c",)]

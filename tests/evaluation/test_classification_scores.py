@@ -124,13 +124,6 @@ def test_what_does_not_fit_together(given: Any, probabilities: Any, value: str) 
 
 
 class TestCalibration:
-    def test_edges_belong_to_the_bin_below(self) -> None:
-        found = calibration(np.array([0.0, 0.1, 0.2, 0.21, 1.0]), np.array([False, True, True, False, True]), bins=5)
-        assert found.counts == (3, 1, 0, 0, 1)
-        assert found.confidences == pytest.approx((0.1, 0.21, 0, 0, 1))
-        assert found.accuracies == pytest.approx((2 / 3, 0, 0, 0, 1))
-        assert found.error == pytest.approx((3 * (2 / 3 - 0.1) + 0.21) / 5)
-
     @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
     def test_by_definition(self, predictions: list[tuple[float, bool]]) -> None:
         p, right = (np.array(values) for values in zip(*predictions, strict=True))

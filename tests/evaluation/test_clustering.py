@@ -58,35 +58,13 @@ def test_everything_is_measured_on_the_encoders_vectors(encoder: DocumentEncoder
 
 @pytest.mark.parametrize(
     ("similarity", "normalize", "unit"),
-    [("cosine", None, True), ("dot", None, False), ("cosine", False, False), ("dot", True, True)],
+    [("cosine", None, True), ("dot", None, False), ("dot", True, True)],
 )
 def test_unit_length(tiny_encoder: EncoderFactory, similarity: str, normalize: bool | None, unit: bool) -> None:
     encoder = tiny_encoder("bert", similarity=similarity)
     evaluation = ClusteringEvaluator(documents("train", 4), documents("test", 2), normalize=normalize)
     lengths = np.linalg.norm(evaluation.vectors(encoder).train, axis=1)
     assert np.allclose(lengths, 1, atol=1e-5) is unit
-
-
-def test_segmented_once(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    train, test = documents("train", 6), documents("test", 4)
-    evaluation = ClusteringEvaluator(
-        train, test, pairs=[LabelledPair("train0", "test0", 1), LabelledPair("train0", "test1", 0)]
-    )
-    ready = evaluation.prepared(encoder)
-    mixed = ClusteringEvaluator(train, [encoder.segment(document) for document in test], pairs=evaluation.pairs)
-    expected = evaluation.vectors(encoder)
-    for other in (ready, mixed, evaluation.prepared(encoder, encode_passages=True)):
-        vectors = other.vectors(encoder)
-        np.testing.assert_allclose(vectors.train, expected.train, atol=1e-5)
-        np.testing.assert_allclose(vectors.test, expected.test, atol=1e-5)
-    monkeypatch.setattr("graphdoc.segmentation.segmenter._plan", None)
-    assert ready(encoder) == pytest.approx(evaluation_of(expected, evaluation), abs=1e-6)
-    with pytest.raises(TypeError):
-        evaluation(encoder)
-
-
-def evaluation_of(vectors: object, evaluation: ClusteringEvaluator) -> dict[str, float]:
-    return evaluation.score(vectors).metrics()  # type: ignore[arg-type]
 
 
 def test_documents_without_one_label_are_left_out(encoder: DocumentEncoder) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from graphdoc.errors import EvaluationError
-from graphdoc.evaluation import best_threshold, pair_auc, score_pairs
+from graphdoc.evaluation import best_threshold, score_pairs
 from graphdoc.evaluation.pair_scores import METRICS
 
 # Few different similarities, so that there are ties.
@@ -65,15 +65,6 @@ def test_every_resample_is_measured_as_its_pairs_are(cases: list[tuple[int, int]
             expected["average_precision"] = average_precision_score(labels[rows], scores[rows])
         assert {name: found.samples[name][number] for name in expected} == pytest.approx(expected)
         assert all(np.isnan(found.samples[name][number]) for name in METRICS if name not in expected)
-
-
-@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 1)), min_size=1, max_size=20))
-def test_auc_is_the_share_of_right_orders(cases: list[tuple[int, int]]) -> None:
-    cases += [(1, 1), (3, 0)]
-    together = [value for value, label in cases if label]
-    apart = [value for value, label in cases if not label]
-    wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a in together for b in apart]
-    assert pair_auc([label for _, label in cases], [value for value, _ in cases]) == pytest.approx(np.mean(wins))
 
 
 def test_values_and_intervals() -> None:

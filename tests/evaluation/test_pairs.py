@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,24 +66,6 @@ def test_an_encoder_is_measured_by_the_cosine_of_its_documents(
     assert scores.test.interval("auc") is not None
     measured = comparison(encoder)
     assert measured == {f"pair_{name}": scores.test.values[name] for name in METRICS}
-
-
-def test_every_document_is_encoded_once(
-    tiny_encoder: EncoderFactory, documents: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = tiny_encoder()
-    seen: Counter[str] = Counter()
-    stream = encoder.stream
-
-    def counted(documents: Any, **options: Any) -> Any:
-        for segmented, vectors in stream(documents, **options):
-            seen[segmented.document.id] += 1
-            yield segmented, vectors
-
-    monkeypatch.setattr(encoder, "stream", counted)
-    pairs = all_pairs(documents[:6])
-    PairEvaluator(documents, pairs, all_pairs(documents[3:7]))(encoder)
-    assert seen == dict.fromkeys((one.id for one in documents[:7]), 1)
 
 
 def test_the_threshold_is_chosen_on_the_validation_pairs(documents: list[Document]) -> None:

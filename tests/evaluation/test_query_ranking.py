@@ -66,15 +66,6 @@ def test_documents_are_ranked_by_their_best_passages(tiny_encoder: Callable[...,
     assert max(map(len, unit)) > 4
 
 
-def test_own_documents_are_in_no_ranking(
-    tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document]
-) -> None:
-    evaluator = RankingEvaluator(documents, QUERIES, QRELS, own={"q1": {"d"}}, depth=3)
-    run = evaluator.rank(tiny_encoder())
-    assert set(run["q1"]) == {"a", "b", "c"}
-    assert len(run["q2"]) == 3
-
-
 def test_measures() -> None:
     assert metric_name("ndcg@10") == "ndcg_at_10"
     assert metric_name("MAP") == "map"

@@ -40,7 +40,7 @@ def test_confusion(scores: ClassificationScores) -> None:
     assert figure.axes[0].get_ylabel() == "label"
 
 
-@pytest.mark.parametrize("classes", [2, 24, pytest.param(39, marks=pytest.mark.slow), 60])
+@pytest.mark.parametrize("classes", [2, 60])
 def test_confusion_of_few_and_many_classes(classes: int, tmp_path: Path) -> None:
     names = [f"class {n}" for n in range(classes)]
     found = classification_scores(one(*names), one(*names[1:], names[0]), names)
@@ -71,16 +71,14 @@ def test_reliability() -> None:
     assert any(f"calibration error {measured.error:.3f}" in text for text in texts_of(figure))
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_files(scores: ClassificationScores, tmp_path: Path, suffix: str) -> None:
+def test_files(scores: ClassificationScores, tmp_path: Path) -> None:
     measured = calibration(np.array([0.5]), np.array([True]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plot_confusion(scores, "t", tmp_path / "new" / f"c{suffix}")
-        plot_reliability(measured, "t", tmp_path / "new" / f"r{suffix}")
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [f"c{suffix}", f"r{suffix}"]
-    if suffix == ".svg":
-        lxml.etree.parse(tmp_path / "new" / "c.svg")
+        plot_confusion(scores, "t", tmp_path / "new" / "c.svg")
+        plot_reliability(measured, "t", tmp_path / "new" / "r.svg")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["c.svg", "r.svg"]
+    lxml.etree.parse(tmp_path / "new" / "c.svg")
     for draw in (lambda path: plot_confusion(scores, "t", path), lambda path: plot_reliability(measured, "t", path)):
         with pytest.raises(OutputError, match="has no image suffix"):
             draw(tmp_path / "c.gif")

@@ -10,7 +10,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.evaluation.classification import ClassificationScores, ExplainedMistake, Mistake, classification_scores
-from graphdoc.evaluation.drawing.mistakes import MOST_CHARACTERS, render_mistakes, write_mistakes
+from graphdoc.evaluation.drawing.mistakes import render_mistakes, write_mistakes
 from graphdoc.prediction import Decision, Prediction
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
@@ -106,11 +106,3 @@ def test_links_to_files(scores: ClassificationScores, tmp_path: Path) -> None:
     shown = [words(article) for article in page.findall(".//article")]
     assert f"{folder / 'corpus.jsonl'}:12" in shown[1]
     assert "standard input" in shown[3]
-
-
-def test_long_texts_are_cut_and_the_rest_is_counted(scores: ClassificationScores) -> None:
-    long = explained(text=TEXT + "x" * MOST_CHARACTERS)
-    page = page_of(render_mistakes([long], scores, "m"))
-    left_out = len(TEXT) + len("Other text.")
-    assert f"{left_out} more characters are not shown" in words(page.find(".//details"))
-    assert "Other text." not in page.find(".//details").text_content()
