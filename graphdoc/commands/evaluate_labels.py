@@ -18,7 +18,7 @@ from .printing import LINE_WIDTH, Column, Table, names, percent, shown
 from .sources import LabelledReading, no_documents
 
 if TYPE_CHECKING:
-    from ..evaluation.classification import ExplainedMistake
+    from ..evaluation.classification import Mistake
     from ..evaluation.clustering import SeedScores
 
 # Mistakes that are printed, those in files, and the passages of each.
@@ -270,13 +270,12 @@ def evaluate_classify(
     )
 
 
-def _mistake_lines(mistakes: list[ExplainedMistake]) -> list[str]:
+def _mistake_lines(mistakes: list[Mistake]) -> list[str]:
     """The mistakes that the model is most sure of, one line each."""
     lines = ["mistakes that the model is most sure of:"] if mistakes else []
-    for explained in mistakes[:SHOWN_MISTAKES]:
-        mistake = explained.mistake
+    for mistake in mistakes[:SHOWN_MISTAKES]:
         does = "misses" if mistake.missed else "gets"
-        labels = ", ".join(explained.truth) or "none"
-        line = f"{shown(mistake.confidence)} {explained.prediction.id} {does} {mistake.label}, labelled {labels}"
+        labels = ", ".join(mistake.truth) or "none"
+        line = f"{shown(mistake.confidence)} {mistake.prediction.id} {does} {mistake.label}, labelled {labels}"
         lines.append(one_line(line, LINE_WIDTH))
     return lines

@@ -139,7 +139,7 @@ class ClassificationScores:
 
 def classification_scores(
     truth: Labels,
-    given: Labels,
+    predicted: Labels,
     classes: Sequence[str],
     probabilities: Floats | None = None,
     *,
@@ -149,7 +149,7 @@ def classification_scores(
 
     Args:
         truth: labels of every document, ``(documents,)``; exactly one each unless ``multi_label``.
-        given: the classes that every document gets, ``(documents,)``.
+        predicted: the classes that every document gets, ``(documents,)``.
         classes: names of the classes that the model knows.
         probabilities: ``(documents, classes)``; None for a model that gives none.
         multi_label: whether a document can have any number of classes.
@@ -163,14 +163,14 @@ def classification_scores(
     """
     if not truth:
         raise EvaluationError("there are no documents with labels to measure predictions on; give at least one")
-    if len(given) != len(truth):
-        raise EvaluationError(f"there are {len(given):,} predictions for {len(truth):,} documents")
+    if len(predicted) != len(truth):
+        raise EvaluationError(f"there are {len(predicted):,} predictions for {len(truth):,} documents")
     if probabilities is not None and np.shape(probabilities) != (shape := (len(truth), len(classes))):
         raise EvaluationError(f"probabilities have the shape {np.shape(probabilities)}, not {shape}")
     found = Counter(name for names in truth for name in names)
     unknown = {name: found[name] for name in ordered_classes(set(found) - set(classes))}
     names = [*classes, *unknown]
-    expected, actual = (_indicators(labels, names) for labels in (truth, given))
+    expected, actual = (_indicators(labels, names) for labels in (truth, predicted))
     # Not by scikit-learn, which takes a single column of several labels for two classes.
     has, gets, both = (part.sum(axis=0) for part in (expected, actual, expected & actual))
     precision, recall, f1 = both / np.maximum(gets, 1), both / np.maximum(has, 1), 2 * both / np.maximum(has + gets, 1)
@@ -178,7 +178,7 @@ def classification_scores(
     is_known = ~expected[:, len(classes) :].any(axis=1)
     confusion = None
     if not multi_label:
-        square = confusion_matrix([one for (one,) in truth], [one for (one,) in given], labels=names)
+        square = confusion_matrix([one for (one,) in truth], [one for (one,) in predicted], labels=names)
         confusion = square[:, : len(classes)].astype(np.int64)
     if probabilities is not None:
         probabilities = np.asarray(probabilities)
@@ -229,48 +229,6 @@ def calibration(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int =
     return Calibration(tuple(counts.tolist()), tuple(confidences.tolist()), tuple(accuracies.tolist()))
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A class that a document gets and does not have, or has and does not get.
-
-    Args:
-        row: the document among those measured.
-        label: the class; with one label always the one that the document gets.
-        confidence: how sure the model is: the class's probability, or what is missing from it to 1 where it is missed.
-        missed: whether the document has the class and does not get it.
-    """
-
-    row: int
-    label: str
-    confidence: float
-    missed: bool = False
-
-
-def confident_mistakes(
-    truth: Labels, given: Labels, classes: Sequence[str], probabilities: Floats, *, multi_label: bool = False
-) -> list[Mistake]:
-    """All mistakes, those that the model is most sure of first.
-
-    Args:
-        truth: labels of every document, ``(documents,)``.
-        given: the classes that every document gets, ``(documents,)``.
-        classes: names of the classes that the model knows; labels that it does not know are no mistakes of their own.
-        probabilities: ``(documents, classes)``.
-        multi_label: whether a document can have any number of classes; then every class that it wrongly gets or misses
-            is a mistake, otherwise every document that gets another than its label.
-    """
-    place = {name: number for number, name in enumerate(classes)}
-    found = []
-    for row, (has, gets) in enumerate(zip(truth, given, strict=True)):
-        for label in gets:
-            if label not in has:
-                found.append(Mistake(row, label, float(probabilities[row, place[label]])))
-        for label in has if multi_label else ():
-            if label not in gets and label in place:
-                found.append(Mistake(row, label, 1.0 - float(probabilities[row, place[label]]), missed=True))
-    return sorted(found, key=lambda mistake: -mistake.confidence)
-
-
 def _indicators(labels: Labels, names: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Which document has which class, ``(documents, classes)``."""
     place = {name: number for number, name in enumerate(names)}
@@ -282,8 +240,8 @@ def _indicators(labels: Labels, names: Sequence[str]) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class GivenLabels:
-    """What a model gives the documents of an evaluator.
+class PredictedLabels:
+    """What a model predicts for the documents of an evaluator.
 
     Args:
         logits: ``(documents, classes)``.
@@ -309,17 +267,21 @@ class GivenLabels:
 
 
 @dataclass(frozen=True)
-class ExplainedMistake:
-    """A mistake with the passages behind it.
+class Mistake:
+    """A class that a document gets and does not have, or has and does not get, with the passages behind it.
 
     Args:
-        mistake: the mistake.
+        label: the class; with one label always the one that the document gets.
+        confidence: how sure the model is: the class's probability, or what is missing from it to 1 where it is missed.
+        missed: whether the document has the class and does not get it.
         truth: the document's labels.
-        prediction: what the model says of the document, with decisions for the class of the mistake first and then for
-            the document's labels that the model knows.
+        prediction: what the model says of the document, with decisions for this class first and then for the
+            document's labels that the model knows.
     """
 
-    mistake: Mistake
+    label: str
+    confidence: float
+    missed: bool
     truth: tuple[str, ...]
     prediction: Prediction
 
@@ -337,9 +299,9 @@ class ExplainedMistake:
         return {
             "id": document.id,
             "title": document.title,
-            "label": self.mistake.label,
-            "missed": self.mistake.missed,
-            "confidence": round(self.mistake.confidence, 6),
+            "label": self.label,
+            "missed": self.missed,
+            "confidence": round(self.confidence, 6),
             "truth": list(self.truth),
             "given": list(prediction.labels),
             "probabilities": {decision.label: round(decision.probability, 6) for decision in decisions},
@@ -407,8 +369,8 @@ class ClassificationEvaluator(Evaluator):
             ``accuracy``, ``macro_f1`` (with several labels ``micro_f1`` as well), ``calibration_error``, and ``loss``,
             the mean cross entropy of documents all of whose labels the model knows, without class weights.
         """
-        given = self.predict(encoder, processes, show_progress=False)
-        return measured_once(processes, lambda: {**self.score(given).metrics(), **self._loss(given)})
+        predicted = self.predict(encoder, processes, show_progress=False)
+        return measured_once(processes, lambda: {**self.score(predicted).metrics(), **self._loss(predicted)})
 
     def predict(
         self,
@@ -417,7 +379,7 @@ class ClassificationEvaluator(Evaluator):
         *,
         totals: Coverage | None = None,
         show_progress: bool | None = None,
-    ) -> GivenLabels:
+    ) -> PredictedLabels:
         """Predict the classes of all documents that have labels, without explanations (see :meth:`Evaluator.encode`).
 
         Raises:
@@ -428,8 +390,8 @@ class ClassificationEvaluator(Evaluator):
         """
         classes = classes_of(encoder)
         if encoder.model.config.multi_label != self.multi_label:
-            given, wanted = ("several labels", "one") if encoder.model.config.multi_label else ("one label", "several")
-            raise EvaluationError(f"{encoder.name} gives a document {given}, and is measured as giving {wanted}")
+            gives, wanted = ("several labels", "one") if encoder.model.config.multi_label else ("one label", "several")
+            raise EvaluationError(f"{encoder.name} gives a document {gives}, and is measured as giving {wanted}")
         found = ordered_classes(name for names in self.labelled.labels for name in names)
         if found and not set(found) & set(classes):
             raise EvaluationError(
@@ -451,54 +413,54 @@ class ClassificationEvaluator(Evaluator):
 
         rows: list[Vectors] = self.shared_out(compute, processes, totals)
         logits = np.stack(rows)
-        return GivenLabels(logits, classes, self.multi_label, threshold_of(encoder, self.threshold))
+        return PredictedLabels(logits, classes, self.multi_label, threshold_of(encoder, self.threshold))
 
-    def score(self, given: GivenLabels) -> ClassificationScores:
-        """Measure predictions.
-
-        Args:
-            given: what :meth:`predict` gave.
-        """
+    def score(self, predicted: PredictedLabels) -> ClassificationScores:
+        """Measure what :meth:`predict` gave."""
         return classification_scores(
-            self.labelled.labels, given.labels, given.classes, given.probabilities, multi_label=self.multi_label
+            self.labelled.labels,
+            predicted.labels,
+            predicted.classes,
+            predicted.probabilities,
+            multi_label=self.multi_label,
         )
 
-    def mistakes(self, encoder: DocumentEncoder, given: GivenLabels, most: int = 20) -> list[ExplainedMistake]:
+    def mistakes(self, encoder: DocumentEncoder, predicted: PredictedLabels, most: int = 20) -> list[Mistake]:
         """The mistakes that the model is most sure of, with the passages behind them.
+
+        With several labels every class that a document wrongly gets or misses is a mistake, otherwise every document
+        that gets another class than its label.
 
         Args:
             encoder: the encoder.
-            given: what :meth:`predict` gave for it.
+            predicted: what :meth:`predict` gave for it.
             most: how many; their documents are encoded once more.
         """
-        labels, known = self.labelled.labels, set(given.classes)
-        found = confident_mistakes(
-            labels, given.labels, given.classes, given.probabilities, multi_label=self.multi_label
-        )
-        return [
-            ExplainedMistake(
-                mistake,
-                labels[mistake.row],
-                explain(
-                    encoder,
-                    self.documents[mistake.row],
-                    list(dict.fromkeys([mistake.label, *(name for name in labels[mistake.row] if name in known)])),
-                    threshold=self.threshold,
-                    dtype=self.dtype,
-                    # What they leave out was reported when they were predicted.
-                    totals=Coverage(),
-                ),
-            )
-            for mistake in found[:most]
-        ]
+        columns = {name: column for column, name in enumerate(predicted.classes)}
+        found: list[tuple[float, int, str, bool]] = []
+        for row, (has, gets) in enumerate(zip(self.labelled.labels, predicted.labels, strict=True)):
+            sure = {name: float(predicted.probabilities[row, column]) for name, column in columns.items()}
+            found += [(sure[name], row, name, False) for name in gets if name not in has]
+            if self.multi_label:
+                found += [(1.0 - sure[name], row, name, True) for name in has if name not in gets and name in sure]
+        found.sort(key=lambda mistake: -mistake[0])
+        mistakes = []
+        for confidence, row, label, missed in found[:most]:
+            truth = self.labelled.labels[row]
+            explained = list(dict.fromkeys([label, *(name for name in truth if name in columns)]))
+            # What they leave out was reported when they were predicted.
+            options = {"threshold": self.threshold, "dtype": self.dtype, "totals": Coverage()}
+            prediction = explain(encoder, self.documents[row], explained, **options)  # type: ignore[arg-type]
+            mistakes.append(Mistake(label, confidence, missed, truth, prediction))
+        return mistakes
 
-    def _loss(self, given: GivenLabels) -> dict[str, float]:
+    def _loss(self, predicted: PredictedLabels) -> dict[str, float]:
         """Mean cross entropy of the documents all of whose labels are known; nothing if there is none."""
-        known = self.labelled.known(given.classes)
+        known = self.labelled.known(predicted.classes)
         if not len(known):
             return {}
-        rows = torch.from_numpy(given.logits[known])
-        targets = torch.from_numpy(self.labelled.targets(given.classes, known))
+        rows = torch.from_numpy(predicted.logits[known])
+        targets = torch.from_numpy(self.labelled.targets(predicted.classes, known))
         if self.multi_label:
             return {"loss": float(functional.binary_cross_entropy_with_logits(rows, targets))}
         return {"loss": float(functional.cross_entropy(rows, targets))}

@@ -113,10 +113,10 @@ class TestMistakes:
         wrong = [row for row, label in enumerate(labels) if label != truth[row]]
         assert wrong == list(range(3, 10))
         ranked = sorted(wrong, key=lambda row: -confidence[row])
-        assert [one.mistake.row for one in found] == ranked[:4]
-        assert 4 in [one.mistake.row for one in evaluation.mistakes(encoder, predictions, most=10)]
+        assert [int(one.prediction.id[1:]) for one in found] == ranked[:4]
+        assert 4 in [int(one.prediction.id[1:]) for one in evaluation.mistakes(encoder, predictions, most=10)]
         for one in evaluation.mistakes(encoder, predictions, most=10):
-            row = one.mistake.row
+            row = int(one.prediction.id[1:])
             assert one.prediction.id == f"d{row}"
             explained = [decision.label for decision in one.prediction.decisions]
             assert explained == [labels[row]] + [truth[row]] * (truth[row] != "x")
@@ -135,9 +135,9 @@ class TestMistakes:
         found = evaluation.mistakes(encoder, predictions, most=3)
         assert len(found) == 3
         for one in found:
-            assert one.mistake.missed and one.mistake.label not in one.prediction.labels
-            assert one.prediction.decisions[0].label == one.mistake.label
-            assert one.mistake.confidence == pytest.approx(1 - one.prediction.decisions[0].probability, abs=1e-5)
+            assert one.missed and one.label not in one.prediction.labels
+            assert one.prediction.decisions[0].label == one.label
+            assert one.confidence == pytest.approx(1 - one.prediction.decisions[0].probability, abs=1e-5)
 
 
 def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: EncoderFactory) -> None:

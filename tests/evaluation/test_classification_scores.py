@@ -11,10 +11,8 @@ from sklearn.metrics import accuracy_score, f1_score
 from graphdoc.errors import EvaluationError
 from graphdoc.evaluation.classification import (
     BINS,
-    Mistake,
     calibration,
     classification_scores,
-    confident_mistakes,
 )
 
 CLASSES = ("a", "b", "c")
@@ -136,15 +134,3 @@ class TestCalibration:
                 total += inside.sum() * abs(p[inside].mean() - right[inside].mean())
         assert found.error == pytest.approx(total / len(p))
         assert 0 <= found.error <= 1
-
-
-class TestMistakes:
-    def test_single_labels(self) -> None:
-        probabilities = np.array([[0.6, 0.4, 0], [0.2, 0.8, 0], [0.1, 0, 0.9], [1, 0, 0]])
-        found = confident_mistakes(one("bbxa"), one("abca"), CLASSES, probabilities)
-        assert found == [Mistake(2, "c", 0.9), Mistake(0, "a", 0.6)]
-
-    def test_several_labels(self) -> None:
-        probabilities = np.array([[0.6, 0.05, 0.2], [0.7, 0.1, 0.2]])
-        found = confident_mistakes([("b", "x"), ("a",)], [("a",), ("a",)], CLASSES, probabilities, multi_label=True)
-        assert found == [Mistake(0, "b", 0.95, missed=True), Mistake(0, "a", 0.6)]

@@ -12,7 +12,7 @@ from ...analysis.pages import page
 from ...analysis.pages.marks import marked
 from ...runtime.files import write_text
 from ...runtime.text import counted
-from ..classification import ClassificationScores, ExplainedMistake
+from ..classification import ClassificationScores, Mistake
 
 # A page of twenty books would be slow to open; the whole text is a link away.
 MOST_CHARACTERS = 20_000
@@ -23,7 +23,7 @@ _STYLE = Path(page.__file__).parent / "page.css"
 
 def write_mistakes(
     path: str | Path,
-    mistakes: Sequence[ExplainedMistake],
+    mistakes: Sequence[Mistake],
     scores: ClassificationScores,
     model: str,
     *,
@@ -51,7 +51,7 @@ def write_mistakes(
 
 
 def render_mistakes(
-    mistakes: Sequence[ExplainedMistake],
+    mistakes: Sequence[Mistake],
     scores: ClassificationScores,
     model: str,
     places: Mapping[str, str] | None = None,
@@ -80,12 +80,12 @@ def render_mistakes(
     return page.render(_TEMPLATE, {"model": model, "summary": f"{summary}.", "mistakes": shown}, styles=[_STYLE])
 
 
-def _shown(explained: ExplainedMistake, passages: int, places: Mapping[str, str], folder: Path) -> dict[str, Any]:
+def _shown(mistake: Mistake, passages: int, places: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """What the page shows of one mistake."""
-    content = explained.to_dict(passages)
+    content = mistake.to_dict(passages)
     probabilities = content["probabilities"]
     place = places.get(content["id"], "")
-    pieces, left_out = _text_of(explained, content["passages"])
+    pieces, left_out = _text_of(mistake, content["passages"])
     return {
         **content,
         "title": content["title"] or content["id"],
@@ -106,10 +106,10 @@ def _shown(explained: ExplainedMistake, passages: int, places: Mapping[str, str]
     }
 
 
-def _text_of(explained: ExplainedMistake, listed: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+def _text_of(mistake: Mistake, listed: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     """The sections of a document in marked and unmarked pieces, and how many characters of it are left out."""
     sections, room, left_out = [], MOST_CHARACTERS, 0
-    for number, section in enumerate(explained.prediction.document.sections):
+    for number, section in enumerate(mistake.prediction.document.sections):
         text = section.text[:room]
         left_out += len(section.text) - len(text)
         room -= len(text)

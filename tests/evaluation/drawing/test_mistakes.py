@@ -9,7 +9,7 @@ import pytest
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.evaluation.classification import ClassificationScores, ExplainedMistake, Mistake, classification_scores
+from graphdoc.evaluation.classification import ClassificationScores, Mistake, classification_scores
 from graphdoc.evaluation.drawing.mistakes import render_mistakes, write_mistakes
 from graphdoc.prediction import Decision, Prediction
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
@@ -20,7 +20,7 @@ TEXT = f"First passage, {EVIL}. Second passage. Third passage."
 SPANS = ((0, 42), (43, 58), (59, 73))
 
 
-def explained(number: int = 0, text: str = TEXT, **changes: Any) -> ExplainedMistake:
+def explained(number: int = 0, text: str = TEXT, **changes: Any) -> Mistake:
     sections = (Section(text, EVIL), Section("", "Empty"), Section("Other text.", "Last"))
     document = Document(f"d{number} {EVIL}", sections, f"Title {EVIL}")
     spans = (*(Span(0, start, end, 3) for start, end in SPANS), Span(2, 0, 11, 3))
@@ -31,7 +31,9 @@ def explained(number: int = 0, text: str = TEXT, **changes: Any) -> ExplainedMis
         Decision("b", 0.25, 0.5, np.array([0.5, -1.0, 0.0, 0.125], np.float32)),
     )
     prediction = Prediction(segmented, CLASSES, probabilities, probabilities, (EVIL,), decisions)
-    return ExplainedMistake(changes.get("mistake", Mistake(0, EVIL, 0.75)), changes.get("truth", ("b",)), prediction)
+    return Mistake(
+        EVIL, changes.get("confidence", 0.75), changes.get("missed", False), changes.get("truth", ("b",)), prediction
+    )
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def test_nothing_of_a_document_or_a_label_is_markup(scores: ClassificationScores
 
 
 def test_classes_that_are_missed_and_labels_that_are_unknown(scores: ClassificationScores) -> None:
-    missed = explained(mistake=Mistake(0, EVIL, 0.25, missed=True), truth=(EVIL, "x"))
+    missed = explained(confidence=0.25, missed=True, truth=(EVIL, "x"))
     page = page_of(render_mistakes([missed, explained(truth=())], scores, "m"))
     first, second = (words(part) for part in page.find_class("verdict"))
     assert first.startswith(
