@@ -19,18 +19,14 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.preprocessing import normalize as unit_length
 
-from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
-from ..similarity.cosine import row_cosines
 from ..similarity.kinds import similarity_of
 from .evaluator import Evaluator, measured_once
-from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, held_out_rows, named, plain_document, require_labels
-from .pair_scores import pair_auc
-from .pairs import require_both_labels
+from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, held_out_rows, named, require_labels
 from .resampling import RESAMPLES, Estimate, Floats, mean_estimate, resampled
 
 STARTS, NEIGHBOURS = 10, 10
@@ -174,7 +170,8 @@ def cluster(
     >>> cluster(vectors, vectors, ["a"] * 4 + ["b"] * 4, clusters=2, seeds=[0]).nmi.mean
     1.0
     """
-    require_clusters(clusters, train_vectors.shape[0])
+    if not 1 <= clusters <= train_vectors.shape[0]:
+        raise EvaluationError(f"k-means cannot make {clusters} clusters of {train_vectors.shape[0]} train documents")
     require_labels(test_labels, "test")
     _, truth = np.unique(np.asarray(test_labels), return_inverse=True)
     cells = []
@@ -216,16 +213,6 @@ def nearest_labels(
             nearness = np.bincount(truth[places], cosines[row, places], len(names))
             nearest.append(str(names[np.lexsort((nearness, votes))[-1]]))
     return nearest
-
-
-def require_clusters(clusters: int, documents: int) -> None:
-    """Refuse more clusters than documents.
-
-    Raises:
-        EvaluationError: k-means cannot make so many clusters.
-    """
-    if not 1 <= clusters <= documents:
-        raise EvaluationError(f"k-means cannot make {clusters} clusters of {documents} train documents")
 
 
 class ProbeScores(NamedTuple):
@@ -312,19 +299,11 @@ def require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> No
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledVectors:
-    """Vectors of train and test documents.
-
-    Args:
-        train: ``(train documents, hidden)``, dense or sparse.
-        test: ``(test documents, hidden)``.
-        pairs: ``(pairs,)``, cosines of the pairs.
-    """
+class LabelledVectors(NamedTuple):
+    """Vectors of train and test documents, dense or sparse, ``(documents, hidden)`` each."""
 
     train: Any
     test: Any
-    pairs: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,20 +313,14 @@ class VectorScores:
     Args:
         clustering: k-means on train, applied to test.
         probe: the linear probe, if asked for.
-        pair_auc: area under the ROC curve on pairs, if there are any.
     """
 
     clustering: ClusteringScores
     probe: ProbeScores | None = None
-    pair_auc: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; what was not measured is None."""
-        return {
-            **self.clustering.to_dict(),
-            "probe": self.probe and self.probe._asdict(),
-            "pair_auc": self.pair_auc,
-        }
+        return {**self.clustering.to_dict(), "probe": self.probe and self.probe._asdict()}
 
     def metrics(self) -> dict[str, float]:
         """What was measured as one flat table, as trackers take it."""
@@ -359,32 +332,25 @@ class VectorScores:
         }
         if self.probe is not None:
             result |= {"probe_accuracy": self.probe.accuracy, "probe_macro_f1": self.probe.macro_f1}
-        if self.pair_auc is not None:
-            result["pair_auc"] = self.pair_auc
         return result
 
 
 class ClusteringEvaluator(Evaluator):
-    """Labelled documents whose vectors are clustered, and read by a linear probe and compared in pairs if asked for.
+    """Labelled documents whose vectors are clustered, and read by a linear probe if asked for.
 
     Args:
         train: documents that k-means and the probe are fitted on, segmented or not.
         test: documents that are measured. Documents without a label, or with several, are left out and counted.
-        others: documents that only occur in pairs.
-        clusters: number of clusters; None takes the number of labels in train.
-        seeds: seeds of k-means.
+        seeds: seeds of k-means, which makes as many clusters as train has labels.
         starts: starts of k-means for each seed.
         probe: whether to fit a linear probe.
-        pairs: pairs of documents that belong together or not; an id in both parts means the test document.
-        unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs and count them.
         normalize: whether vectors are L2-normalised before anything is measured; None does so for models that compare
             by cosine, to which length means nothing.
         dtype: precision that the transformer computes in; None is that of its weights.
         best: name of the number by which models are ranked.
 
     Raises:
-        DocumentError: a document of a pair is not there.
-        EvaluationError: there are too few labels, documents or pairs to measure anything.
+        EvaluationError: there are too few labels or documents to measure anything.
     """
 
     task = "cluster"
@@ -394,13 +360,9 @@ class ClusteringEvaluator(Evaluator):
         train: Sequence[ReadyDocument],
         test: Sequence[ReadyDocument],
         *,
-        others: Sequence[ReadyDocument] = (),
-        clusters: int | None = None,
         seeds: Sequence[int] = range(3),
         starts: int = STARTS,
         probe: bool = False,
-        pairs: Pairs | Sequence[LabelledPair] = (),
-        unknown: Unknown = "stop",
         normalize: bool | None = None,
         dtype: Precision | None = None,
         best: str = "nmi",
@@ -410,32 +372,18 @@ class ClusteringEvaluator(Evaluator):
         self.train_labels, self.test_labels = (tuple(name for (name,) in part.labels) for part in parts.values())
         require_labels(self.train_labels, "train")
         require_labels(self.test_labels, "test")
-        self.clusters = len(set(self.train_labels)) if clusters is None else clusters
-        require_clusters(self.clusters, len(self.train_labels))
         if probe:
             require_known(self.test_labels, self.train_labels)
+        self.clusters = len(set(self.train_labels))
         self.seeds, self.starts, self.probe, self.normalize = tuple(seeds), starts, probe, normalize
         self.dtype, self.best = dtype, best
-        labelled = [document for part in parts.values() for document in part.documents]
-        known = {plain_document(document).id: document for document in (*others, *train, *test)}
-        asked = Pairs.of(pairs)
-        self.pairs = asked.among(known, unknown)
-        if asked:
-            require_both_labels(self.pairs, len(asked))
-        # Labelled documents are encoded anyway; of the rest only those that pairs ask for.
-        row_of = {plain_document(document).id: row for row, document in enumerate(labelled)}
-        for id in dict.fromkeys(id for pair in self.pairs for id in (pair.a, pair.b)):
-            if row_of.setdefault(id, len(labelled)) == len(labelled):
-                labelled.append(known[id])
-        self.documents: Sequence[ReadyDocument] = labelled
-        self._rows_of_pairs = np.array([(row_of[pair.a], row_of[pair.b]) for pair in self.pairs], int).reshape(-1, 2)
+        self.documents: Sequence[ReadyDocument] = [document for part in parts.values() for document in part.documents]
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
         """Measure an encoder (see :meth:`Evaluator.__call__`).
 
         Returns:
-            ``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy`` and ``probe_macro_f1``;
-            with pairs ``pair_auc``.
+            ``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy`` and ``probe_macro_f1``.
         """
         vectors = self.vectors(encoder, processes, show_progress=False)
         return measured_once(processes, lambda: self.score(vectors).metrics())
@@ -450,23 +398,17 @@ class ClusteringEvaluator(Evaluator):
     ) -> LabelledVectors:
         """Encode all documents (see :meth:`Evaluator.encode`)."""
         vectors = self.encode(encoder, processes, totals=totals, show_progress=show_progress)
-        cosines = row_cosines(*(vectors[self._rows_of_pairs[:, side]] for side in (0, 1)))
         by_cosine = similarity_of(encoder.model.config.similarity).vectors == "cosine"
         if by_cosine if self.normalize is None else self.normalize:
             vectors = unit_length(vectors)
-        train, test = len(self.train_labels), len(self.train_labels) + len(self.test_labels)
-        return LabelledVectors(vectors[:train], vectors[train:test], cosines)
+        train = len(self.train_labels)
+        return LabelledVectors(vectors[:train], vectors[train:])
 
     def score(self, vectors: LabelledVectors) -> VectorScores:
-        """Measure vectors.
-
-        Args:
-            vectors: what :meth:`vectors` gave.
-        """
+        """Measure what :meth:`vectors` gave."""
         return VectorScores(
-            cluster(vectors.train, vectors.test, self.test_labels, self.clusters, self.seeds, starts=self.starts),
+            cluster(*vectors, self.test_labels, self.clusters, self.seeds, starts=self.starts),
             linear_probe(vectors.train, self.train_labels, vectors.test, self.test_labels) if self.probe else None,
-            pair_auc([pair.label for pair in self.pairs], vectors.pairs) if self.pairs else None,
         )
 
     def estimates(

@@ -288,7 +288,7 @@ class Words(Representation):
             for part in (data.train, data.test)
         )
         matrix = self._words.matrix
-        return LabelledVectors(normalize(matrix[train]), normalize(matrix[test]), np.empty(0))
+        return LabelledVectors(normalize(matrix[train]), normalize(matrix[test]))
 
     def similarities(self, data: MeasuredSet, pairs: Sequence[LabelledPair]) -> Floats:
         """See :meth:`Representation.similarities`."""

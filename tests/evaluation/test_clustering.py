@@ -9,7 +9,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError
-from graphdoc.evaluation import ClusteringEvaluator, LabelledPair, cluster, linear_probe, pair_auc
+from graphdoc.evaluation import ClusteringEvaluator, cluster, linear_probe
 
 EncoderFactory = Callable[..., DocumentEncoder]
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
@@ -32,11 +32,9 @@ def encoder(tiny_encoder: EncoderFactory) -> DocumentEncoder:
 
 
 def test_everything_is_measured_on_the_encoders_vectors(encoder: DocumentEncoder) -> None:
-    train, test, others = documents("train", 20), documents("test", 8), documents("other", 2)
-    pairs = [LabelledPair("train0", "test2", 1), LabelledPair("other0", "test1", 0), LabelledPair("test0", "test2", 1)]
-    evaluation = ClusteringEvaluator(train, test, others=others, seeds=[4, 2], probe=True, pairs=pairs)
-    vectors = encoder.encode([*train, *test, *others], normalize=True)
-    by_id = {document.id: vector for document, vector in zip([*train, *test, *others], vectors, strict=True)}
+    train, test = documents("train", 20), documents("test", 8)
+    evaluation = ClusteringEvaluator(train, test, seeds=[4, 2], probe=True)
+    vectors = encoder.encode([*train, *test], normalize=True)
     labels = [[str(document.label) for document in part] for part in (train, test)]
     expected = cluster(vectors[:20], vectors[20:28], labels[1], 2, [4, 2])
     probe = linear_probe(vectors[:20], labels[0], vectors[20:28], labels[1])
@@ -49,7 +47,6 @@ def test_everything_is_measured_on_the_encoders_vectors(encoder: DocumentEncoder
             "purity_std": expected.purity.std,
             "probe_accuracy": probe.accuracy,
             "probe_macro_f1": probe.macro_f1,
-            "pair_auc": pair_auc([pair.label for pair in pairs], [by_id[pair.a] @ by_id[pair.b] for pair in pairs]),
         }
     )
     plain = ClusteringEvaluator(train, test, seeds=[4, 2])(encoder)
@@ -74,24 +71,12 @@ def test_documents_without_one_label_are_left_out(encoder: DocumentEncoder) -> N
         for number, label in enumerate((None, "", ("a", "b"), ()))
     ]
     single = replace(train[0], id="single", label=("rice",))
-    pairs = [LabelledPair("none0", "train1", 1), LabelledPair("none1", "test0", 0)]
-    evaluation = ClusteringEvaluator([*unlabelled, *train, single], [*test, unlabelled[0]], pairs=pairs)
+    evaluation = ClusteringEvaluator([*unlabelled, *train, single], [*test, unlabelled[0]])
     assert evaluation.left_out == {"train": 4, "test": 1}
     assert evaluation.train_labels == (*(document.label for document in train), "rice")
     vectors = evaluation.vectors(encoder)
     assert len(vectors.train) == 7
     assert len(vectors.test) == 4
-    first, second = (encoder.encode(document, normalize=True) for document in unlabelled[:2])
-    cosines = [first @ vectors.train[1], second @ vectors.test[0]]
-    np.testing.assert_allclose(vectors.pairs, cosines, atol=1e-5)
-
-
-def test_an_id_in_both_parts_means_the_test_document(encoder: DocumentEncoder) -> None:
-    train, test = documents("same", 4), [replace(document, id=document.id) for document in documents("same", 6)]
-    test[0] = replace(documents("test", 2)[1], id="same0", label="rice")
-    pairs = [LabelledPair("same0", "same1", 1), LabelledPair("same0", "same2", 0)]
-    vectors = ClusteringEvaluator(train, test, pairs=pairs).vectors(encoder)
-    np.testing.assert_allclose(vectors.pairs, vectors.test[0] @ vectors.test[1:3].T, atol=1e-5)
 
 
 def test_refusals() -> None:
@@ -104,7 +89,6 @@ def test_refusals() -> None:
         ((train, none), {}, "test .*label"),
         ((one, test), {}, "train .*'a'"),
         ((train, one), {}, "test .*'a'"),
-        ((train, test), {"clusters": 7}, "7 clusters of 6"),
         ((train, many), {"probe": True}, r"label 0, label 1, label 2, \.\.\."),
     ]
     for parts, options, message in cases:

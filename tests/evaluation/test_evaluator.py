@@ -61,7 +61,7 @@ def evaluators() -> dict[str, Evaluator]:
     pairs = [LabelledPair("test0", "test2", 1), LabelledPair("test0", "test1", 0)]
     return {
         "classify": ClassificationEvaluator(test),
-        "cluster": ClusteringEvaluator(train, test, probe=True, pairs=pairs),
+        "cluster": ClusteringEvaluator(train, test, probe=True),
         "compare": PairEvaluator(test, pairs),
     }
 
