@@ -37,7 +37,7 @@ class HeatMap {
 
   draw() {
     const { clientWidth: width, clientHeight: height } = this.element;
-    if (!this.map || !width || !height || !this.map.rows || !this.map.columns) return;
+    if (!this.map || !width || !height) return;
     this.box = paintMap(fitCanvas(this.cells, width, height), width, height, this.map, this.view, this.measure, this.palette);
     this.element.classList.toggle('zoomed', this.zoomed);
     // Where the cells are, for whoever drives the page from outside.
@@ -186,7 +186,7 @@ class HeatMap {
   }
 
   onKey(event) {
-    if (event.target !== this.element || event.altKey || event.metaKey || !this.map.rows || !this.map.columns) return;
+    if (event.target !== this.element || event.altKey || event.metaKey) return;
     const [row, column] = this.cursor || (this.marks?.selected) || [this.view.r0, this.view.c0];
     const first = !this.cursor && !(this.marks?.selected);
     const far = event.shiftKey && this.map.level !== 'sections';

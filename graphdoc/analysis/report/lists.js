@@ -95,20 +95,18 @@ const subtopicColour = (number) => {
 };
 const subtopicEdge = (number) => css(toRgb(palette().dark ? 0.76 : 0.5, 0.13, subtopicHue(number)));
 
-const isColoured = () => state.tool === 'subtopics' && find('#colour-sentences').checked;
-
 const showSubtopics = () => {
   const { alone } = data.subtopics;
+  const coloured = state.tool === 'subtopics' && find('#colour-sentences').checked;
   for (const side of ['a', 'b']) {
     for (const [sentence, number] of data.subtopics[side].entries()) {
       const span = panes[side].sentences[sentence];
       if (!span) continue;
-      const coloured = isColoured();
       span.classList.toggle('has-subtopic', coloured);
       span.classList.toggle('is-alone', coloured && alone.includes(number));
       span.classList.toggle('is-other', coloured && chosenSubtopic !== null && chosenSubtopic !== number);
-      span.style.setProperty('--subtopic', coloured ? subtopicColour(number) : 'transparent');
-      span.style.setProperty('--subtopic-edge', coloured ? subtopicEdge(number) : 'transparent');
+      span.style.setProperty('--subtopic', subtopicColour(number));
+      span.style.setProperty('--subtopic-edge', subtopicEdge(number));
     }
   }
   for (const button of subtopicButtons) {

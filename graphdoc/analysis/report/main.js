@@ -103,7 +103,6 @@ const drawPrintMaps = () => {
   place.replaceChildren();
   for (const level of ['sections', 'passages']) {
     const found = levels[level];
-    if (!found?.rows || !found.columns) continue;
     const canvas = make('canvas');
     const [width, height] = [680, Math.max(200, Math.min(level === 'sections' ? 520 : 620, 130 + (560 * found.rows) / found.columns))];
     canvas.width = 2 * width;

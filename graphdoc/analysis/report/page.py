@@ -27,6 +27,8 @@ from .content import (
 
 FORMAT = "graphdoc.comparison/1"
 LEVELS = ("sections", "passages", "paragraphs", "sentences")
+# A long document has any number of these.
+_UNBOUNDED = ("paragraphs", "sentences")
 # More cells would make the file larger than a mail attachment may be. The matches of a level without its map stay, and
 # of attention the mean over heads and directions.
 MAP_CELLS = 600_000
@@ -72,7 +74,8 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     levels = {name: _level(comparison, name) for name in LEVELS if comparison[name] is not None}
     a = read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
     b = read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
-    left_out = {name: level.similarity.size for name, level in levels.items() if level.similarity.size > MAP_CELLS}
+    cells = {name: levels[name].similarity.size for name in _UNBOUNDED if name in levels}
+    left_out = {name: count for name, count in cells.items() if count > MAP_CELLS}
     alignment, subtopics = read_alignment(comparison, a, b), read_subtopics(comparison, a, b)
     attention = levels["passages"].attention
     heads = comparison["attention"]["heads"] if attention else 0

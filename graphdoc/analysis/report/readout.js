@@ -75,7 +75,7 @@ const fillReadout = (readout) => {
   const actions = make('div', 'readout-actions');
   if (chosen && !state.pointed) {
     actions.append(button('‹ Stronger', () => step(-1)), button('Weaker ›', () => step(1)));
-    if (state.level === 'sections' && levels.passages) actions.append(button('Passages of this pair', () => drillDown(a, b)));
+    if (state.level === 'sections') actions.append(button('Passages of this pair', () => drillDown(a, b)));
     if (state.level === 'paragraphs' && levels.sentences) actions.append(button('Sentences of this pair', () => drillDown(a, b)));
     actions.append(button('Clear', clear));
   }

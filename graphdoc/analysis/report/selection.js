@@ -25,10 +25,10 @@ const showCurrent = () => {
 const showSharedWords = () => {
   const { selection } = state;
   if (!selection || !['passages', 'sentences'].includes(selection.level)) { underline([], new Set()); return; }
-  const texts = Object.values(panes).flatMap((pane) => pane.passages.map((_, i) => pane.textOf(i)));
-  wordCounts = wordCounts || countWords(texts);
+  const all = Object.values(panes);
+  wordCounts ||= countWords(all.flatMap((pane) => pane.passages.map((_, i) => pane.textOf(i))));
   const [ofA, ofB] = ['a', 'b'].map((side) => wordsOf(textOf(side, selection.level, selection[side])));
-  const most = Math.max(3, texts.length * 0.06);
+  const most = Math.max(3, (all[0].passages.length + all[1].passages.length) * 0.06);
   const passageOf = (side) => (selection.level === 'passages' ? selection[side] : data.documents[side].sentences[selection[side]]);
   underline(['a', 'b'].map((side) => panes[side].passages[passageOf(side)]), new Set([...ofB].filter((word) => ofA.has(word) && wordCounts.get(word) <= most)));
 };
@@ -63,10 +63,7 @@ const revealFocus = () => {
 
 const select = (level, a, b, aligned = null) => {
   if (!levels[level] && !WITHOUT_MAP.includes(level)) return;
-  state.selection = { level, a, b };
-  state.aligned = aligned;
-  state.focus = null;
-  state.pointed = null;
+  Object.assign(state, { selection: { level, a, b }, aligned, focus: null, pointed: null });
   heatMap.hover = null;
   if (levels[level]) {
     if (state.level !== level) setLevel(level);
@@ -79,10 +76,7 @@ const select = (level, a, b, aligned = null) => {
 
 const focusPassage = (side, index) => {
   const same = state.focus && state.focus.side === side && state.focus.index === index;
-  state.focus = same ? null : { side, index };
-  state.selection = null;
-  state.aligned = null;
-  state.pointed = null;
+  Object.assign(state, { focus: same ? null : { side, index }, selection: null, aligned: null, pointed: null });
   panes[side].rove(index);
   if (state.level !== 'passages') setLevel('passages');
   if (!narrow.matches && state.tool !== 'map') openPanel('map');
@@ -94,10 +88,7 @@ const focusPassage = (side, index) => {
 };
 
 const clear = () => {
-  state.selection = null;
-  state.aligned = null;
-  state.focus = null;
-  state.pointed = null;
+  Object.assign(state, { selection: null, aligned: null, focus: null, pointed: null });
   heatMap.cursor = null;
   find('#announcement').textContent = 'Selection cleared';
   refreshSelection(false);
@@ -121,8 +112,8 @@ const drillDown = (a, b) => {
     const [from, to] = ofSections ? [] : data.documents[side].paragraphs[index];
     return ofSections ? groups.find((group) => group.section === index) : { from, to };
   };
-  const rows = within('a', levels.passages?.rowGroups, a);
-  const columns = within('b', levels.passages?.columnGroups, b);
+  const rows = within('a', levels.passages.rowGroups, a);
+  const columns = within('b', levels.passages.columnGroups, b);
   if (!rows || !columns) return;
   setLevel(ofSections ? 'passages' : 'sentences');
   state.selection = null;

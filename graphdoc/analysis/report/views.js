@@ -12,23 +12,18 @@ const showMap = () => {
 };
 
 const showMarks = () => {
-  if (!levels.passages?.rows || !levels.passages.columns) return;
   const found = measureAt('passages');
-  const best = { a: new Array(found.rows).fill(NaN), b: new Array(found.columns).fill(NaN) };
-  for (let row = 0; row < found.rows; row += 1) {
-    for (let column = 0; column < found.columns; column += 1) {
-      const value = found.at(row, column);
-      if (!(best.a[row] >= value)) best.a[row] = !Number.isNaN(value) ? value : best.a[row];
-      if (!(best.b[column] >= value)) best.b[column] = !Number.isNaN(value) ? value : best.b[column];
-    }
+  const highest = (values) => values.reduce((most, value) => (Number.isNaN(value) || most >= value ? most : value), NaN);
+  for (const side of ['a', 'b']) {
+    const isOther = state.focus && state.focus.side !== side;
+    const best = isOther ? rowOf(state.focus.side, state.focus.index) : panes[side].passages.map((_, index) => highest(rowOf(side, index)));
+    panes[side].mark(best, found, palette());
   }
-  if (state.focus) best[state.focus.side === 'a' ? 'b' : 'a'] = rowOf(state.focus.side, state.focus.index);
-  for (const side of ['a', 'b']) panes[side].mark(best[side], found, palette());
 };
 
 const showRibbons = () => {
   // Ribbons of other pairs would hide which sentences have one colour.
-  if (narrow.matches || !levels.passages) return;
+  if (narrow.matches) return;
   if (state.tool === 'subtopics') { drawRibbons(find('#gutter'), panes.a, panes.b, [], palette()); return; }
   const level = state.level === 'paragraphs' && !state.focus ? 'paragraphs' : 'passages';
   const found = measureAt(level);
@@ -49,13 +44,13 @@ const showRibbons = () => {
     for (const link of found.name === 'attention' ? listOf(found).links : linksOf[level]) add(Number(link.dataset.a), Number(link.dataset.b), state.selection ? 0.1 : 0.22);
   }
   const { selection } = state;
-  if (selection && state.aligned !== null) {
-    if (selection.level === 'sentences') ribbons.push({ ...selection, colour: colours.accent, alpha: 0.5, edge: true });
-  } else if (selection) {
-    const level = selection.level === 'sentences' ? 'passages' : selection.level;
-    const place = (side) => (selection.level === 'sentences' ? data.documents[side].sentences[selection[side]] : selection[side]);
-    ribbons.push({ level, a: place('a'), b: place('b'), colour: colours.accent, alpha: level === 'passages' ? 0.28 : 0.16, edge: true });
-  }
+  if (selection && state.aligned === null) {
+    // A sentence stands for its passage.
+    const isSentence = selection.level === 'sentences';
+    const shown = isSentence ? 'passages' : selection.level;
+    const place = (side) => (isSentence ? data.documents[side].sentences[selection[side]] : selection[side]);
+    ribbons.push({ level: shown, a: place('a'), b: place('b'), colour: colours.accent, alpha: shown === 'passages' ? 0.28 : 0.16, edge: true });
+  } else if (selection?.level === 'sentences') ribbons.push({ ...selection, colour: colours.accent, alpha: 0.5, edge: true });
   drawRibbons(find('#gutter'), panes.a, panes.b, ribbons, colours);
 };
 const linksOf = {};
