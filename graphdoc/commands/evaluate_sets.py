@@ -146,7 +146,7 @@ def _measure(
     Passages that are alike are encoded once.
     """
     from ..evaluation.baselines import UNTRAINED, has_same_passage_vectors
-    from ..evaluation.sets import BACKBONE_ROWS, WORD_ROWS, EncoderVectors
+    from ..evaluation.sets import ROWS, EncoderVectors
 
     encoded: list[tuple[DocumentEncoder, MeasuredSet]] = []
 
@@ -159,17 +159,22 @@ def _measure(
         encoded.append((encoder, data.with_passages_of(encoder)))
         return encoded[-1][1]
 
-    first = next((candidate.name for candidate in candidates if candidate.role == "untrained"), None)
-    measured = {name: (first, data.measure(make(data), **how)) for name, make in WORD_ROWS.items()}
+    first = candidates[0]
+    measured = {
+        name: (first.name if first.role == "untrained" else None, data.measure(row.make(data, first.encoder), **how))
+        for name, row in ROWS.items()
+        if not row.of_backbone
+    }
     for candidate in candidates:
         ready = with_passages(candidate.encoder)
         if candidate.role == "model":
             measured[candidate.name] = candidate.base, ready.measure(EncoderVectors(candidate.encoder), **how)
             continue
-        for name, row in BACKBONE_ROWS.items():
-            base = None if name == UNTRAINED else candidate.name
-            estimates = ready.measure(row(ready, candidate.encoder), **how)
-            measured[candidate.name.replace(UNTRAINED, name)] = base, estimates
+        for name, row in ROWS.items():
+            if row.of_backbone:
+                base = None if name == UNTRAINED else candidate.name
+                estimates = ready.measure(row.make(ready, candidate.encoder), **how)
+                measured[candidate.name.replace(UNTRAINED, name)] = base, estimates
     return measured
 
 

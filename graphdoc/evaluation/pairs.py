@@ -18,7 +18,6 @@ from ..inference.segmenting import Workers, segment_in_order
 from ..matching.matcher import MANY_PAIRS, DrawnPair, PairDocument, PairMatcher, draw_in_order
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
-from ..runtime.text import counted
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.cosine import row_cosines
 from ..similarity.kinds import maxsim_of_pairs, similarity_of
@@ -141,7 +140,6 @@ class PairEvaluator(Evaluator):
         left_out: number of test and validation pairs left out: of ``unknown`` documents, ``with_themselves``.
         documents: the documents that occur in pairs.
         words: ``(test pairs,)``, words of the longer document.
-        validation_words: ``(validation pairs,)``, the same.
 
     Raises:
         DocumentError: a document of a pair is not there or there twice, or pairs contradict each other.
@@ -179,8 +177,8 @@ class PairEvaluator(Evaluator):
         # Test pairs, and behind them validation pairs.
         self._rows = np.array([(row_of[pair.a], row_of[pair.b]) for pair in (*self.pairs, *self.validation)], np.int64)
         self._matched = MatchedPairs(self.documents, self._rows)
-        words = np.array([plain_document(document).words for document in self.documents])[self._rows].max(axis=1)
-        self.words, self.validation_words = np.split(words, [len(self.pairs)])
+        words = np.array([plain_document(document).words for document in self.documents])
+        self.words = words[self._rows[: len(self.pairs)]].max(axis=1)
 
     def _measured(self, pairs: Pairs, known: dict[str, ReadyDocument], unknown: Unknown) -> Pairs:
         pairs.require_agreement()
@@ -305,22 +303,19 @@ def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[
     return found
 
 
-def require_both_labels(pairs: Pairs, given: int | None = None) -> None:
+def require_both_labels(pairs: Pairs, read: int | None = None) -> None:
     """Refuse pairs that all have the same label.
 
     Args:
         pairs: the pairs that are used.
-        given: number of pairs that there were before some were left out; None where none was.
+        read: number of pairs that were read, where some of them cannot be used.
 
     Raises:
         EvaluationError: not both labels occur.
     """
     if len({pair.label for pair in pairs}) < 2:
-        gone = "" if given is None or given == len(pairs) else (
-            f"; {given - len(pairs):,} of {counted(given, 'pair')} cannot be used, since they are of documents that "
-            "were not read, of a document with itself, or given before"
-        )  # fmt: skip
-        raise EvaluationError(f"{pairs.name} do not have both labels, 0 and 1{gone}")
+        used = "" if read in (None, len(pairs)) else f" among the {len(pairs):,} of {read:,} pairs that can be used"
+        raise EvaluationError(f"{pairs.name} do not have both labels, 0 and 1{used}")
 
 
 class MatchedPairs:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -312,14 +312,24 @@ def centred_mean(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
     return EncoderVectors(fitted)
 
 
-WORDS = "TF-IDF"
-WORD_ROWS: dict[str, Callable[[MeasuredSet], Representation]] = {WORDS: Words}
-"""Rows that need no model."""
-BACKBONE_ROWS: dict[str, Callable[[MeasuredSet, DocumentEncoder], Representation]] = {
-    UNTRAINED: lambda data, encoder: EncoderVectors(encoder),
-    CENTRED: centred_mean,
+class Row(NamedTuple):
+    """A row that stands beside the models.
+
+    Args:
+        make: makes the representation, of the set and of an encoder.
+        of_backbone: whether there is one for every backbone, whose untrained mean ``make`` gets; otherwise it gets the
+            first encoder, which it may leave alone.
+    """
+
+    make: Callable[[MeasuredSet, DocumentEncoder], Representation]
+    of_backbone: bool = True
+
+
+ROWS: dict[str, Row] = {
+    "TF-IDF": Row(lambda data, _: Words(data), of_backbone=False),
+    UNTRAINED: Row(lambda _, encoder: EncoderVectors(encoder)),
+    CENTRED: Row(centred_mean),
 }
-"""Rows of every backbone, made of the set and of the untrained mean of the backbone."""
 
 
 def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingReport | None = None) -> MeasuredSet:

@@ -26,6 +26,7 @@ from graphdoc.evaluation import (
     read_qrels,
     read_run,
     score_run,
+    sets,
 )
 from graphdoc.graphs.packing import MiniBatch
 from graphdoc.modeling import DocumentModel
@@ -89,11 +90,11 @@ def files(tmp_path: Path) -> Path:
     (judged / "qrels.tsv").write_text("q1 0 test1 2\nq1 0 test4 1\nq2 0 test0 1\nq3 0 test2 1\n")
     write_rows(judged / "corpus.jsonl", rows_of("test"))
     (tmp_path / "links.tsv").write_text("".join(f"{row['id']}\t{row['see'][0]}\n" for row in rows_of("test")))
-    sets = [
+    settings = [
         {"name": "labelled", "documents": ["corpus.jsonl"], "pairs": "test.tsv"},
         {"name": "asked", "documents": ["corpus.jsonl"], "judged": "judged", "labels": False, "measures": ["MAP"]},
     ]
-    (tmp_path / "sets.yaml").write_text(yaml.safe_dump({"sets": sets}))
+    (tmp_path / "sets.yaml").write_text(yaml.safe_dump({"sets": settings}))
     return tmp_path
 
 
@@ -305,7 +306,9 @@ def test_related(graphdoc: Command, model: str, tmp_path: Path) -> None:
     assert (content["data"]["relevant"], content["model"]) == (2, None)
 
 
-def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) -> None:
+def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A row of one's own is a function and a line.
+    monkeypatch.setitem(sets.ROWS, "words again", sets.Row(lambda data, _: sets.Words(data)))
     command = ("evaluate", "all", "sets.yaml", "--model", model, "--baseline", backbone, "--seeds", 2)
     outputs = ("--resamples", 30, "--json", "s.json", "--markdown", "s.md")
     status, _, err = graphdoc(*command, *outputs)
@@ -318,7 +321,8 @@ def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) -> N
     ]
     untrained = "tiny-bert, untrained mean"
     for cells in lines.values():
-        assert list(cells) == ["TF-IDF", untrained, "tiny-bert, centred mean", model]
+        assert list(cells) == ["TF-IDF", untrained, "tiny-bert, centred mean", "tiny-bert, words again", model]
+        assert cells["tiny-bert, words again"] == cells["TF-IDF"]
         assert cells[untrained]["verdict"] is None
         for row in ("TF-IDF", "tiny-bert, centred mean", model):
             difference = cells[row]["difference"]
@@ -397,11 +401,11 @@ def test_refusals(
     write_rows(tmp_path / "lines.jsonl", [{"id": f"{id}\nb", "text": id} for id in ("tides", "marsh")])
     (tmp_path / "lists.json").write_text(json.dumps({"tides\nb": ["marsh\nb"]}))
     (one, other) = yaml.safe_load((tmp_path / "sets.yaml").read_text())["sets"]
-    for name, sets in {
+    for name, settings in {
         "twice": [one, {**other, "name": "labelled"}],
         "without": [{**one, "pairs": None, "labels": False}],
     }.items():
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"sets": sets}))
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"sets": settings}))
     words = [model if option == "MODEL" else option for option in options]
     given = () if "--model" in words else ("--model", classifiers() if task == "classify" else model)
     assert value in refused("evaluate", task, *given, *words)
