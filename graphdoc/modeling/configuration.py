@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from transformers import AutoConfig, PreTrainedConfig
@@ -24,11 +25,18 @@ if TYPE_CHECKING:
     from .readouts import Readout
 
 
-# What training and fitting make of a model, which can be left out where it is loaded.
-_LEARNED = (
-    "centre", "lexical", "trained", "multi_label", "labels", "classifier_dropout", "classifier_words", "views",
-    "subtopics",
-)  # fmt: skip
+# What training and fitting make of a model, which can be left out where it is loaded, and of which kind it is.
+_LEARNED: dict[str, tuple[type, ...]] = {
+    "centre": (list, NoneType),
+    "lexical": (dict, NoneType),
+    "trained": (bool,),
+    "multi_label": (bool,),
+    "labels": (object,),
+    "classifier_dropout": (float, int),
+    "classifier_words": (bool,),
+    "views": (dict, NoneType),
+    "subtopics": (dict, NoneType),
+}
 
 
 def configuration_names() -> list[str]:
@@ -87,6 +95,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         for name in setting_names():
             # Plain values, which can be saved, where those given were numbers of numpy.
             setattr(self, name, getattr(settings, name))
+        for name, kinds in _LEARNED.items():
+            if not isinstance(value := getattr(self, name), kinds):
+                raise ValueError(f"{name}={value!r} is of the wrong kind")
+        if not 0 <= self.classifier_dropout < 1:
+            raise ValueError(f"classifier_dropout={self.classifier_dropout} is not between 0 and 1")
         for name, kind in (("lexical", LexicalSettings), ("views", ViewSettings), ("subtopics", ClusteringSettings)):
             if (values := getattr(self, name)) is not None:
                 setattr(self, name, kind(**values).as_values())

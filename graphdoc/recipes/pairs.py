@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import numpy as np
 from ..corpus.corpus import TrainingCorpus
 from ..corpus.document import CorpusReport, values_hash
 from ..corpus.source import CorpusSource
-from ..documents.document import Document
 from ..documents.readers.pair_files import Pairs, Unknown, read_pair_file
 from ..errors import DocumentError
 from ..evaluation import PairEvaluator
@@ -204,7 +203,8 @@ def validation_pairs(
     pairs = read_pair_file(path)
     wanted = {id for pair in pairs for id in (pair.a, pair.b)}
     source = corpus if validation.source is None else corpus.with_source(validation.source)
-    named = documents_of_pairs(documents_named(source, wanted), pairs)
+    everything = CorpusSource(source.replace(leave_out_splits=[], deduplicate=False)).documents(CorpusReport())
+    named = documents_of_pairs((document for _, document in everything if document.id in wanted), pairs)
     documents = {one.document.id: one for one in segmenter.segment_many(named.values())}
     pairs.among(documents, validation.unknown, setting="validation.unknown=leave_out")
     for id in [id for id, document in documents.items() if not document.passages]:
@@ -215,14 +215,3 @@ def validation_pairs(
             )
         del documents[id]
     return pairs, documents
-
-
-def documents_named(settings: CorpusSettings, ids: Collection[str]) -> Iterator[Document]:
-    """The documents of a corpus that have some ids, whatever their split.
-
-    Args:
-        settings: the corpus.
-        ids: the ids.
-    """
-    source = CorpusSource(settings.replace(leave_out_splits=[], deduplicate=False))
-    return (document for _, document in source.documents(CorpusReport()) if document.id in ids)

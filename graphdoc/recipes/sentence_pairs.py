@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
@@ -62,7 +63,7 @@ def recipe(run: RunContext[SentencePairSettings]) -> Recipe:
     evaluation = None
     if data.held_out is not None:
         best = settings.validation.best
-        measure = HeldOutPairs(measuring_step(run, objective), data.held_out)
+        measure = partial(held_out_scores, measuring_step(run, objective), data.held_out)
         evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
     return Recipe(data, objective, evaluation, "Sentence pairs without labels (SDR, section 3.2)")
 
@@ -118,32 +119,21 @@ def _require_trained_parts(model: DocumentModel, settings: SentencePairSettings)
         )
 
 
-class HeldOutPairs:
-    """Measures pairs of documents that are not trained on, always with the same partners and masks.
+def held_out_scores(step: CachedStep, batch: TrainingBatch) -> dict[str, float]:
+    """Measure pairs of documents that are not trained on; the model is in eval mode.
 
-    Args:
-        step: the step of the run, which measures by its own forward pass.
-        batch: all pairs.
+    Returns:
+        The loss and its terms, the mean cosine of pairs of one paragraph and of others, ``auc``, the probability that
+        one of the former is more similar than one of the latter, and how many masked tokens are guessed.
     """
-
-    def __init__(self, step: CachedStep, batch: TrainingBatch) -> None:
-        self._step, self._batch = step, batch
-
-    def __call__(self) -> dict[str, float]:
-        """Measure the model, which is in eval mode.
-
-        Returns:
-            The loss and its terms, the mean cosine of pairs of one paragraph and of others, ``auc``, the probability
-            that one of the former is more similar than one of the latter, and how many masked tokens are guessed.
-        """
-        output = self._step.measure(self._batch)
-        assert output.rows is not None
-        first, second = (output.rows[self._batch.roles[role]].float().cpu() for role in ("first", "second"))
-        labels = self._batch.targets["label"]
-        scores = {name: float(value) for name, value in output.metrics.items()}
-        # Of one kind alone there is nothing to rank.
-        auc = pair_auc(labels, functional.cosine_similarity(first, second)) if len(torch.unique(labels)) > 1 else 0.5
-        return {"loss": float(output.loss), "auc": auc, **scores}
+    output = step.measure(batch)
+    assert output.rows is not None
+    first, second = (output.rows[batch.roles[role]].float().cpu() for role in ("first", "second"))
+    labels = batch.targets["label"]
+    scores = {name: float(value) for name, value in output.metrics.items()}
+    # Of one kind alone there is nothing to rank.
+    auc = pair_auc(labels, functional.cosine_similarity(first, second)) if len(torch.unique(labels)) > 1 else 0.5
+    return {"loss": float(output.loss), "auc": auc, **scores}
 
 
 def sentence_pair_batch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -66,9 +66,9 @@ def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
     data = StoredData(run, split)
     evaluation = None
     if settings.is_measured:
-        measure = HeldOutEvaluation(measuring_step(run, objective), data.held_out)
-        best = settings.validation.best
-        evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
+        # Always the same batches and sub-documents, made when they are first measured.
+        step, batches, best = measuring_step(run, objective), cache(data.held_out), settings.validation.best
+        evaluation = RunEvaluation(lambda: held_out_scores(step, batches()), best, not best.endswith("loss"))
     return Recipe(data, objective, evaluation, how)
 
 
@@ -201,30 +201,18 @@ def held_out_parts(rows: Rows, batch_size: int) -> list[Rows]:
     return np.array_split(rows, min(max(1, round(len(rows) / batch_size)), len(rows) // 2))
 
 
-class HeldOutEvaluation:
-    """Loss and accuracy on documents that are not trained on, always in the same batches and sub-documents.
-
-    Args:
-        step: measures a batch (see :func:`measuring_step`).
-        batches: gives the documents.
-    """
-
-    def __init__(self, step: CachedStep, batches: Callable[[], Sequence[TrainingBatch]]) -> None:
-        self._step, self._batches = step, cache(batches)
-
-    def __call__(self) -> dict[str, float]:
-        """Measure the model, which is in eval mode."""
-        sums: Counter[str] = Counter()
-        documents = 0
-        for batch in self._batches():
-            result = self._step.measure(batch)
-            measured = {"loss": result.loss, **result.metrics}
-            # How many pairs are no negatives says something of the documents, not of the model.
-            measured.pop("left_out_share", None)
-            for name, value in measured.items():
-                sums[name] += float(value) * len(batch)  # type: ignore[assignment]
-            documents += len(batch)
-        return {name: value / documents for name, value in sums.items()}
+def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch]) -> dict[str, float]:
+    """Loss and accuracy on documents that are not trained on; the model is in eval mode."""
+    sums: Counter[str] = Counter()
+    for batch in batches:
+        result = step.measure(batch)
+        scores = {"loss": result.loss, **result.metrics}
+        # How many pairs are no negatives says something of the documents, not of the model.
+        scores.pop("left_out_share", None)
+        for name, value in scores.items():
+            sums[name] += float(value) * len(batch)  # type: ignore[assignment]
+    documents = sum(map(len, batches))
+    return {name: value / documents for name, value in sums.items()}
 
 
 class StreamedData(TaskData):

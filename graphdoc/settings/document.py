@@ -16,16 +16,19 @@ from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES, SUBTOPICS,
 from ..runtime.text import class_name
 from .base import Count, FileName, Seed, Settings, known_name, shown
 
-ClusterSize = Annotated[int, Field(ge=1, le=10_000)]
+
+class ClusterSettings(Settings):
+    """How large subtopics are."""
+
+    cluster_size: Annotated[int, Field(ge=1, le=10_000)] = 6
+    """sentences of a subtopic, about; those of a pair over it, and at least 2, are the subtopics that it can have"""
 
 
-class SubtopicSettings(Settings):
+class SubtopicSettings(ClusterSettings):
     """How the sentences of a pair become a graph and subtopics (SST, section 3.2)."""
 
     neighbours: Annotated[int, Field(ge=1, le=10_000)] | None = 10
     """similar sentences that a sentence keeps in the graph of its pair; null for all"""
-    cluster_size: ClusterSize = 6
-    """sentences of a subtopic, about; those of a pair over it, and at least 2, are the subtopics that it can have"""
 
 
 class ClusteringSettings(SubtopicSettings):
@@ -100,7 +103,7 @@ Reader = Annotated[str, known_name(VIEW_READERS)]
 Sampling = Annotated[str, known_name(VIEW_SAMPLINGS)]
 
 
-class ViewSettings(Settings):
+class ViewSettings(ClusterSettings):
     """How the views of a pair of documents are made and read; the defaults are the SST paper's for pairs of news."""
 
     encoder: Reader = "cross"
@@ -111,8 +114,6 @@ class ViewSettings(Settings):
     subtopic_model: FileName | None = None
     """model of these vectors, which is not trained: mini, a folder or a hub id, null being mini; for adaptive the
     model of graphdoc finetune subtopics; it goes into the checkpoint"""
-    cluster_size: ClusterSize = 6
-    """sentences of a subtopic, about"""
     receptive_field: Count | None = 40
     """sentences of a document that views are drawn from, its first ones; the rest is counted; null for all"""
     fields: list[Count] = Field(default_factory=list)
