@@ -28,7 +28,7 @@ from sentence_transformers import SentenceTransformer
 
 from graphdoc import Document, DocumentEncoder, Section, read_documents
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.inference.precision import LoadPrecision
 from graphdoc.segmentation.spans import SegmentedDocument
 

@@ -16,8 +16,8 @@ from .checkpoints.folders import name_of
 from .checkpoints.load import load_checkpoint
 from .checkpoints.save import save_checkpoint, upload
 from .errors import ModelError, SettingsError
-from .inference.all_levels import encode_all_levels, with_sentences
 from .inference.fitting import Fit, FitOptions, fit
+from .inference.levels import encode_all_levels, with_sentences
 from .inference.precision import LoadPrecision, Precision
 from .inference.segmenting import AnyDocument, documents_of
 from .inference.vectors import VectorPipeline

@@ -18,7 +18,7 @@ from graphdoc.errors import ModelError, SettingsError
 from graphdoc.inference import fitting
 from graphdoc.modeling.lexical import random_signs
 from graphdoc.registry import READOUTS
-from graphdoc.subtopics.terms import TermMaker
+from graphdoc.segmentation.terms import TermMaker
 from graphdoc.vectors.folder import origin_of
 
 EncoderFactory = Callable[..., DocumentEncoder]

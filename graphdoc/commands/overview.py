@@ -292,7 +292,7 @@ def _write_reports(
 ) -> tuple[list[Report], Coverage]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
     from ..analysis.overview_page.page import Report
-    from ..inference.all_levels import encode_all_levels
+    from ..inference.levels import encode_all_levels
     from ..runtime.progress import progress_bar
     from ..segmentation.spans import Coverage
 

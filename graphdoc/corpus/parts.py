@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, OutputError
 from ..graphs.batch import GraphBatch
-from ..graphs.packing import Packing
+from ..graphs.layout import Packing
 from ..inference.precision import Precision, computed_in, inference
 from ..modeling import DocumentModel
 from ..modeling.document_model import weights_hash

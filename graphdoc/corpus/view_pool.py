@@ -19,8 +19,8 @@ from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
 from ..sampling.views import SentenceLikelihoods, View
+from ..segmentation.terms import TermMaker
 from ..subtopics.subtopics import Subtopics
-from ..subtopics.terms import TermMaker
 from ..version import __version__
 from .corpus import TrainingCorpus
 from .parts import Parts

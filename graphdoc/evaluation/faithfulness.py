@@ -26,11 +26,11 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, ModelError
 from ..graphs.batch import GraphBatch, TermWeights
 from ..graphs.kinds import NodeKind
-from ..inference.all_levels import chunkwise_attention, whole_document, with_words
-from ..inference.levels import LexicalReader, as_numpy
-from ..inference.precision import Precision, inference
+from ..inference.levels import chunkwise_attention, whole_document, with_words
+from ..inference.precision import Precision, as_numpy, inference
 from ..modeling import DocumentModel, DocumentOutput
 from ..modeling.attribution import logit_contributions
+from ..modeling.lexical import LexicalReader
 from ..prediction.predicting import classes_of, probabilities_of, word_contributions
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument

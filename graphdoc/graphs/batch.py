@@ -14,10 +14,8 @@ from torch import Tensor
 
 from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
-from .joined_graphs import JoinedGraphs
-from .kinds import GraphKind, Integers, NodeKind
-from .layout import AttentionPlan, Form, SectionLayout, places_of, plan_attention, section_ids
-from .packing import MiniBatch, Packing
+from .kinds import GraphKind, Integers, JoinedGraphs, NodeKind
+from .layout import AttentionPlan, Form, MiniBatch, Packing, SectionLayout, places_of, plan_attention, section_ids
 
 if TYPE_CHECKING:
     from .document_graph import DocumentGraph

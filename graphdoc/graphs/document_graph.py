@@ -1,4 +1,4 @@
-"""The graph of one document, as PyG data; apart from :mod:`.joined_graphs`, since encoding has no need of PyG."""
+"""The graph of one document, as PyG data; apart from :mod:`.kinds`, since encoding has no need of PyG."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from ..segmentation.spans import SegmentedDocument
-from .joined_graphs import JoinedGraphs
-from .kinds import GraphKind, NodeKind, graph_kind
+from .kinds import GraphKind, JoinedGraphs, NodeKind, graph_kind
 
 
 class DocumentGraph(Data):  # type: ignore[misc]

@@ -21,8 +21,8 @@ from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_i
 from ..runtime.processes import Processes
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
+from ..segmentation.terms import TermMaker
 from ..settings.document import LEARNED_WEIGHT, DocumentSettings, LexicalFit, LexicalSettings
-from ..subtopics.terms import TermMaker
 from .pipeline import EncodingPipeline, StreamOptions
 from .precision import inference
 from .segmenting import AnyDocument, cut_windows, documents_of

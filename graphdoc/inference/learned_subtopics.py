@@ -30,9 +30,9 @@ from ..subtopics.subtopics import (
     pair_graphs,
     vector_similarity,
 )
+from .levels import sentence_segmenter
 from .pipeline import EncodingPipeline
 from .precision import inference, require_finite
-from .sentences import sentence_segmenter
 
 logger = logging.getLogger(__name__)
 

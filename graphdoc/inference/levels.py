@@ -1,315 +1,347 @@
-"""Vectors of documents, sections and passages out of what a model gives, and their words beside these."""
+"""One document encoded at all levels, with everything that comparisons need, and the sentences of documents."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal, get_args
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from ..graphs.batch import GraphBatch
+from ..graphs.layout import Packing, section_ids
 from ..modeling import DocumentOutput
-from ..modeling.lexical import Counts, LexicalPart
-from ..runtime.text import counted
-from ..segmentation.spans import SegmentedDocument
-from ..similarity.encoded_document import LexicalShares, Vectors, section_vectors
-from ..subtopics.terms import TermMaker
+from ..modeling.attribution import passage_terms
+from ..modeling.lexical import passage_numbers, summed
+from ..runtime.memory import give_back_memory
+from ..runtime.progress import Parts
+from ..segmentation.context import token_ids
+from ..segmentation.segmenter import Segmenter, paragraph_numbers
+from ..segmentation.spans import SegmentedDocument, Span
+from ..settings.document import Context, Paragraph
+from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument, Vectors
+from .precision import Precision, as_numpy, inference, require_finite
+from .segmenting import AnyDocument, cut_windows, documents_of, require_text
 
-Floats = npt.NDArray[np.float64]
-logger = logging.getLogger("graphdoc")
+if TYPE_CHECKING:
+    from .pipeline import EncodingPipeline
 
-# Words whose rows are remembered; a word is reduced to its stem once.
-_MOST_REMEMBERED = 1_000_000
-_NOWHERE = -1
-
-
-class LexicalReader:
-    """Reads the words of texts for a model.
-
-    Args:
-        part: the lexical part of the model.
-        weight: what lexical vectors of unit length are multiplied by.
-    """
-
-    def __init__(self, part: LexicalPart, weight: float) -> None:
-        self.part, self.weight = part, weight
-        self._maker = TermMaker(part.settings.language)
-        self._known: dict[str, int] = {}
-
-    @property
-    def numbers(self) -> int:
-        """Numbers of a lexical vector."""
-        return self.part.settings.numbers
-
-    def counts(self, texts: Iterable[str]) -> Counts:
-        """How often texts have every term, sparse ``(texts, terms)``."""
-        columns: list[int] = []
-        ends = [0]
-        for text in texts:
-            columns += self._rows_of(text)
-            ends.append(len(columns))
-        shape = len(ends) - 1, self.part.settings.terms
-        found = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
-        found.sum_duplicates()
-        return found
-
-    def vectors(self, counts: Counts) -> Vectors:
-        """Lexical vectors of the length ``weight``, ``(texts, numbers)``; zeros for a text without a known word."""
-        found = self.part.project(self.part.weights(counts))
-        return np.asarray(found * (self.weight / _lengths(found))[:, None], np.float32)
-
-    def unit_weights(self, counts: Counts) -> Counts:
-        """The tf-idf weights of terms brought to the length 1, sparse ``(texts, terms)``, which heads read."""
-        found = self.part.weights(counts)
-        lengths = np.sqrt(np.asarray(found.multiply(found).sum(axis=1)).ravel())
-        return (sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ found).tocsr()
-
-    def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
-        """The same of whole documents, sparse ``(documents, terms)``."""
-        counts = self.counts(text for one in documents for text in one.texts)
-        return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
-
-    def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
-        """Vectors of unit length with the lexical vectors of their texts behind, ``(rows, hidden + numbers)``.
-
-        Args:
-            vectors: ``(rows, hidden)``.
-            counts: sparse ``(rows, terms)``.
-        """
-        lexical = torch.from_numpy(self.vectors(counts)).to(vectors.device)
-        return torch.cat([normalize(vectors.float(), dim=-1), lexical], dim=-1)
-
-    def split(self, segmented: SegmentedDocument, counts: Counts) -> tuple[Floats, LexicalShares]:
-        """The lexical vector of a document, split by passages and terms.
-
-        The weight of a term in the document is split over the passages in proportion to its counts there.
-
-        Args:
-            segmented: the document.
-            counts: sparse ``(passages, terms)``.
-
-        Returns:
-            ``(passages, numbers)``, which adds up to the lexical vector of the document; its terms.
-        """
-        rows, of_document = self._split_weights(counts)
-        table = self.part.vectors_of(rows)
-        of_document *= self.weight / float(_lengths(of_document.sum(axis=0) @ table)[0])
-        of_passages = counts[:, rows].astype(np.float64)
-        of_passages.data = (1 + np.log(of_passages.data)) * self.part.idf.cpu().numpy()[rows][of_passages.indices]
-        scales = self.weight / _lengths(of_passages @ table)
-        of_passages = of_passages.multiply(scales[:, None]).tocsr()
-        words = self.written(segmented.texts, rows)
-        shares = LexicalShares(words, rows, table, of_document, of_passages)
-        return np.asarray(of_document @ table, np.float64), shares
-
-    def unit_shares(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
-        """The tf-idf weights of a document, of the length 1, split by passages as its lexical vector is.
-
-        Args:
-            counts: sparse ``(passages, terms)``.
-
-        Returns:
-            ``(terms,)``, the rows of its terms; their weights, sparse ``(passages, terms)``.
-        """
-        rows, found = self._split_weights(counts)
-        return rows, found / float(_lengths(found.sum(axis=0))[0])
-
-    def written(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
-        """Terms that occur in texts, by their rows, each as it is first written there."""
-        words = self._words(texts, set(rows.tolist()))
-        return tuple(words[row] for row in rows.tolist())
-
-    def _split_weights(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
-        """The rows of the terms of a document, and their tf-idf weights in it, sparse ``(passages, terms)``."""
-        rows = np.unique(counts.indices).astype(np.int64)
-        own = counts[:, rows].astype(np.float64)
-        totals = np.maximum(np.asarray(own.sum(axis=0)).ravel(), 1)
-        weights = (1 + np.log(totals)) * self.part.idf.cpu().numpy()[rows]
-        return rows, own.multiply((weights / totals)[None]).tocsr()
-
-    def _rows_of(self, text: str) -> Iterator[int]:
-        return (row for term in self._maker.occurrences(text) if (row := self._row_of(term)) != _NOWHERE)
-
-    def _row_of(self, term: str) -> int:
-        row = self._known.get(term)
-        if row is None:
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            found = self.part.row_of(term)
-            row = self._known[term] = _NOWHERE if found is None else found
-        return row
-
-    def _words(self, texts: Iterable[str], wanted: set[int]) -> dict[int, str]:
-        """Every wanted row with the word as it is first written."""
-        found: dict[int, str] = {}
-        for text in texts:
-            for term, word in self._maker.placed(text):
-                if (row := self._row_of(term)) in wanted:
-                    found.setdefault(row, word)
-        return found
+# Sentences differ more in length than passages: with the padding of these they would be spread over very many
+# mini-batches.
+SENTENCE_PADDING = 0.3
 
 
-class Unknown:
-    """Counts documents of which the lexical part knows no word, and says so.
+def encode_all_levels(
+    pipeline: EncodingPipeline, segmented: SegmentedDocument, dtype: Precision | None = None
+) -> EncodedDocument:
+    """Encode one document with everything that comparisons need, but sentences.
+
+    For the readout ``sections`` the document vector, the passages and their terms are those of the document in one
+    piece; section vectors and the attention between sections are those of the document split into its own sections.
 
     Args:
-        name: what to call the model.
-        reader: its lexical part.
+        pipeline: the model.
+        segmented: the document.
+        dtype: compute the transformer in this precision.
     """
-
-    def __init__(self, name: str, reader: LexicalReader) -> None:
-        self._name, self._language = name, reader.part.settings.language
-        self._documents = self._unknown = 0
-
-    def add(self, counts: Counts, group_of: npt.NDArray[np.int64]) -> None:
-        """Count documents, ``group_of`` the rows of their counts."""
-        sizes = np.asarray(counts.sum(axis=1)).ravel()
-        totals = np.bincount(group_of, sizes)
-        self._documents += len(totals)
-        self._unknown += int((totals == 0).sum())
-
-    def warn(self) -> None:
-        """Say how many there were, if any."""
-        if self._unknown:
-            logger.warning(
-                "%s of %s %s no word that the lexical part of %s knows (language %r), and so no lexical vector; fit "
-                "the model to such documents (graphdoc fit, or encoder.fit)",
-                f"{self._unknown:,}",
-                counted(self._documents, "document"),
-                "has" if self._unknown == 1 else "have",
-                self._name,
-                self._language,
-            )
+    model = pipeline.model
+    window = pipeline.run([segmented], attention=True, dtype=dtype)
+    vectors, output = window.passage_vectors, window.output
+    encoded = whole_document(pipeline, segmented, vectors, window.batch, output)
+    if not model.readout.has_sections:
+        return with_words(pipeline, encoded)
+    split = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
+    with inference(model):
+        if model.structural_embeddings is not None:
+            with pipeline.computing_in(dtype):
+                vectors = model.encode_passages(split)
+        read = model.encode_graphs(vectors, split, output_attention=True)
+    assert read.sections is not None
+    found = replace(encoded, own_sections=as_numpy(read.sections), attention=chunkwise_attention(read, output))
+    return with_words(pipeline, found)
 
 
-def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.int64]:
-    """The document of every passage, ``(passages,)``."""
-    return np.repeat(np.arange(len(documents)), [len(one.passages) for one in documents])
-
-
-def summed(counts: Counts, group_of: npt.NDArray[np.int64], groups: int) -> Counts:
-    """Counts of groups of texts, sparse ``(groups, terms)``.
+def whole_document(
+    pipeline: EncodingPipeline,
+    segmented: SegmentedDocument,
+    passage_vectors: Tensor,
+    batch: GraphBatch,
+    output: DocumentOutput,
+) -> EncodedDocument:
+    """A document in one piece, without words and without vectors of sections that the model itself makes.
 
     Args:
-        counts: sparse ``(texts, terms)``.
-        group_of: ``(texts,)``.
-        groups: number of groups.
+        pipeline: the model.
+        segmented: the document.
+        passage_vectors: ``(passages, encoder hidden)``.
+        batch: that document alone.
+        output: the model's output for it, with attention.
     """
-    members: Any = sparse.csr_matrix(
-        (np.ones(len(group_of), np.float32), (group_of, np.arange(len(group_of)))), (groups, len(group_of))
+    with inference(pipeline.model):
+        terms = passage_terms(pipeline.model, passage_vectors, batch, output)
+        mean = pipeline.model.initial_passages(passage_vectors.float()).mean(dim=0)
+    assert output.documents is not None and output.passages is not None
+    weights, count = output.readout_weights, len(segmented.passages)
+    return EncodedDocument(
+        segmented,
+        as_numpy(output.documents[0]),
+        as_numpy(output.passages),
+        as_numpy(terms),
+        np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
+        passage_mean=as_numpy(mean),
+        model=pipeline.describe(),
     )
-    return (members @ counts).tocsr()
 
 
-def _lengths(vectors: npt.NDArray[Any]) -> Floats:
-    """The lengths of rows, ``(rows,)``; 1 for those of zeros."""
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-    return np.asarray(np.where(lengths > 0, lengths, 1.0))
+def with_words(pipeline: EncodingPipeline, encoded: EncodedDocument) -> EncodedDocument:
+    """Put the words of a document beside all its vectors, where the model has a lexical part."""
+    lexical, segmented = pipeline.lexical, encoded.segmented
+    if lexical is None:
+        return encoded
+    counts = lexical.counts(segmented.texts)
+    terms, shares = lexical.split(segmented, counts)
+    length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0
+    sections = summed(counts, encoded.section_rows, len(encoded.section_numbers))
+    return replace(
+        encoded,
+        vector=np.concatenate([encoded.vector / length, terms.sum(axis=0)]).astype(np.float32),
+        passages=lexical.beside(torch.from_numpy(encoded.passages), counts).numpy(),
+        terms=np.concatenate([encoded.terms / length, terms], axis=1).astype(np.float32),
+        own_sections=lexical.beside(torch.from_numpy(encoded.sections), sections).numpy(),
+        lexical=shares,
+    )
 
 
-Level = Literal["document", "section", "passage", "sentence"]
-LEVELS: tuple[str, ...] = get_args(Level)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Documents that went through the model together.
+def chunkwise_attention(read: DocumentOutput, whole: DocumentOutput) -> ChunkwiseAttention | None:
+    """The chunkwise attention of a document; None where the readout has none.
 
     Args:
-        documents: the documents.
-        batch: their graphs.
-        passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors, document after document.
-        output: the model's output.
+        read: the output for the document, which may be split, with attention.
+        whole: the output for the document in one piece, with attention.
     """
-
-    documents: Sequence[SegmentedDocument]
-    batch: GraphBatch
-    passage_vectors: Tensor
-    output: DocumentOutput
-
-    def pooled(self) -> Iterator[Vectors]:
-        """Pooled passage vectors of every document, brought to the CPU together."""
-        vectors = as_numpy(self.passage_vectors)
-        return (vectors[rows].copy() for rows in self.rows)
-
-    @property
-    def rows(self) -> list[slice]:
-        """Where the passages of every document stand among those of the window."""
-        starts = np.cumsum([0, *self.passage_counts]).tolist()
-        return [slice(start, end) for start, end in pairwise(starts)]
-
-    @property
-    def passage_counts(self) -> list[int]:
-        """Passages of every document."""
-        return [len(segmented.passages) for segmented in self.documents]
+    if read.chunk_pairs is None or read.chunk_attention is None:
+        return None
+    assert whole.chunk_queries is not None and whole.chunk_keys is not None
+    weights, queries, keys = map(as_numpy, (read.chunk_attention, whole.chunk_queries, whole.chunk_keys))
+    return ChunkwiseAttention(read.chunk_pairs.cpu().numpy(), weights, queries, keys)
 
 
-def vectors_of(
-    level: Level, window: Window, lexical: LexicalReader | None = None, unknown: Unknown | None = None
-) -> list[Tensor]:
-    """Vectors of every document of a window, brought to the CPU together.
+def with_sentences(
+    pipeline: EncodingPipeline,
+    encoded: EncodedDocument,
+    dtype: Precision | None = None,
+    *,
+    known: Vectors | None = None,
+    paragraph: Paragraph | None = None,
+    lone: bool = False,
+) -> EncodedDocument:
+    """Add the sentences of the encoded passages and their vectors, which are without the graph.
 
     Args:
-        level: ``document``, ``section`` or ``passage``; for sentences see :mod:`graphdoc.inference.sentences`.
-        window: the window; for ``section`` its documents are split into sections where the model reads them so.
-        lexical: reads the words that stand beside these vectors, where the model has a lexical part.
-        unknown: counts documents without a known word.
+        pipeline: the model.
+        encoded: the document.
+        dtype: compute the transformer in this precision.
+        known: ``(sentences, node size)``, vectors of all sentences of the document, where they are kept; None encodes.
+        paragraph: which sentences belong together; None for what the model's settings say.
+        lone: also encode them by themselves, without what is encoded in front of them and without their document.
+    """
+    segmented = encoded.segmented
+    whole = sentence_segmenter(pipeline).segment(segmented.document)
+    ends = {passage.section: passage.end for passage in segmented.passages}
+    kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
+    spans = tuple(whole.passages[row] for row in kept)
+    chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
+    if known is not None and len(known) == len(whole.passages):
+        vectors = known[kept]
+    else:
+        means = None
+        if pipeline.model.config.sentence_document:
+            mean = encoded.passage_mean
+            means = passage_means(pipeline, [segmented], dtype) if mean is None else torch.from_numpy(mean)[None]
+        vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented], dtype, means=means))
+    paragraphs = paragraph_numbers(chosen, paragraph or pipeline.model.config.paragraph, pipeline.segmenter)
+    by_themselves = None
+    if lone and pipeline.model.config.sentences_stand_alone:
+        by_themselves = vectors
+    elif lone:
+        alone = replace(chosen, token_ids=tuple(map(tuple, token_ids(pipeline.tokenizer, chosen.texts))))
+        by_themselves = as_numpy(sentence_vectors(pipeline, [alone], [segmented], dtype))
+    return replace(
+        encoded,
+        sentences=spans,
+        sentence_vectors=vectors,
+        lone_sentence_vectors=by_themselves,
+        paragraph_rows=paragraphs,
+    )
+
+
+def sentence_segmenter(pipeline: EncodingPipeline, *, with_context: bool = True) -> Segmenter:
+    """A segmenter that cuts documents into all of their sentences, and otherwise is as that of an encoder.
+
+    Args:
+        pipeline: the encoder.
+        with_context: encode in front of every sentence what the settings of the model say; it is no part of it.
+    """
+    segmenter = pipeline.segmenter
+    context: Context = pipeline.model.config.sentence_context if with_context else "none"
+    config = replace(segmenter.config, unit="sentence", max_passages=None, context=context)
+    return Segmenter(segmenter.tokenizer, config, segmenter.repeats)
+
+
+def passage_means(
+    pipeline: EncodingPipeline,
+    passages: Sequence[SegmentedDocument],
+    dtype: Precision | None = None,
+    packing: Packing | None = None,
+) -> Tensor:
+    """The mean of every document's passages as they are before the graph, ``(documents, node size)``.
+
+    Args:
+        pipeline: the model.
+        passages: the documents, cut into passages; such as have the vectors of these are not encoded.
+        dtype: compute the transformer in this precision.
+        packing: how passages are packed into mini-batches; None for the rule of the device.
+
+    Raises:
+        DocumentError: a document has no passage.
+        ModelError: passage vectors are those of another encoder.
+    """
+    for one in passages:
+        require_text(one)
+    model, batch = pipeline.model, GraphBatch.from_documents(passages, None).to(pipeline.device)
+    if batch.passage_vectors is not None:
+        pipeline.require_own_vectors(batch.passage_vectors)
+    with inference(model):
+        with pipeline.computing_in(dtype):
+            vectors = model.encode_passages(batch, packing)
+        initial = model.initial_passages(vectors.float())
+        return torch.stack([own.mean(dim=0) for own in torch.split(initial, [len(one.passages) for one in passages])])
+
+
+def sentence_vectors(
+    pipeline: EncodingPipeline,
+    sentences: Sequence[SegmentedDocument],
+    passages: Sequence[SegmentedDocument] | None,
+    dtype: Precision | None = None,
+    packing: Packing | None = None,
+    advance: Callable[[int], None] | None = None,
+    *,
+    means: Tensor | None = None,
+) -> Tensor:
+    r"""Encode the sentences of documents: the initial node of each (Graph-RoBERTa, eq. 1; SDR, section 3.3).
+
+    With the share w of the document's mean d (``sentence_document``) the vector of a sentence s is
+
+    .. math:: s' = s / \lVert s \rVert + w \, d / \lVert d \rVert
+
+    brought to unit length. Beside that stand the words, if there is a lexical part: those of the sentence and w times
+    those of the document, which is longer than either, so that words count more in sentences than in documents.
+
+    Args:
+        pipeline: the model.
+        sentences: the documents, cut into sentences.
+        passages: the same, cut into passages, whose places the sentences take where the model reads such; None to cut
+            the documents here, if they are needed.
+        dtype: compute the transformer in this precision.
+        packing: how sentences are packed into mini-batches; None for the rule of the device.
+        advance: is given the number of sentences of every mini-batch that is done.
+        means: ``(documents, node size)``, what :func:`passage_means` gives for ``passages``; None for sentences
+            without a share of their document.
 
     Returns:
-        For every document ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, node size)``.
+        ``(sentences, node size)``, document after document.
+
+    Raises:
+        ModelError: a number in them is infinite or none.
     """
-    vectors, counts = _dense(level, window)
-    if lexical is None:
-        return list(torch.split(vectors, counts))
-    words = lexical.counts(text for one in window.documents for text in one.texts)
-    own = passage_numbers(window.documents)
-    if unknown is not None:
-        unknown.add(words, own)
-    if level == "document":
-        words = summed(words, own, len(window.documents))
-    elif level == "section":
-        rows, sections = _section_rows(window.documents)
-        words = summed(words, rows, sum(sections))
-    return list(torch.split(lexical.beside(vectors, words), counts))
+    pipeline.require_vectors()
+    model, batch = pipeline.model, GraphBatch.from_documents(sentences, None)
+    if model.structural_embeddings is not None:
+        if passages is None:
+            passages = [pipeline.segmenter.segment(one.document) for one in sentences]
+        places = [_places(one, other.passages) for one, other in zip(sentences, passages, strict=True)]
+        batch = batch.split_into(None, np.concatenate(places))
+    with inference(model):
+        with pipeline.computing_in(dtype):
+            vectors = model.encode_passages(batch.to(pipeline.device), packing, advance)
+        initial = model.initial_passages(vectors)
+    if means is not None:
+        assert passages is not None
+        share, document_of = model.config.sentence_document, passage_numbers(sentences)
+        whole = share * normalize(means.to(initial.device).float(), dim=-1)
+        initial = normalize(normalize(initial.float(), dim=-1) + whole[torch.from_numpy(document_of)], dim=-1)
+    require_finite(initial)
+    if (lexical := pipeline.lexical) is None:
+        return initial
+    beside = lexical.beside(initial, lexical.counts(text for one in sentences for text in one.texts))
+    if means is not None:
+        assert passages is not None
+        words = lexical.counts(text for one in passages for text in one.texts)
+        of_documents = lexical.vectors(summed(words, passage_numbers(passages), len(passages)))
+        beside[:, initial.shape[1] :] += torch.from_numpy(share * of_documents[document_of]).to(beside.device)
+    return beside
 
 
-def _dense(level: Level, window: Window) -> tuple[Tensor, list[int]]:
-    """Vectors of all documents of a window without a lexical part, and how many each has."""
-    output = window.output
-    assert output.documents is not None and output.passages is not None
-    if level == "document":
-        return output.documents.cpu(), [1] * len(window.documents)
-    if level == "section" and output.sections is not None and output.document_of_section is not None:
-        numbers = torch.bincount(output.document_of_section.cpu(), minlength=len(window.documents))
-        return output.sections.cpu(), numbers.tolist()
-    passages = output.passages.cpu()
-    if level == "passage":
-        return passages, window.passage_counts
-    rows, counts = _section_rows(window.documents)
-    readout = output.readout_weights
-    weights = np.ones(len(passages), np.float32) if readout is None else as_numpy(readout)
-    return torch.from_numpy(section_vectors(as_numpy(passages), weights, rows, sum(counts))), counts
+def _places(sentences: SegmentedDocument, passages: Sequence[Span]) -> Any:
+    """The passage that every sentence begins in, ``(sentences,)``; the last for those beyond all."""
+    starts = [(passage.section, passage.start) for passage in passages]
+    return np.array([bisect_right(starts, (span.section, span.start)) - 1 for span in sentences.passages], np.int64)
 
 
-def _section_rows(documents: Sequence[SegmentedDocument]) -> tuple[npt.NDArray[np.int64], list[int]]:
-    """Section of every passage, counted over all documents, and the number of sections of each."""
-    rows: list[npt.NDArray[np.int64]] = []
-    counts: list[int] = []
-    for segmented in documents:
-        sections, own = np.unique([passage.section for passage in segmented.passages], return_inverse=True)
-        rows.append(own + sum(counts))
-        counts.append(len(sections))
-    return np.concatenate(rows), counts
+def stream_sentences(
+    pipeline: EncodingPipeline,
+    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+    *,
+    dtype: Precision | None = None,
+    token_budget: int | None = None,
+    padding: float | None = None,
+    **options: Any,
+) -> Iterator[tuple[SegmentedDocument, Tensor]]:
+    """Encode the sentences of documents one window after another.
 
+    Args:
+        pipeline: the model.
+        documents: one document or many; such as are cut into passages are cut anew, but where they bring the vectors
+            of their passages these are taken for what sentences have of their document.
+        dtype: compute the transformer in this precision.
+        token_budget: most tokens of a mini-batch, padding included; None for the rule of the device.
+        padding: most of a mini-batch that may be padding; None for the rules for sentences and for passages.
+        **options: see :func:`~graphdoc.inference.segmenting.cut_windows`.
 
-def as_numpy(tensor: Tensor) -> Vectors:
-    """The numbers of a tensor in fp32 as an array."""
-    return tensor.float().cpu().numpy()
+    Yields:
+        Every document, cut into sentences, with their vectors on the CPU, ``(sentences, node size)``.
+
+    Raises:
+        DocumentError: a document has no text, or something is no document.
+        SettingsError: an option is out of range.
+    """
+    given = documents_of(documents)
+    encoded: deque[SegmentedDocument | None] = deque()
+
+    def documents_only() -> Iterator[AnyDocument]:
+        for one in given:
+            is_cut = isinstance(one, SegmentedDocument)
+            encoded.append(one if is_cut and one.passage_vectors is not None else None)
+            yield one.document if is_cut else one
+
+    # A bar knows how many there are.
+    whole = list(documents_only()) if isinstance(given, Sized) else documents_only()
+    packing = Packing.on(pipeline.device, token_budget, SENTENCE_PADDING if padding is None else padding)
+    has_share = bool(pipeline.model.config.sentence_document)
+    for window, shown in cut_windows(whole, sentence_segmenter(pipeline), pipeline.device, **options):
+        known = [encoded.popleft() for _ in window]
+        passages = means = None
+        if has_share:
+            pairs = list(zip(known, window, strict=True))
+            cut = pipeline.segmenter.segment_many(one.document for own, one in pairs if own is None)
+            passages = [next(cut) if own is None else own for own, _ in pairs]
+            means = passage_means(pipeline, passages, dtype, Packing.on(pipeline.device, token_budget, padding))
+        advance = Parts(shown, len(window), sum(len(one.passages) for one in window), "sentences")
+        vectors = sentence_vectors(pipeline, window, passages, dtype, packing, advance, means=means).cpu()
+        yield from zip(window, torch.split(vectors, [len(one.passages) for one in window]), strict=True)
+        give_back_memory()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import Any, Self, TypedDict, Unpack, cast
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal, Self, TypedDict, Unpack, cast, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -17,30 +20,99 @@ from transformers import PreTrainedTokenizerBase
 from ..checkpoints.backbones import segmenter_of
 from ..errors import ModelError
 from ..graphs.batch import GraphBatch, TermWeights
-from ..graphs.packing import Packing
-from ..modeling import DocumentConfig, DocumentModel
+from ..graphs.layout import Packing
+from ..modeling import DocumentConfig, DocumentModel, DocumentOutput
+from ..modeling.lexical import Counts, LexicalReader, passage_numbers, summed
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import place, survive_forks
 from ..runtime.progress import Parts
-from ..runtime.text import require_one_of
+from ..runtime.text import counted, require_one_of
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
-from .levels import LEVELS, Level, LexicalReader, Unknown, Window, vectors_of
+from ..similarity.encoded_document import Vectors, section_vectors
+from .levels import stream_sentences
 from .precision import (
     LOAD_PRECISIONS,
     PRECISIONS,
     LoadPrecision,
     Precision,
+    as_numpy,
     computed_in,
     faster_precision,
     inference,
     require_finite,
 )
 from .segmenting import AnyDocument, as_document, cut_windows, require_text
-from .sentences import stream_sentences
+
+logger = logging.getLogger("graphdoc")
+
+Level = Literal["document", "section", "passage", "sentence"]
+LEVELS: tuple[str, ...] = get_args(Level)
 
 # Threads that share an encoder measure once.
 _SETTLING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Documents that went through the model together.
+
+    Args:
+        documents: the documents.
+        batch: their graphs.
+        passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors, document after document.
+        output: the model's output.
+    """
+
+    documents: Sequence[SegmentedDocument]
+    batch: GraphBatch
+    passage_vectors: Tensor
+    output: DocumentOutput
+
+    @property
+    def rows(self) -> list[slice]:
+        """Where the passages of every document stand among those of the window."""
+        starts = np.cumsum([0, *(len(document.passages) for document in self.documents)]).tolist()
+        return [slice(start, end) for start, end in pairwise(starts)]
+
+    def pooled(self) -> Iterator[Vectors]:
+        """Pooled passage vectors of every document, brought to the CPU together."""
+        vectors = as_numpy(self.passage_vectors)
+        return (vectors[rows].copy() for rows in self.rows)
+
+    def vectors(self, level: Level, lexical: LexicalReader | None = None, counts: Counts = None) -> list[Tensor]:
+        """Vectors of every document, brought to the CPU together.
+
+        Args:
+            level: ``document``, ``section`` or ``passage``; for ``section`` documents are split into sections where
+                the model reads them so.
+            lexical: reads the words that stand beside these vectors, where the model has a lexical part.
+            counts: what it counts in the passages, sparse ``(passages, terms)``.
+
+        Returns:
+            For every document ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, node size)``.
+        """
+        output = self.output
+        assert output.documents is not None and output.passages is not None
+        documents, numbers = passage_numbers(self.documents), [1] * len(self.documents)
+        if level == "document":
+            vectors, groups = output.documents.cpu(), documents
+        elif level == "passage":
+            vectors, groups = output.passages.cpu(), np.arange(len(documents))
+            numbers = np.bincount(documents).tolist()
+        else:
+            sections = np.array([span.section for one in self.documents for span in one.passages], np.int64)
+            pairs, groups = np.unique(np.stack([documents, sections]), axis=1, return_inverse=True)
+            numbers = np.bincount(pairs[0]).tolist()
+            if output.sections is not None:
+                vectors = output.sections.cpu()
+            else:
+                weights = output.readout_weights
+                shares = np.ones(len(documents), np.float32) if weights is None else as_numpy(weights)
+                vectors = torch.from_numpy(section_vectors(as_numpy(output.passages), shares, groups, len(pairs[0])))
+        if lexical is not None:
+            vectors = lexical.beside(vectors, summed(counts, groups, len(vectors)))
+        return list(torch.split(vectors, numbers))
 
 
 class EncodingOptions(TypedDict, total=False):
@@ -253,12 +325,24 @@ class EncodingPipeline:
             yield from stream_sentences(self, documents, **options)
             return
         split = level == "section" and self.model.readout.has_sections
-        reader = self.lexical
-        unknown = None if reader is None else Unknown(self.name, reader)
+        lexical, counts = self.lexical, None
+        documents_read = unknown = 0
         for window in self.windows(documents, split=split, **options):
-            yield from zip(window.documents, vectors_of(level, window, reader, unknown), strict=True)
-        if unknown is not None:
-            unknown.warn()
+            if lexical is not None:
+                counts = lexical.counts(text for one in window.documents for text in one.texts)
+                known = np.add.reduceat(np.diff(counts.indptr), [rows.start for rows in window.rows])
+                documents_read, unknown = documents_read + len(known), unknown + int((known == 0).sum())
+            yield from zip(window.documents, window.vectors(level, lexical, counts), strict=True)
+        if unknown:
+            logger.warning(
+                "%s of %s %s no word that the lexical part of %s knows (language %r), and so no lexical vector; fit "
+                "the model to such documents (graphdoc fit, or encoder.fit)",
+                f"{unknown:,}",
+                counted(documents_read, "document"),
+                "has" if unknown == 1 else "have",
+                self.name,
+                self.model.config.language,
+            )
 
     def with_passage_vectors(
         self, documents: Iterable[AnyDocument | SegmentedDocument], **options: Unpack[StreamOptions]

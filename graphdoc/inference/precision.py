@@ -10,10 +10,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
+
+Vectors = npt.NDArray[np.float32]
 
 Precision = Literal["float32", "bfloat16", "float16"]
 LoadPrecision = Literal["float32", "bfloat16", "float16", "auto"]
@@ -142,3 +146,8 @@ def require_finite(*parts: Tensor | None) -> None:
             "the model produced NaN or infinite vectors: its weights contain NaN (fetch or train it again), or "
             "float16 is too narrow (use bfloat16 or float32)"
         )
+
+
+def as_numpy(tensor: Tensor) -> Vectors:
+    """The numbers of a tensor in fp32 as an array."""
+    return tensor.float().cpu().numpy()

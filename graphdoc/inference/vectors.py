@@ -14,15 +14,14 @@ from torch import Tensor
 
 from ..errors import DocumentError, SettingsError
 from ..graphs.batch import GraphBatch
-from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.kinds import JoinedGraphs
 from ..runtime.text import counted, described, require_one_of
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
 from ..similarity.encoded_document import Vectors
 from ..similarity.kinds import maxsim, packed, similarity_of
-from .levels import Level
-from .pipeline import EncodingOptions, EncodingPipeline
+from .pipeline import EncodingOptions, EncodingPipeline, Level
 from .precision import Precision
 from .segmenting import WINDOW_PASSAGES, AnyDocument, as_document, documents_of, is_single
 

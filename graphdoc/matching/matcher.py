@@ -17,12 +17,12 @@ from threadpoolctl import threadpool_limits
 
 from ..checkpoints.contents import token_limit
 from ..errors import DocumentError, ModelError, SettingsError
-from ..graphs.packing import Packing
+from ..graphs.layout import Packing
 from ..inference.learned_subtopics import subtopic_finder
+from ..inference.levels import sentence_segmenter
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
 from ..inference.segmenting import AnyDocument, Workers, as_document
-from ..inference.sentences import sentence_segmenter
 from ..registry import SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS, load
 from ..runtime.workers import in_blocks, work_ahead
 from ..sampling.batches import random_generator

@@ -21,7 +21,7 @@ from ..checkpoints.load import load_checkpoint
 from ..documents.document import Document
 from ..documents.section import Section
 from ..graphs.batch import GraphBatch
-from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.kinds import JoinedGraphs
 from ..inference.pipeline import EncodingPipeline
 from ..inference.vectors import encode_queries
 from ..modeling import DocumentOutput

@@ -14,7 +14,7 @@ from transformers import initialization as init
 
 from ..errors import SettingsError
 from ..graphs.batch import GraphBatch
-from ..graphs.packing import MiniBatch, Packing
+from ..graphs.layout import MiniBatch, Packing
 from ..settings.document import ClusteringSettings, checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import GraphAttention, GraphAttentionStack, GraphLinear, GraphWeights, init_graph_weights

@@ -11,7 +11,8 @@ products are kept in expectation (feature hashing, Weinberger et al. 2009, eq. 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -20,12 +21,20 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
+from ..segmentation.spans import SegmentedDocument
+from ..segmentation.terms import TermMaker
 from ..settings.document import LexicalSettings
 
+Floats = npt.NDArray[np.float64]
 Vectors = npt.NDArray[np.float32]
 # ``(texts, terms)`` in the form of scipy.
 Counts = Any
+
+# Words whose rows are remembered; a word is reduced to its stem once.
+_MOST_REMEMBERED = 1_000_000
+_NOWHERE = -1
 
 
 class LexicalPart(nn.Module):
@@ -116,3 +125,178 @@ def inverse_frequencies(documents: int, frequencies: npt.NDArray[np.int64]) -> V
 def bucket_of(term: str, buckets: int) -> int:
     """The bucket that a term is hashed into."""
     return crc32(term.encode("utf-8", "surrogatepass")) % buckets
+
+
+@dataclass(frozen=True, eq=False)
+class LexicalShares:
+    """The terms of a document, and what each adds to the lexical part of its vectors, their last numbers.
+
+    Args:
+        words: ``(terms,)``, every term as it is first written.
+        rows: ``(terms,)``, their rows in the model, rising.
+        table: ``(terms, numbers)``, the vectors of the terms.
+        of_document: sparse ``(passages, terms)``; with the table it gives the lexical part of the passages' terms.
+        of_passages: sparse ``(passages, terms)``; with the table it gives that of the passages' own vectors.
+    """
+
+    words: tuple[str, ...]
+    rows: npt.NDArray[np.int64]
+    table: Floats
+    of_document: Any
+    of_passages: Any
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a vector that are lexical, the last ones."""
+        return int(self.table.shape[1])
+
+
+class LexicalReader:
+    """Reads the words of texts for a model.
+
+    Args:
+        part: the lexical part of the model.
+        weight: what lexical vectors of unit length are multiplied by.
+    """
+
+    def __init__(self, part: LexicalPart, weight: float) -> None:
+        self.part, self.weight = part, weight
+        self._maker = TermMaker(part.settings.language)
+        self._known: dict[str, int] = {}
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a lexical vector."""
+        return self.part.settings.numbers
+
+    def counts(self, texts: Iterable[str]) -> Counts:
+        """How often texts have every term, sparse ``(texts, terms)``."""
+        columns: list[int] = []
+        ends = [0]
+        for text in texts:
+            columns += self._rows_of(text)
+            ends.append(len(columns))
+        shape = len(ends) - 1, self.part.settings.terms
+        found = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
+        found.sum_duplicates()
+        return found
+
+    def vectors(self, counts: Counts) -> Vectors:
+        """Lexical vectors of the length ``weight``, ``(texts, numbers)``; zeros for a text without a known word."""
+        found = self.part.project(self.part.weights(counts))
+        return np.asarray(found * (self.weight / _lengths(found))[:, None], np.float32)
+
+    def unit_weights(self, counts: Counts) -> Counts:
+        """The tf-idf weights of terms brought to the length 1, sparse ``(texts, terms)``, which heads read."""
+        found = self.part.weights(counts)
+        lengths = np.sqrt(np.asarray(found.multiply(found).sum(axis=1)).ravel())
+        return (sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ found).tocsr()
+
+    def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
+        """The same of whole documents, sparse ``(documents, terms)``."""
+        counts = self.counts(text for one in documents for text in one.texts)
+        return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
+
+    def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
+        """Vectors of unit length with the lexical vectors of their texts behind, ``(rows, hidden + numbers)``.
+
+        Args:
+            vectors: ``(rows, hidden)``.
+            counts: sparse ``(rows, terms)``.
+        """
+        lexical = torch.from_numpy(self.vectors(counts)).to(vectors.device)
+        return torch.cat([normalize(vectors.float(), dim=-1), lexical], dim=-1)
+
+    def split(self, segmented: SegmentedDocument, counts: Counts) -> tuple[Floats, LexicalShares]:
+        """The lexical vector of a document, split by passages and terms.
+
+        The weight of a term in the document is split over the passages in proportion to its counts there.
+
+        Args:
+            segmented: the document.
+            counts: sparse ``(passages, terms)``.
+
+        Returns:
+            ``(passages, numbers)``, which adds up to the lexical vector of the document; its terms.
+        """
+        rows, of_document = self._split_weights(counts)
+        table = self.part.vectors_of(rows)
+        of_document *= self.weight / float(_lengths(of_document.sum(axis=0) @ table)[0])
+        of_passages = counts[:, rows].astype(np.float64)
+        of_passages.data = (1 + np.log(of_passages.data)) * self.part.idf.cpu().numpy()[rows][of_passages.indices]
+        scales = self.weight / _lengths(of_passages @ table)
+        of_passages = of_passages.multiply(scales[:, None]).tocsr()
+        words = self.written(segmented.texts, rows)
+        shares = LexicalShares(words, rows, table, of_document, of_passages)
+        return np.asarray(of_document @ table, np.float64), shares
+
+    def unit_shares(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
+        """The tf-idf weights of a document, of the length 1, split by passages as its lexical vector is.
+
+        Args:
+            counts: sparse ``(passages, terms)``.
+
+        Returns:
+            ``(terms,)``, the rows of its terms; their weights, sparse ``(passages, terms)``.
+        """
+        rows, found = self._split_weights(counts)
+        return rows, found / float(_lengths(found.sum(axis=0))[0])
+
+    def written(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
+        """Terms that occur in texts, by their rows, each as it is first written there."""
+        words = self._words(texts, set(rows.tolist()))
+        return tuple(words[row] for row in rows.tolist())
+
+    def _split_weights(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
+        """The rows of the terms of a document, and their tf-idf weights in it, sparse ``(passages, terms)``."""
+        rows = np.unique(counts.indices).astype(np.int64)
+        own = counts[:, rows].astype(np.float64)
+        totals = np.maximum(np.asarray(own.sum(axis=0)).ravel(), 1)
+        weights = (1 + np.log(totals)) * self.part.idf.cpu().numpy()[rows]
+        return rows, own.multiply((weights / totals)[None]).tocsr()
+
+    def _rows_of(self, text: str) -> Iterator[int]:
+        return (row for term in self._maker.occurrences(text) if (row := self._row_of(term)) != _NOWHERE)
+
+    def _row_of(self, term: str) -> int:
+        row = self._known.get(term)
+        if row is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            found = self.part.row_of(term)
+            row = self._known[term] = _NOWHERE if found is None else found
+        return row
+
+    def _words(self, texts: Iterable[str], wanted: set[int]) -> dict[int, str]:
+        """Every wanted row with the word as it is first written."""
+        found: dict[int, str] = {}
+        for text in texts:
+            for term, word in self._maker.placed(text):
+                if (row := self._row_of(term)) in wanted:
+                    found.setdefault(row, word)
+        return found
+
+
+def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.int64]:
+    """The document of every passage, ``(passages,)``."""
+    return np.repeat(np.arange(len(documents)), [len(one.passages) for one in documents])
+
+
+def summed(counts: Counts, group_of: npt.NDArray[np.int64], groups: int) -> Counts:
+    """Counts of groups of texts, sparse ``(groups, terms)``.
+
+    Args:
+        counts: sparse ``(texts, terms)``.
+        group_of: ``(texts,)``.
+        groups: number of groups.
+    """
+    members: Any = sparse.csr_matrix(
+        (np.ones(len(group_of), np.float32), (group_of, np.arange(len(group_of)))), (groups, len(group_of))
+    )
+    return (members @ counts).tocsr()
+
+
+def _lengths(vectors: npt.NDArray[Any]) -> Floats:
+    """The lengths of rows, ``(rows,)``; 1 for those of zeros."""
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    return np.asarray(np.where(lengths > 0, lengths, 1.0))

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from ..documents.document import Document
 from ..runtime.text import one_line
 from ..segmentation.repeats import Place, RepeatList, RepeatLister
-from ..subtopics.terms import TermMaker
+from ..segmentation.terms import TermMaker
 
 # What is kept of a document; a book shall take no more memory than a letter.
 TERMS = 200

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
-from ..inference.levels import Window, as_numpy
-from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions
-from ..inference.precision import Precision, inference
+from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions, Window
+from ..inference.precision import Precision, as_numpy, inference
 from ..inference.segmenting import AnyDocument
 from ..modeling.attribution import logit_contributions
 from ..segmentation.spans import Coverage, SegmentedDocument

@@ -22,8 +22,8 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, SettingsError
 from ..evaluation.evaluator import Evaluator
 from ..graphs.batch import GraphBatch, TokenIds
-from ..graphs.joined_graphs import JoinedGraphs
-from ..graphs.packing import Packing
+from ..graphs.kinds import JoinedGraphs
+from ..graphs.layout import Packing
 from ..inference.precision import Precision, computed_in
 from ..losses import ONE_PROCESS, Loss
 from ..runtime.processes import place

@@ -19,8 +19,7 @@ from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation import ClassificationEvaluator
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
-from ..graphs.joined_graphs import JoinedGraphs
-from ..graphs.kinds import GraphKind
+from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import ClassificationLoss, balanced_weights
 from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches

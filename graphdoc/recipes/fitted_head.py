@@ -23,8 +23,8 @@ from ..encoder import DocumentEncoder
 from ..errors import ModelError
 from ..evaluation import LabelledDocuments
 from ..evaluation.labels import HELD_OUT, held_out_rows, ordered_classes, require_labels
-from ..inference.levels import as_numpy
 from ..inference.pipeline import StreamOptions
+from ..inference.precision import as_numpy
 from ..runtime.progress import progress_bar
 from ..runtime.text import require_seed
 

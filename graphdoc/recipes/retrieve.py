@@ -18,9 +18,8 @@ from ..corpus.parts import PassageVectors
 from ..errors import EvaluationError
 from ..evaluation import Judgements
 from ..graphs.batch import GraphBatch
-from ..graphs.joined_graphs import JoinedGraphs
-from ..graphs.kinds import GraphKind
-from ..graphs.packing import Packing
+from ..graphs.kinds import GraphKind, JoinedGraphs
+from ..graphs.layout import Packing
 from ..inference.precision import computed_in, inference
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss

@@ -19,7 +19,7 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
 from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
-from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.kinds import JoinedGraphs
 from ..losses import MaskedTokens, PairContrast, PairCosine
 from ..modeling import DocumentModel
 from ..runtime.text import counted

@@ -17,8 +17,7 @@ from ..corpus.document import CorpusReport
 from ..corpus.parts import PassageVectors
 from ..corpus.stream import StreamingCorpus
 from ..errors import DocumentError, ModelError, SettingsError
-from ..graphs.joined_graphs import JoinedGraphs
-from ..graphs.kinds import GraphKind
+from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import SubDocumentContrast
 from ..runtime.text import counted
 from ..sampling import DocumentSplit, EpochBatches, SubDocumentSplit

@@ -17,7 +17,7 @@ from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..evaluation.pair_scores import pair_auc
 from ..evaluation.pairs import require_both_labels
-from ..inference.sentences import sentence_segmenter
+from ..inference.levels import sentence_segmenter
 from ..losses import SubtopicLoss
 from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention

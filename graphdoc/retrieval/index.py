@@ -13,7 +13,7 @@ import numpy as np
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
-from ..inference.all_levels import with_sentences
+from ..inference.levels import with_sentences
 from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
 from ..runtime.text import described, require_one_of, require_path

@@ -21,8 +21,8 @@ from ..errors import RetrievalError, SettingsError
 from ..runtime.progress import progress_bar
 from ..runtime.text import described, require_one_of, require_whole
 from ..segmentation.spans import SegmentedDocument
+from ..segmentation.terms import TermMaker
 from ..similarity.encoded_document import EncodedDocument
-from ..subtopics.terms import TermMaker
 from .fusion import Ranking, Scores, fused_scores
 from .index import DocumentIndex
 from .lance import DOCUMENT, Candidates, LanceStore, word_settings
@@ -358,8 +358,8 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
 class PassageWords:
     """BM25 of passages in this process, which data loaders may fork: LanceDB's threads do not go together with forks.
 
-    Terms are stems without stop words (:class:`~graphdoc.subtopics.terms.TermMaker`), the formula is Lucene's, as in
-    an index, and a document's score is the sum of its three best passages.
+    Terms are those of :class:`~graphdoc.segmentation.terms.TermMaker`, the formula is Lucene's, as in an index, and a
+    document's score is the sum of its three best passages.
 
     Args:
         documents: the documents, held as counts of their terms.

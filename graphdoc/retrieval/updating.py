@@ -18,10 +18,9 @@ from ..documents.readers.records import SeenIds
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
-from ..inference.all_levels import encode_all_levels
-from ..inference.levels import as_numpy
+from ..inference.levels import encode_all_levels
 from ..inference.pipeline import EncodingPipeline
-from ..inference.precision import inference
+from ..inference.precision import as_numpy, inference
 from ..inference.segmenting import AnyDocument, Workers, as_document, require_text, segment_in_order, windows_of
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import survive_forks

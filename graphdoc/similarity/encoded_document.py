@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SettingsError
+from ..modeling.lexical import LexicalShares
 from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import SENTENCE_SETTINGS
@@ -228,30 +229,6 @@ class WordPart(NamedTuple):
 
     word: str
     contribution: float
-
-
-@dataclass(frozen=True, eq=False)
-class LexicalShares:
-    """The terms of a document, and what each adds to the lexical part of its vectors, their last numbers.
-
-    Args:
-        words: ``(terms,)``, every term as it is first written.
-        rows: ``(terms,)``, their rows in the model, rising.
-        table: ``(terms, numbers)``, the vectors of the terms.
-        of_document: sparse ``(passages, terms)``; with the table it gives the lexical part of the passages' terms.
-        of_passages: sparse ``(passages, terms)``; with the table it gives that of the passages' own vectors.
-    """
-
-    words: tuple[str, ...]
-    rows: npt.NDArray[np.int64]
-    table: Floats
-    of_document: Any
-    of_passages: Any
-
-    @property
-    def numbers(self) -> int:
-        """Numbers of a vector that are lexical, the last ones."""
-        return int(self.table.shape[1])
 
 
 def shared_words(

@@ -16,9 +16,9 @@ from scipy.sparse import csr_matrix
 
 from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
-from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.kinds import JoinedGraphs
+from ..segmentation.terms import SentenceTerms, TermMaker
 from ..settings.document import ClusteringSettings
-from .terms import SentenceTerms, TermMaker
 
 Rows = npt.NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..segmentation.terms import TermMaker
 from .subtopics import Subtopics
-from .terms import TermMaker
 
 Floats = npt.NDArray[np.float64]
 Term = TypeVar("Term")

@@ -16,7 +16,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.utils import clip_grad_norm_
 
 from ..errors import DocumentError, ModelError
-from ..graphs.packing import Packing
+from ..graphs.layout import Packing
 from ..inference.precision import computed_in, inference
 from ..modeling import DocumentModel
 from ..runtime.processes import Processes, StopRequest, exchange, process_count

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import EdgeKind
-from ..graphs.packing import MiniBatch
+from ..graphs.layout import MiniBatch
 from ..losses import (
     Gather,
     InfoNCE,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import SettingsError
 from ..graphs.batch import GraphBatch
-from ..graphs.packing import MiniBatch, Packing
+from ..graphs.layout import MiniBatch, Packing
 from ..losses import AllProcesses, Gather, LossOutput
 from ..modeling import DocumentModel
 from .data import TrainingBatch

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..errors import OutputError
-from ..inference.levels import Level
+from ..inference.pipeline import Level
 from ..runtime.files import file_checksum, writing_error
 from ..segmentation.spans import Coverage, SegmentedDocument
 

@@ -22,8 +22,7 @@ from ..documents.readers import ReadingReport, Skipped
 from ..documents.readers.records import SeenIds
 from ..documents.section import clean_text
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
-from ..inference.levels import LEVELS, Level
-from ..inference.pipeline import EncodingOptions, EncodingPipeline
+from ..inference.pipeline import LEVELS, EncodingOptions, EncodingPipeline, Level
 from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import AnyDocument, Workers, as_document, documents_of, segment_in_order
 from ..runtime.files import write_atomically

@@ -23,8 +23,8 @@ import graphdoc
 from graphdoc.cli import build_app, command_words, parse
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import MissingExtraError
+from graphdoc.segmentation.terms import ENGLISH_STOP_WORDS
 from graphdoc.similarity import Comparison
-from graphdoc.subtopics.terms import ENGLISH_STOP_WORDS
 
 Command = Callable[..., Any]
 ROOT = Path(graphdoc.__file__).parent.parent

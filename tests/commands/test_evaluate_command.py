@@ -28,7 +28,7 @@ from graphdoc.evaluation import (
     score_run,
     sets,
 )
-from graphdoc.graphs.packing import MiniBatch
+from graphdoc.graphs.layout import MiniBatch
 from graphdoc.modeling import DocumentModel
 
 Command = Callable[..., Any]

@@ -335,7 +335,7 @@ def test_without_graph_layers_there_are_no_edges_to_run_out_of(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("graphdoc.graphs.joined_graphs.MAXIMUM_EDGES", 100)
+    monkeypatch.setattr("graphdoc.graphs.kinds.MAXIMUM_EDGES", 100)
     long = {"id": "long", "text": "rice mould steam grain koji. " * 40, "label": "rice"}
     source = corpus([*rows(12), long])
     settings = ("model.settings.graph_kind=full", "model.settings.readout=mean", "training.epochs=1")

@@ -14,8 +14,7 @@ from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, map_tensors, pack, unpack
 from graphdoc.graphs.document_graph import graph_of_sections, query_graph
 from graphdoc.graphs.kinds import EdgeKind, WindowGraph
-from graphdoc.graphs.layout import section_ids
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing, section_ids
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 

@@ -16,8 +16,7 @@ from torch_geometric.data import Batch
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
-from graphdoc.graphs.joined_graphs import JoinedGraphs, normalised_adjacency
-from graphdoc.graphs.kinds import EdgeKind, GraphKind, NodeKind, graph_kind
+from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, graph_kind, normalised_adjacency
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.graphs.packing import PADDING, Packing
+from graphdoc.graphs.layout import PADDING, Packing
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

@@ -17,8 +17,8 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OutputError
+from graphdoc.inference.levels import passage_means, stream_sentences
 from graphdoc.inference.pipeline import EncodingPipeline
-from graphdoc.inference.sentences import passage_means, stream_sentences
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import stored_sentences
 from graphdoc.retrieval.table import SENTENCE_COLUMNS
@@ -115,7 +115,7 @@ def test_comparisons_and_indexes_have_the_same(
         known.extend(one.passage_vectors is not None for one in passages)
         return passage_means(pipeline, passages, *options)
 
-    monkeypatch.setattr("graphdoc.inference.sentences.passage_means", watched)
+    monkeypatch.setattr("graphdoc.inference.levels.passage_means", watched)
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
     index.update(DOCUMENTS)
     # An index has encoded the passages, and encodes none of them again for their sentences.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.matching.reader import CrossReader, DualReader, SpecialTokens
 from graphdoc.modeling import DocumentModel
 

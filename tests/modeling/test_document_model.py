@@ -17,7 +17,7 @@ from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import NodeKind, graph_kind
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
 from graphdoc.modeling.readouts import WeightedReadout, mean_by_group

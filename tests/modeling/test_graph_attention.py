@@ -15,7 +15,7 @@ from torch_geometric.nn import GATConv
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.joined_graphs import JoinedGraphs
+from graphdoc.graphs.kinds import JoinedGraphs
 from graphdoc.graphs.layout import DENSE_BLOCK_CELLS, DENSE_BLOCK_EVENNESS, Form
 from graphdoc.modeling import DocumentConfig
 from graphdoc.modeling.graph_attention import GraphAttention, GraphAttentionStack

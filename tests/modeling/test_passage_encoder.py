@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel
 
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.inference.precision import computed_in
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.passage_encoder import (

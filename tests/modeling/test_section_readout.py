@@ -15,8 +15,7 @@ from torch.nn.utils.rnn import pack_sequence
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import query_graph
-from graphdoc.graphs.layout import section_ids
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing, section_ids
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.section_readout import SectionReadout, packed
 from graphdoc.registry import GRAPH_KINDS

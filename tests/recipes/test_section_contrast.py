@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.losses import ONE_PROCESS, SupervisedContrastive
 from graphdoc.modeling import DocumentModel
 from graphdoc.recipes.classify import section_batch, token_counts

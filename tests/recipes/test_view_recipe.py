@@ -15,12 +15,12 @@ from graphdoc import DocumentEncoder
 from graphdoc.corpus import view_pool
 from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.errors import GraphdocError, OutputError
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.inference.learned_subtopics import subtopic_finder
 from graphdoc.losses import ClassificationLoss
 from graphdoc.recipes import views
 from graphdoc.sampling.views import SentenceLikelihoods
-from graphdoc.subtopics.terms import TermMaker
+from graphdoc.segmentation.terms import TermMaker
 from graphdoc.training.data import TrainingBatch
 from graphdoc.training.step import CachedStep
 

@@ -17,7 +17,7 @@ from graphdoc.corpus.corpus import prepare_run_corpus
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
-from graphdoc.inference.sentences import sentence_segmenter
+from graphdoc.inference.levels import sentence_segmenter
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.retrieval.table import tokens_hash

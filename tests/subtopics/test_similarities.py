@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from graphdoc.segmentation.terms import SentenceTerms, TermMaker
 from graphdoc.subtopics.subtopics import vector_similarity, word_similarity
-from graphdoc.subtopics.terms import SentenceTerms, TermMaker
 
 sentences = st.lists(
     st.builds(SentenceTerms, st.frozensets(st.sampled_from("abcdefgh"), max_size=6), st.integers(0, 12)),

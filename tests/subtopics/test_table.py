@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from graphdoc.segmentation.terms import TermMaker
 from graphdoc.subtopics import Subtopics
 from graphdoc.subtopics.table import SubtopicTable, leading_words
-from graphdoc.subtopics.terms import TermMaker
 
 TEXTS = [
     "Rice is steamed.", "The dam holds rivers.", "Steamed rice cools.",

@@ -23,7 +23,7 @@ from graphdoc.cli import main
 from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.losses import AllProcesses, SubDocumentContrast
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime import processes

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.losses import ONE_PROCESS, Gather, LossOutput
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput
 from graphdoc.training.data import TrainingBatch

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch

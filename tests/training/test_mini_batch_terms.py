@@ -12,7 +12,7 @@ from test_cached_step import assert_equal_gradients, gradients
 from torch import Tensor, nn
 
 from graphdoc.errors import SettingsError
-from graphdoc.graphs.packing import MiniBatch, Packing
+from graphdoc.graphs.layout import MiniBatch, Packing
 from graphdoc.losses import ONE_PROCESS, Gather, LossOutput, SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.joined_graphs import JoinedGraphs
+from graphdoc.graphs.kinds import JoinedGraphs
 from graphdoc.losses import ONE_PROCESS, InfoNCE
 from graphdoc.training.data import TrainingBatch
 from graphdoc.training.objectives import BestPassageContrast, QueryContrast, no_negatives

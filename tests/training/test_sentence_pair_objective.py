@@ -11,7 +11,7 @@ import pytest
 import torch
 from test_cached_step import assert_equal_gradients, gradients
 
-from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.layout import Packing
 from graphdoc.losses import ONE_PROCESS, MaskedTokens, PairCosine
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead
