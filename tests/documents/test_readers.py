@@ -47,6 +47,11 @@ def skipped(sources: Any, **settings: Any) -> tuple[list[str], list[Skipped]]:
     return found, report.skipped
 
 
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
 def json_lines(rows: Iterable[Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -147,9 +152,7 @@ def test_data_sets_and_tables() -> None:
 def make_folder(root: Path) -> None:
     shown = ("b.md", "a.txt", "sub/a.txt", "sub/deeper/c.html", "x.7z", "sub/y.png")
     for name in (*shown, "sub/.hidden/d.txt", ".e.txt"):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"Text of {name}.", encoding="utf-8")
+        write(root / name, f"Text of {name}.")
 
 
 def test_folders_are_read_whole_and_in_order(tmp_path: Path) -> None:
@@ -184,28 +187,30 @@ def test_patterns(tmp_path: Path, pattern: str, expected: list[str]) -> None:
 
 
 def test_links_are_followed_once(tmp_path: Path) -> None:
-    make_folder(tmp_path / "root")
-    outside = tmp_path / "outside"
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    make_folder(root)
     outside.mkdir()
     (outside / "o.txt").write_text("Outside.", encoding="utf-8")
-    (outside / "back").symlink_to(tmp_path / "root")
-    (tmp_path / "root" / "a_link").symlink_to(outside)
-    (tmp_path / "root" / "loop").symlink_to(tmp_path / "root")
-    (tmp_path / "root" / "self").symlink_to(tmp_path / "root" / "self")
-    (tmp_path / "root" / "to_file.txt").symlink_to(outside / "o.txt")
-    os.mkfifo(tmp_path / "root" / "pipe.txt")
-    report = ReadingReport()
-    (tmp_path / "root" / "z.txt").symlink_to(tmp_path / "z.txt")
     (tmp_path / "z.txt").write_text("Beside.", encoding="utf-8")
-    expected = ["a", "a_link/o", "b", "sub/a", "sub/deeper/c", "z"]
-    assert sorted(ids(tmp_path / "root", report=report)) == expected
+    links = {"a_link": outside, "loop": root, "self": root / "self", "to_file.txt": outside / "o.txt"}
+    for name, target in (links | {"z.txt": tmp_path / "z.txt"}).items():
+        (root / name).symlink_to(target)
+    (outside / "back").symlink_to(root)
+    os.mkfifo(root / "pipe.txt")
+    report = ReadingReport()
+    assert sorted(ids(root, report=report)) == ["a", "a_link/o", "b", "sub/a", "sub/deeper/c", "z"]
     reasons = {Path(entry.source).name: entry.reason for entry in report.ignored}
-    assert reasons["loop"] == reasons["back"] == "a link to a folder that is read already"
-    assert reasons["self"] == "a broken link"
-    assert reasons["to_file.txt"] == "a link to a file that is read already"
-    assert reasons["pipe.txt"] == "not a regular file"
-    assert sorted(ids(str(tmp_path / "root" / "**" / "*.txt"))) == ["a", "a_link/o", "sub/a", "z"]
-    assert sorted(ids(str(tmp_path / "root" / "*.txt"))) == ["a", "to_file", "z"]
+    assert (
+        reasons.items()
+        >= {
+            **dict.fromkeys(("loop", "back"), "a link to a folder that is read already"),
+            "to_file.txt": "a link to a file that is read already",
+            "self": "a broken link",
+            "pipe.txt": "not a regular file",
+        }.items()
+    )
+    assert sorted(ids(str(root / "**" / "*.txt"))) == ["a", "a_link/o", "sub/a", "z"]
+    assert sorted(ids(str(root / "*.txt"))) == ["a", "to_file", "z"]
 
 
 @pytest.mark.parametrize(
@@ -301,21 +306,14 @@ A = '{"id": "a", "text": "A."}'
         ("a.csv", b'id,text\na,"A\nA"\nb\nc,caf\xe9\nd,"x"y\ne,E\nf,"open\ng,G\n', ["a", "e"],
          {":4": "1 cells", ":5": "0xe9 at offset 23", ":6": "", ":8": ""}),
         ("a.csv", b"id,text,id\n", [], {"": "'id'"}),
-        ("a.csv", b"id,text\n", [], {"": ""}),
         ("a.csv", b"id,body\na,A\n", [], {":2": "id, body"}),
         ("a.json", f'[{A},\n{{"id": ]', ["a"], {"": "line 2"}),
         ("a.json", f'[{A}\n{{"id": "b"}}]', ["a"], {"": "line 2"}),
-        ("a.json", f"[{A}, 5]", ["a"], {": item 2": "5"}),
         ("a.json", f"{A}\n{A}", ["a"], {":2": ".jsonl"}),
-        ("a.json", f"[{A}]\n\n[]", ["a"], {"": "line 3"}),
         ("a.json", f"[{A}, {'[' * 200_000}", ["a"], {"": "line 1"}),
-        ("a.json", f"[{A}, {'9' * 5000}]", ["a"], {"": "line 1"}),
         ("a.json", '[{"sections": [{"text": "x", "text": "y"}]}]', [], {": item 1": "'text'"}),
-        ("a.json", "[]", [], {"": ""}),
         ("a.json", "", [], {"": ""}),
-        ("a.txt", "", [], {"": ""}),
         ("a.md", " \n\n", [], {"": ""}),
-        ("a.html", "<script>x</script>", [], {"": ""}),
         ("a.xml", "<article/>", [], {"": ""}),
         ("a.xml", "<foo/>", [], {"": "<foo>"}),
         ("a.7z", "text", [], {"": ".7z"}),
@@ -324,15 +322,12 @@ A = '{"id": "a", "text": "A."}'
         ("a.txt", b"caf\xe9", [], {"": "0xe9 at offset 3"}),
         ("a.txt.gz", ZEROS, [], {"": "33,554,432"}),
         ("a.jsonl.gz", ZEROS, [], {"": "33,554,432"}),
-        ("a.csv.gz", ZEROS, [], {"": "33,554,432"}),
         ("a.txt.gz", TEXT[:-12], [], {"": "gzip"}),
-        ("a.txt.gz", TEXT + b"garbage", [], {"": "gzip"}),
         ("a.jsonl.gz", CUT_LINES, [], {"": "gzip"}),
         ("a.jsonl.gz", "plain", [], {"": "gzip"}),
         ("a.parquet", "plain", [], {"": "Parquet"}),
-        *((f"a.{kind}", "no such thing", [], {"": kind.upper()}) for kind in ("pdf", "docx", "odt", "pptx", "epub")),
-        ("a.eml", "no such thing", [], {"": "EML"}),
-        *((f"a.{kind}", "", [], {"": ""}) for kind in ("pdf", "docx", "odt", "pptx", "epub", "eml")),
+        *((f"a.{kind}", "none", [], {"": kind.upper()}) for kind in ("pdf", "docx", "odt", "pptx", "epub", "eml")),
+        *((f"a.{kind}", "", [], {"": ""}) for kind in ("pdf", "docx", "eml")),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_named_and_can_be_skipped(
@@ -507,9 +502,7 @@ def test_memory_that_runs_out_costs_one_file(tmp_path: Path, name: str) -> None:
 def test_ids_that_clash_between_folders_get_their_folder_in_front(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("tides/a.txt", "tides/only.txt", "vinegar/a.md", "old/tides/a.txt", "a.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"Text of {name}.")
+        write(tmp_path / name, f"Text of {name}.")
     texts = {document.id: document.text for document in read_documents(["tides", "vinegar"])}
     assert {id: text.partition(" of ")[2] for id, text in texts.items()} == {
         "tides/a": "tides/a.txt.", "only": "tides/only.txt.", "vinegar/a": "vinegar/a.md.",
@@ -534,9 +527,7 @@ def test_ids_of_a_folder_are_unique_whatever_its_names_are(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in names:
-        path = tmp_path / "cl" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f".TH X {path.suffix[1:]}\n.SH NAME\nx \\- one thing\n")
+        write(tmp_path / "cl" / name, f"One thing in {name}.\n")
     assert ids("cl") == expected
     assert ids("cl/**") == expected
     assert set(ids(["cl"])) == set(expected)
@@ -544,9 +535,7 @@ def test_ids_of_a_folder_are_unique_whatever_its_names_are(
 
 def test_a_file_is_read_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("tides/a.txt", "tides/only.txt", "vinegar/a.md"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"Text of {name}.")
+        write(tmp_path / name, f"Text of {name}.")
     (tmp_path / "sea").symlink_to("tides")
     (tmp_path / "tides" / "b\udcff.txt").write_text("A name that is no text.")
     (tmp_path / "tides" / "broken.docx").write_bytes(b"no archive")
@@ -580,9 +569,7 @@ def test_a_file_is_read_once_by_whatever_name(tmp_path: Path, monkeypatch: pytes
 
 def test_labels_are_the_names_of_folders(tmp_path: Path) -> None:
     for name in ("rice/a.txt", "rice/deep/b.txt", "tea/a.txt", "c.txt"):
-        path = tmp_path / "x" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("A text.")
+        write(tmp_path / "x" / name, "A text.")
     (tmp_path / "x" / "tea" / "rows.jsonl").write_text('{"id": "r", "text": "A row.", "label": "other"}\n')
 
     def labels(sources: Any, label_from: Any) -> dict[str, Any]:

@@ -8,6 +8,12 @@ from dataclasses import dataclass
 
 _FONTS = {"F": "Times-Roman", "B": "Times-Bold", "I": "Times-Italic", "C": "Courier", "H": "Helvetica"}
 
+LINES = [
+    "The river rises twice a day and falls as often, and whoever lives beside it learns its",
+    "hours before the alphabet. Boats lie on the mud in the forenoon, and by lunch they have",
+    "turned on their anchors to look the other way, as if they had heard something new.",
+]
+
 
 @dataclass(frozen=True)
 class Words:

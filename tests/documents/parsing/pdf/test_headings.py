@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pdf_files import Words, paragraph, write_pdf
+from pdf_files import LINES, Words, paragraph, write_pdf
 
 from graphdoc.documents.parsing.outline import ParsedDocument
 from graphdoc.documents.parsing.pdf.reader import parse_pdf
-
-LINES = [
-    "The river rises twice a day and falls as often, and whoever lives beside it learns its",
-    "hours before the alphabet. Boats lie on the mud in the forenoon, and by lunch they have",
-    "turned on their anchors to look the other way, as if they had heard something new.",
-]
 
 
 def read(*pages: list[Words]) -> ParsedDocument:

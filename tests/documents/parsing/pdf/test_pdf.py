@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pdf_files import Words, paragraph, write_pdf
+from pdf_files import LINES, Words, paragraph, write_pdf
 
 from graphdoc.documents.parsing.outline import ParsedDocument
 from graphdoc.documents.parsing.pdf import file_process
 from graphdoc.documents.parsing.pdf.reader import parse_pdf
 from graphdoc.errors import DocumentError
 
-LINES = [
-    "The river rises twice a day and falls as often, and whoever lives beside it learns its",
-    "hours before the alphabet. Boats lie on the mud in the forenoon, and by lunch they have",
-    "turned on their anchors to look the other way, as if they had heard something new.",
-]
 TEXT = " ".join(LINES)
 
 
