@@ -25,6 +25,7 @@ from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 from studies import spread
 
 from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc.analysis.figures.canvas import finish, new_figure
 from graphdoc.evaluation import ClassificationEvaluator, LabelledDocuments
 from graphdoc.evaluation.baselines import TFIDF_SVM as LEXICAL
 from graphdoc.evaluation.baselines import lexical_predictions, untrained_mean
@@ -200,15 +201,8 @@ def reached(bench: Bench) -> str:
 
 def plot(benches: list[Bench], path: Path) -> None:
     """Draw validation accuracy over the steps, with and without pretraining."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, all_axes = plt.subplots(
-        1, len(benches), figsize=(4.6 * len(benches), 3.8), layout="constrained", squeeze=False
-    )
-    for bench, axes in zip(benches, all_axes[0], strict=True):
+    figure = new_figure(4.6 * len(benches), 3.8)
+    for bench, axes in zip(benches, figure.subplots(1, len(benches), squeeze=False)[0], strict=True):
         for row, color in ((GRAPH, "#c4622d"), (PRETRAINED, "#1f4e8c")):
             for seed, course in enumerate(bench.course(row)):
                 axes.plot(*zip(*course, strict=True), color=color, alpha=0.8, label=None if seed else row)
@@ -217,8 +211,7 @@ def plot(benches: list[Bench], path: Path) -> None:
         axes.set_ylabel("validation accuracy")
         axes.grid(alpha=0.3)
         axes.legend()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    finish(figure, path)
 
 
 def main() -> None:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paper_baselines import PAPER_RANKERS
-from reporting import DATA, describe_machine, signed, write_result
+from reporting import DATA, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc.commands.printing import signed_interval
 from graphdoc.evaluation import (
     Candidates,
     Judgements,
@@ -219,7 +220,7 @@ def section(name: str, found: Ranked, runs: Mapping[str, Run]) -> Iterator[str]:
     for row, scores in table.scores.items():
         own, difference = table.estimate(row, first), table.difference(row, first)
         low, high = own.interval or (0.0, 0.0)
-        shown = "" if difference is None else signed(difference)
+        shown = "" if difference is None else signed_interval(difference)
         means = " | ".join(f"{scores.means[other]:.3f}" for other in others)
         lines.append(f"| {row} | {own.value:.3f} [{low:.3f}, {high:.3f}] | {shown} | {means} |")
     yield "\n".join(lines)

@@ -14,9 +14,10 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from reporting import describe_machine, signed
+from reporting import describe_machine
 
 from graphdoc import DocumentEncoder, read_documents
+from graphdoc.commands.printing import signed_interval
 from graphdoc.evaluation import read_pair_file
 from graphdoc.evaluation.faithfulness import KINDS, RANDOM, FaithfulnessEvaluation
 
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for method in scores.methods:
             cells = []
             for kind in KINDS:
-                ahead = "" if method == RANDOM else signed(scores.ahead(method, kind))
+                ahead = "" if method == RANDOM else signed_interval(scores.ahead(method, kind))
                 cells += [f"{scores.area(method, kind).value:.3f}", ahead]
             print(f"| {name} | {method} | {' | '.join(cells)} |")
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from graphdoc.documents.parsing.formats import numbered_lines
-from graphdoc.errors import DocumentError, GraphdocError
+from graphdoc.errors import GraphdocError
 from graphdoc.evaluation.trec import read_qrels, write_qrels
 from graphdoc.runtime.files import write_atomically, write_text
 from graphdoc.runtime.progress import progress_bar
@@ -50,37 +50,10 @@ def joined(words: str) -> str:
     return _SPACE.sub("", words.strip())
 
 
-class Skipping:
-    """What happens to a line or file that cannot be read.
-
-    Args:
-        on_error: ``stop``, or ``skip`` and count.
-    """
-
-    def __init__(self, on_error: str) -> None:
-        self._on_error, self.count, self.first = on_error, 0, ""
-
-    def note(self, message: str) -> None:
-        """Stop, or count.
-
-        Raises:
-            DocumentError: it is to stop.
-        """
-        if self._on_error == "stop":
-            raise DocumentError(f"{message}; mend it, or leave such out with --on-error skip")
-        self.count += 1
-        self.first = self.first or message
-
-
-def news_pairs(options: argparse.Namespace, skipping: Skipping) -> list[str]:
+def news_pairs(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     """CNSE and CNSS: documents once, and pairs in three parts."""
     lines = numbered_lines(options.pairs)
-    header = next(((number, line) for number, line in lines), None)
-    names = [] if header is None else [name.strip().lstrip("\ufeff") for name in header[1].split("|")]
-    wanted = [LABEL, *(name for side in SIDES for name in side.values())]
-    if missing := [name for name in wanted if name not in names]:
-        raise DocumentError(f"{options.pairs}: the first line has no column {missing[0]!r}, only {', '.join(names)}")
-    place = {name: names.index(name) for name in wanted}
+    names = [name.strip().lstrip("\ufeff") for name in next(lines)[1].split("|")]
     texts: dict[str, str] = {}
     pairs: list[str] = []
     others = 0
@@ -88,15 +61,12 @@ def news_pairs(options: argparse.Namespace, skipping: Skipping) -> list[str]:
     def documents() -> Iterator[Row]:
         nonlocal others
         for number, line in lines:
-            cells = line.split("|")
-            where = f"{options.pairs}:{number}"
-            if len(cells) != len(names):
-                skipping.note(f"{where} has {len(cells)} columns, and the first line {len(names)}")
-                continue
-            label = cells[place[LABEL]].strip()
-            sides = [{key: cells[place[name]].strip() for key, name in side.items()} for side in SIDES]
-            if label not in ("0", "1") or not all(side["id"] and joined(side["text"]) for side in sides):
-                skipping.note(f"{where} has no label 0 or 1, or a document without id or text")
+            cells = [cell.strip() for cell in line.split("|")]
+            row = dict(zip(names, cells, strict=False))
+            sides = [{key: row.get(name, "") for key, name in side.items()} for side in SIDES]
+            is_whole = len(cells) == len(names) and all(side["id"] and joined(side["text"]) for side in sides)
+            if not is_whole or (label := row[LABEL]) not in ("0", "1"):
+                skipped.append(f"{options.pairs}:{number}")
                 continue
             for side in sides:
                 text = joined(side["text"])
@@ -115,18 +85,18 @@ def news_pairs(options: argparse.Namespace, skipping: Skipping) -> list[str]:
     return lines + ([f"an id came {others:,} times with another text; the first was kept"] if others else [])
 
 
-def lecardv2(options: argparse.Namespace, skipping: Skipping) -> list[str]:
+def lecardv2(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     """LeCaRDv2: queries, cases and grades 0 to 3."""
 
     def queries() -> Iterator[Row]:
         for number, line in numbered_lines(options.queries):
-            row = parsed(line, f"{options.queries}:{number}", ("id", "query"), skipping)
+            row = parsed(line, f"{options.queries}:{number}", ("id", "query"), skipped)
             if row is not None:
                 yield {"id": f"q-{row['id']}", "text": row["query"]}
 
     def cases() -> Iterator[Row]:
         for path in sorted(options.cases.rglob("*.json")):
-            row = parsed(path.read_text(encoding="utf-8"), str(path), ("pid", "fact"), skipping)
+            row = parsed(path.read_text(encoding="utf-8"), str(path), ("pid", "fact"), skipped)
             if row is not None:
                 parts = [(name, row.get(name)) for name in CASE_PARTS]
                 sections = [
@@ -144,7 +114,7 @@ def lecardv2(options: argparse.Namespace, skipping: Skipping) -> list[str]:
     return [f"{asked:,} queries, {count:,} cases and {judged:,} judgements of {len(qrels):,} queries"]
 
 
-def coliee(options: argparse.Namespace, skipping: Skipping) -> list[str]:
+def coliee(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     """COLIEE, task 1: texts, and for every query the cases that it cites."""
     ids: set[str] = set()
 
@@ -152,19 +122,16 @@ def coliee(options: argparse.Namespace, skipping: Skipping) -> list[str]:
         for path in sorted(options.cases.glob("*.txt")):
             text = path.read_text(encoding="utf-8", errors="replace").strip()
             if not text:
-                skipping.note(f"{path} has no text")
+                skipped.append(str(path))
                 continue
             ids.add(path.stem)
             yield {"id": path.stem, "text": text}
 
-    labels = parsed(options.labels.read_text(encoding="utf-8"), str(options.labels), (), Skipping("stop"))
-    assert labels is not None
+    labels = json.loads(options.labels.read_text(encoding="utf-8"))
     count = write_rows(options.output / "corpus.jsonl", cases())
     qrels: dict[str, dict[str, int]] = {}
     gone = 0
     for query, cited in labels.items():
-        if not isinstance(cited, list):
-            raise DocumentError(f"{options.labels}: {query!r} has {type(cited).__name__}; a list of names is expected")
         names = [Path(str(name)).stem for name in cited]
         known = {name: 1 for name in names if name in ids and Path(query).stem in ids}
         gone += len(names) - len(known)
@@ -175,20 +142,16 @@ def coliee(options: argparse.Namespace, skipping: Skipping) -> list[str]:
     return lines + ([f"{gone:,} citations of cases that are not there were left out"] if gone else [])
 
 
-def parsed(text: str, place: str, needed: Sequence[str], skipping: Skipping) -> Row | None:
+def parsed(text: str, place: str, needed: Sequence[str], skipped: list[str]) -> Row | None:
     """A JSON object with some keys; None for one that is skipped."""
     try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        skipping.note(f"{place} is no JSON ({one_line(str(error), 80)})")
-        return None
-    if not isinstance(row, dict):
-        skipping.note(f"{place} is {type(row).__name__}; an object is expected")
-        return None
-    if missing := [key for key in needed if row.get(key) in (None, "")]:
-        skipping.note(f"{place} has no {missing[0]}")
-        return None
-    return row
+        row: Row = json.loads(text)
+        if all(row[key] for key in needed):
+            return row
+    except (ValueError, RecursionError, TypeError, KeyError):
+        pass
+    skipped.append(place)
+    return None
 
 
 def write_rows(path: Path, rows: Iterator[Row]) -> int:
@@ -208,7 +171,7 @@ def write_rows(path: Path, rows: Iterator[Row]) -> int:
 
 
 # Name of a data set, what converts it, and the files it needs.
-SETS: dict[str, tuple[Callable[[argparse.Namespace, Skipping], list[str]], dict[str, str]]] = {
+SETS: dict[str, tuple[Callable[[argparse.Namespace, list[str]], list[str]], dict[str, str]]] = {
     "cnse": (news_pairs, {"pairs": "same_event_doc_pair.txt"}),
     "cnss": (news_pairs, {"pairs": "same_story_doc_pair.txt"}),
     "lecardv2": (
@@ -233,17 +196,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             options = {"required": True} if argument.startswith("--") else {}
             one.add_argument(argument, type=Path, metavar="PATH", help=help, **options)
         one.add_argument("--output", type=Path, required=True, metavar="FOLDER")
-        one.add_argument("--on-error", choices=("stop", "skip"), default="stop", help="what cannot be read")
     options = parser.parse_args(arguments)
-    skipping = Skipping(options.on_error)
+    skipped: list[str] = []
     try:
-        lines = SETS[options.set][0](options, skipping)
+        lines = SETS[options.set][0](options, skipped)
     except GraphdocError as error:
         parser.exit(2, f"{parser.prog}: {one_line(str(error))}\n")
     except OSError as error:
         parser.exit(2, f"{parser.prog}: {error.filename}: {error.strerror}; check the path\n")
-    if skipping.count:
-        lines.append(f"skipped {skipping.count:,}, the first: {skipping.first}")
+    if skipped:
+        lines.append(f"skipped {len(skipped):,} that are not of this form, the first: {skipped[0]}")
     print("\n".join([*lines, f"wrote {options.output}"]))
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphdoc.evaluation.resampling import Estimate
 from graphdoc.runtime.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,12 +50,6 @@ def alternate(
             if number >= 0:
                 seconds[name].append(clock() - start)
     return seconds
-
-
-def signed(difference: Estimate) -> str:
-    """A difference with its sign and its 95 % interval."""
-    low, high = difference.interval or (float("nan"), float("nan"))
-    return f"{difference.value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def describe_machine() -> str:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from studies import UNTRAINED, Study, documents_of, error_bars, numbers, run_study, spread
+from studies import UNTRAINED, Study, error_bars, numbers, run_study, spread
 
 from graphdoc.evaluation import PairEvaluator
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -66,7 +66,7 @@ def shuffled_scores(study: Study) -> list[str]:
 def with_shuffled(comparison: PairEvaluator, seed: int) -> PairEvaluator:
     """The comparison with the sections of its documents shuffled."""
     result = copy.copy(comparison)
-    result.documents = [shuffled(one, seed) for one in documents_of(comparison)]
+    result.documents = [shuffled(one, seed) for one in comparison.documents if isinstance(one, SegmentedDocument)]
     return result
 
 

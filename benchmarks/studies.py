@@ -12,7 +12,7 @@ import argparse
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +24,7 @@ from pydantic import Field, model_validator
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc.analysis.figures.canvas import finish, new_figure
 from graphdoc.documents.readers.streams import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError, OutputError, SettingsError
 from graphdoc.evaluation import PairEvaluator, read_pair_file
@@ -269,15 +270,7 @@ class Study:
         return self.work / folder_name(row) / str(seed) / "similarities.npy"
 
     def _kept_similarities(self, row: str, seed: int, needed: int) -> npt.NDArray[np.float64]:
-        path = self.similarities_of(row, seed)
-        try:
-            similarities = np.asarray(np.load(path, allow_pickle=False), np.float64)
-            if len(similarities) < needed:
-                raise ValueError(f"{len(similarities)} numbers of {needed}")
-        except (OSError, ValueError) as error:
-            raise DocumentError(
-                f"{path} cannot be read; remove scores.json beside it and run again, so that the row is measured anew"
-            ) from error
+        similarities = np.asarray(np.load(self.similarities_of(row, seed), allow_pickle=False), np.float64)
         return similarities[:needed]
 
     def with_words(self, row: str, seed: int) -> PairSimilarities:
@@ -379,14 +372,9 @@ def _save(numbers: npt.NDArray[np.float64], path: Path) -> None:
 
 
 def content_hash(path: Path) -> str:
-    """Hash of all that a file holds, or of all files of a folder."""
-    digest = hashlib.blake2b(digest_size=16)
-    for one in sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]:
-        digest.update(one.name.encode() + b"\0")
-        with one.open("rb") as stream:
-            while part := stream.read(2**20):
-                digest.update(part)
-    return digest.hexdigest()
+    """Hash of all that a file holds."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _with_words(row: str) -> str:
@@ -404,13 +392,6 @@ def numbers(scores: ComparisonScores) -> dict[str, float]:
     # Of pairs that are all similar, or none, there is no AUC.
     lengths = {name: np.nan if value is None else float(value) for name, value in by_length.items()}
     return {**{name: float(scores.test.values[name] or 0.0) for name in METRICS}, **lengths}
-
-
-def documents_of(comparison: PairEvaluator) -> Iterator[SegmentedDocument]:
-    """The documents of a comparison that was made ready."""
-    for one in comparison.documents:
-        assert isinstance(one, SegmentedDocument)
-        yield one
 
 
 def spread(values: Sequence[float]) -> str:
@@ -555,13 +536,9 @@ def run_study(
 
 def course(table: Mapping[str, Sequence[Mapping[str, float]]], label: str, path: Path) -> None:
     """Draw AUC, F1 and accuracy over what the rows are named after, with the range of their seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     rows = [row for row in table if row not in (TFIDF, UNTRAINED)]
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure = new_figure(6, 4)
+    axes = figure.subplots()
     for metric, color in zip(("auc", "f1", "accuracy"), ("#1f4e8c", "#c4622d", "#3a8a5c"), strict=True):
         values = [[one[metric] for one in table[row]] for row in rows]
         axes.plot(range(len(rows)), [np.mean(one) for one in values], "o-", color=color, label=metric)
@@ -573,19 +550,14 @@ def course(table: Mapping[str, Sequence[Mapping[str, float]]], label: str, path:
     axes.set_xlabel(label)
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    finish(figure, path)
 
 
 def error_bars(table: Mapping[str, Sequence[Mapping[str, float]]], metric: str, title: str, path: Path) -> Any:
     """Draw one metric of all rows as points with the range of their seeds."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     rows = list(table)
-    figure, axes = plt.subplots(figsize=(7, 0.45 * len(rows) + 1.4), layout="constrained")
+    figure = new_figure(7, 0.45 * len(rows) + 1.4)
+    axes = figure.subplots()
     for place, row in enumerate(rows):
         values = [one[metric] for one in table[row]]
         axes.plot(values, [place] * len(values), "o", color="#9db8d9", markersize=5)
@@ -595,5 +567,4 @@ def error_bars(table: Mapping[str, Sequence[Mapping[str, float]]], metric: str, 
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel(metric.replace("_", " "))
     axes.set_title(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    finish(figure, path)

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reporting import DATA, ROOT, describe_machine, signed, write_result
+from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
+from graphdoc.commands.printing import signed_interval
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
@@ -155,7 +156,7 @@ def measured(
     for way, scores in tables[against[0]].scores.items():
         means = " | ".join(f"{mean:.3f}" for mean in scores.means.values())
         differences = (table.difference(way, measure) for table in tables.values())
-        shown = " | ".join("" if one is None else signed(one) for one in differences)
+        shown = " | ".join("" if one is None else signed_interval(one) for one in differences)
         lines.append(f"| {rows[way]} | {means} | {shown} |")
     return "\n".join(lines)
 

@@ -160,31 +160,6 @@ def test_a_study_is_run_once_and_written(
     assert json.loads(kept.read_text())["measured"]["test"] != before["measured"]["test"]
 
 
-def test_similarities_that_are_missing_are_said_in_a_line(
-    benchmark: Callable[[str], ModuleType],
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    studies, module = benchmark("studies"), benchmark("section_shuffling")
-    monkeypatch.setattr(studies.Study, "table", lambda study: {})
-    command = [
-        "section_shuffling.py", "--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl",
-        "seeds=1", "rows={a: [], b: []}", "models={}", "readings={}", "against=a",
-    ]  # fmt: skip
-    monkeypatch.setattr(sys, "argv", command)
-    for content in (None, b"no array"):
-        if content is not None:
-            (tmp_path / "work" / "a" / "0").mkdir(parents=True)
-            (tmp_path / "work" / "a" / "0" / "similarities.npy").write_bytes(content)
-        with pytest.raises(SystemExit, match="2"):
-            module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
-        line = capsys.readouterr().err
-        assert len(line.splitlines()) == 1
-        assert "similarities.npy" in line and "scores.json" in line
-
-
 def test_intervals_of_differences_are_over_pairs_and_seeds(
     benchmark: Callable[[str], ModuleType], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,21 +245,6 @@ def test_mistakes_are_reported_in_a_line_before_the_long_work(
     assert not (tmp_path / "work").exists()
 
 
-def test_a_run_that_was_asked_to_stop_is_no_result(
-    benchmark: Callable[[str], ModuleType], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    studies = benchmark("studies")
-    path = ROOT / "configs" / "studies" / "sst_two_epochs.yaml"
-    settings = studies.load_settings(studies.StudySettings, path, ["documents=papers.jsonl"])
-    study = studies.Study(settings, tmp_path / "work", data)
-    # 15 pairs among six papers; the one with a paper that has only an abstract is left out.
-    assert len(study.comparison.pairs) == 15 and study.comparison.left_out["unknown"] == 1
-    recipe = study.recipe("soft", 0)
-    monkeypatch.setattr(studies, "load", lambda _: lambda recipe, **_: recipe.folder / "checkpoint-1")
-    with pytest.raises(studies.OutputError, match="asked to stop"):
-        studies.model_of("finetune views", recipe)
-
-
 @pytest.mark.slow
 def test_a_study_of_views_reads_models_and_rows_of_others(
     benchmark: Callable[[str], ModuleType],
@@ -349,12 +309,6 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
     ways = (found[:tests], found[tests:]), (first.test, first.validation)
     expected = sum((test - other.mean()) / other.std() for test, other in ways)
     np.testing.assert_allclose(both.test, expected, rtol=1e-9)
-    # A file that holds the test pairs alone is not taken for both.
-    np.save(tmp_path / "work" / "soft" / "0" / "similarities.npy", found[:tests])
-    with pytest.raises(SystemExit, match="2"):
-        module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: []}",
-                     "models={}", "against=soft"])  # fmt: skip
-    assert "similarities.npy" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         module.main(["sst_nothing"])
     assert "sst_lambda" in capsys.readouterr().out
