@@ -121,8 +121,7 @@ def _encode_here(
     )
     if target is None:
         return
-    from ..similarity.cosine import similarity_matrix
-    from ..similarity.kinds import similarity_of
+    from ..similarity.kinds import similarity_matrix, similarity_of
 
     similarity = similarity_matrix(
         vectors[:MOST_ROWS], vectors, similarity_of(encoder.model.config.similarity).vectors

@@ -19,8 +19,7 @@ from ..matching.matcher import MANY_PAIRS, DrawnPair, PairDocument, PairMatcher,
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..similarity.cosine import row_cosines
-from ..similarity.kinds import maxsim_of_pairs, similarity_of
+from ..similarity.kinds import maxsim_of_pairs, row_cosines, similarity_of
 from .baselines import tfidf_similarities
 from .evaluator import Evaluator, gathered, measured_once
 from .labels import ReadyDocument, plain_document

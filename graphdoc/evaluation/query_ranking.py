@@ -14,8 +14,7 @@ from ..inference.precision import Precision
 from ..inference.vectors import encode_segmented_queries, segment_queries
 from ..runtime.processes import Processes
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.cosine import Floats, best_passages, similarity_matrix
-from ..similarity.kinds import similarity_of
+from ..similarity.kinds import Floats, best_passages, similarity_matrix, similarity_of
 from .evaluator import Evaluator, Vectors, measured_once
 from .labels import ReadyDocument, plain_document
 from .measures import metric_name, require_measures

@@ -22,9 +22,8 @@ from ..retrieval.search import SearchOptions
 from ..retrieval.sentences import encode_sentences
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
-from ..similarity.cosine import Floats, similarity_matrix
 from ..similarity.hierarchical import By, Direction, DocumentScorer, Normalisation, SentenceSet
-from ..similarity.kinds import similarity_of
+from ..similarity.kinds import Floats, similarity_matrix, similarity_of
 from .baselines import TfidfVectors, text_of
 from .measures import DEFAULT_MEASURES
 from .ranking import FOLDS, BestWeight, best_weight

@@ -397,8 +397,8 @@ class EncodingPipeline:
             ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
         """
         config = self.model.config
-        graph = config.graph if attention and config.graph_layers else config.vector_graph
-        batch = GraphBatch.from_documents(documents, graph, split=split)
+        reads_graph = bool(config.graph_layers) and (attention or not self.model.reads_initial_nodes)
+        batch = GraphBatch.from_documents(documents, config.graph if reads_graph else None, split=split)
         if batch.passage_vectors is not None:
             self.require_own_vectors(batch.passage_vectors)
             if bar is not None:
@@ -449,8 +449,8 @@ class EncodingPipeline:
         Raises:
             ModelError: it is such a model.
         """
-        views = self.model.config.matching
-        if views is not None and views.encoder == "cross":
+        config = self.model.config
+        if config.views is not None and config.matching.encoder == "cross":
             raise ModelError(
                 f"{self.name} reads two documents together and has no vectors of single ones; use graphdoc match or "
                 "encoder.match, or another model"

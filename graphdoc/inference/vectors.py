@@ -18,9 +18,8 @@ from ..graphs.kinds import JoinedGraphs
 from ..runtime.text import counted, described, require_one_of
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
 from ..similarity.encoded_document import Vectors
-from ..similarity.kinds import maxsim, packed, similarity_of
+from ..similarity.kinds import Floats, maxsim, packed, similarity_matrix, similarity_of, similarity_of_tensors
 from .pipeline import EncodingOptions, EncodingPipeline, Level
 from .precision import Precision
 from .segmenting import WINDOW_PASSAGES, AnyDocument, as_document, documents_of, is_single

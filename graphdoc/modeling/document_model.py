@@ -21,7 +21,7 @@ from .graph_attention import GraphAttention, GraphAttentionStack, GraphLinear, G
 from .heads import ClassificationHead, SubtopicHead
 from .lexical import LexicalPart
 from .passage_encoder import PassageEncoder, StructuralEmbeddings
-from .readouts import DocumentOutput, Readout, ReadoutOutput, mean_by_group, no_start_at_mean
+from .readouts import DocumentOutput, Readout, mean_by_group, no_start_at_mean
 
 
 def weights_hash(weights: Mapping[str, Tensor], made_of: bytes = b"") -> str:
@@ -329,10 +329,10 @@ class DocumentModel(PreTrainedModel):
             if self.reads_initial_nodes:
                 nodes = initial
             passages = nodes.index_select(0, batch.rows.passages)
-            read: ReadoutOutput = self.readout(nodes, passages, batch, output_attention)
+            read: DocumentOutput = self.readout(nodes, passages, batch, output_attention)
             logits = None if self.head is None else self.head(read.documents, batch.words)
         return DocumentOutput(
-            **vars(read),
+            **read,
             passages=passages,
             nodes=nodes,
             attention=tuple(attention) if output_attention else None,

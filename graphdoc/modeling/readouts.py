@@ -62,20 +62,6 @@ class DocumentOutput(ModelOutput):
     subtopics: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class ReadoutOutput:
-    """What a readout gives; the fields are those of :class:`~graphdoc.modeling.readouts.DocumentOutput`."""
-
-    documents: Tensor
-    readout_weights: Tensor | None = None
-    sections: Tensor | None = None
-    document_of_section: Tensor | None = None
-    chunk_pairs: Tensor | None = None
-    chunk_attention: Tensor | None = None
-    chunk_queries: Tensor | None = None
-    chunk_keys: Tensor | None = None
-
-
 class Readout(nn.Module, ABC):
     """How the nodes of a document become its vector: a class and a line in :mod:`graphdoc.registry`.
 
@@ -132,7 +118,7 @@ class Readout(nn.Module, ABC):
     @abstractmethod
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
-    ) -> ReadoutOutput:
+    ) -> DocumentOutput:
         """Read document vectors off the nodes.
 
         Args:
@@ -238,10 +224,13 @@ class WeightedReadout(Readout):
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
-    ) -> ReadoutOutput:
+    ) -> DocumentOutput:
         """Take the weighted mean (see :meth:`Readout.forward`)."""
         weights = self.weights(passages, batch)
-        return ReadoutOutput(sum_by_group(passages, batch.rows.document_of, batch.rows.counts, weights), weights)
+        return DocumentOutput(
+            documents=sum_by_group(passages, batch.rows.document_of, batch.rows.counts, weights),
+            readout_weights=weights,
+        )
 
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """Sum the parts of the passages under the weights, held still (see :meth:`Readout.terms`)."""
@@ -277,9 +266,9 @@ class DocumentNodeReadout(Readout):
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
-    ) -> ReadoutOutput:
+    ) -> DocumentOutput:
         """Take the document nodes (see :meth:`Readout.forward`)."""
-        return ReadoutOutput(nodes.index_select(0, batch.rows.documents))
+        return DocumentOutput(documents=nodes.index_select(0, batch.rows.documents))
 
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """The parts of the document node (see :meth:`Readout.terms`)."""

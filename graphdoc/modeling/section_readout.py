@@ -15,7 +15,7 @@ from transformers import initialization as init
 
 from ..graphs.batch import GraphBatch
 from ..graphs.layout import GROUP_CELLS, SectionGroup, SectionLayout
-from .readouts import DocumentOutput, Readout, ReadoutOutput, mean_by_group, no_start_at_mean
+from .readouts import DocumentOutput, Readout, mean_by_group, no_start_at_mean
 
 if TYPE_CHECKING:
     from .configuration import DocumentConfig
@@ -292,7 +292,7 @@ class SectionReadout(Readout):
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
-    ) -> ReadoutOutput:
+    ) -> DocumentOutput:
         """Read section and document vectors, of unit length, off the passages (see :meth:`Readout.forward`)."""
         layout = batch.sections
         chunks = passages.index_select(0, layout.chunks)
@@ -308,7 +308,15 @@ class SectionReadout(Readout):
         sections = nn.functional.normalize(sections, dim=-1)
         means = mean_by_group(sections, layout.document_of, layout.section_counts)
         documents = nn.functional.normalize(means, dim=-1)
-        return ReadoutOutput(documents, None, sections, layout.document_of, pairs, weights, queries, keys)
+        return DocumentOutput(
+            documents=documents,
+            sections=sections,
+            document_of_section=layout.document_of,
+            chunk_pairs=pairs,
+            chunk_attention=weights,
+            chunk_queries=queries,
+            chunk_keys=keys,
+        )
 
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """Carry the parts of the passages through all layers (see :func:`section_terms`)."""

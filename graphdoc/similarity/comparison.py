@@ -18,10 +18,9 @@ from ..runtime.text import require_one_of, require_whole
 from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
-from .cosine import Floats, similarity_matrix
 from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, attention_dict, shared_words
 from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
-from .kinds import Similarity, similarity_of
+from .kinds import Floats, Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +18,8 @@ from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import SENTENCE_SETTINGS
 from ..subtopics.subtopics import SubtopicFinder
 from ..subtopics.table import SubtopicTable
-from .cosine import Floats, similarity_matrix
 from .hierarchical import SentenceSet
+from .kinds import Floats, similarity_matrix
 
 Vectors = npt.NDArray[np.float32]
 NO_SENTENCES = "sentences were not encoded; call compare(..., sentences=True)"
@@ -180,26 +180,6 @@ class ChunkwiseAttention:
         return np.asarray(exponents / exponents.sum(axis=-1, keepdims=True))
 
 
-def attention_parts(first: EncodedDocument, second: EncodedDocument | None) -> Iterator[tuple[str, str, Floats]]:
-    """All attention of a comparison: the document that looks, the one looked at, and the weights of every head.
-
-    The weights of a document with itself are those between its consecutive sections.
-
-    Args:
-        first: a document of a model with chunkwise attention.
-        second: the other one; None where the first is compared with itself.
-    """
-    a = first.attention
-    assert a is not None
-    yield "a", "a", a.within()
-    if second is not None:
-        b = second.attention
-        assert b is not None
-        yield "b", "b", b.within()
-        yield "a", "b", a.to(b)
-        yield "b", "a", b.to(a)
-
-
 def attention_dict(first: EncodedDocument, second: EncodedDocument | None) -> dict[str, Any] | None:
     """The attention of a comparison for its JSON; None where its model has none.
 
@@ -210,13 +190,13 @@ def attention_dict(first: EncodedDocument, second: EncodedDocument | None) -> di
     Returns:
         ``heads``; ``a``, ``b``, ``a_to_b`` and ``b_to_a``: a matrix per head, rows for the passages that look.
     """
-    if first.attention is None:
+    a, b = first.attention, None if second is None else second.attention
+    if a is None:
         return None
-    result: dict[str, Any] = {"heads": first.attention.heads}
-    for looks, seen, weights in attention_parts(first, second):
-        name = looks if looks == seen else f"{looks}_to_{seen}"
-        result[name] = [[[round(value, 6) for value in row] for row in head] for head in weights.tolist()]
-    return result
+    weights = {"a": a.within()}
+    if b is not None:
+        weights |= {"b": b.within(), "a_to_b": a.to(b), "b_to_a": b.to(a)}
+    return {"heads": a.heads} | {name: np.round(matrix, 6).tolist() for name, matrix in weights.items()}
 
 
 class WordPart(NamedTuple):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from ..runtime.text import require_one_of
-from .cosine import Floats
+from .kinds import Floats
 
 Vectors = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]

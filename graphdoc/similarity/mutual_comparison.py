@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..runtime.files import write_csv, write_text
-from .cosine import Floats, similarity_matrix
 from .encoded_document import EncodedDocument
-from .kinds import similarity_of
+from .kinds import Floats, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -25,8 +25,7 @@ from ..losses import (
     SupervisedContrastive,
 )
 from ..modeling import DocumentOutput
-from ..similarity.cosine import best_passages
-from ..similarity.kinds import maxsim, packed
+from ..similarity.kinds import best_passages, maxsim, packed
 from .data import TrainingBatch
 
 MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]

@@ -11,7 +11,7 @@ from torch.nn.functional import elu
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
-from graphdoc.modeling.readouts import Readout, ReadoutOutput
+from graphdoc.modeling.readouts import Readout
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -95,9 +95,10 @@ class MaxReadout(Readout):
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
-    ) -> ReadoutOutput:
+    ) -> DocumentOutput:
         documents, chosen = passages.max(0, keepdim=True)
-        return ReadoutOutput(documents, torch.bincount(chosen[0], minlength=len(passages)) / passages.shape[1])
+        weights = torch.bincount(chosen[0], minlength=len(passages)) / passages.shape[1]
+        return DocumentOutput(documents=documents, readout_weights=weights)
 
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         assert output.passages is not None

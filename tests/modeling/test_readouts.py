@@ -14,7 +14,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
-from graphdoc.modeling.readouts import Readout, ReadoutOutput, mean_by_group, mean_weights, sum_by_group
+from graphdoc.modeling.readouts import DocumentOutput, Readout, mean_by_group, mean_weights, sum_by_group
 from graphdoc.registry import GRAPH_KINDS, READOUTS, load
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -191,9 +191,9 @@ class MaxReadout(Readout):
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
-    ) -> ReadoutOutput:
+    ) -> DocumentOutput:
         parts = torch.split(passages, list(batch.passage_counts))
-        return ReadoutOutput(torch.stack([part.amax(0) for part in parts]))
+        return DocumentOutput(documents=torch.stack([part.amax(0) for part in parts]))
 
 
 def test_one_without_exact_attribution_encodes_and_says_so_when_compared(

@@ -22,7 +22,7 @@ from graphdoc.errors import ModelError, OutputError, SettingsError
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
-from graphdoc.similarity.cosine import similarity_matrix
+from graphdoc.similarity.kinds import similarity_matrix
 
 EncoderFactory = Callable[..., DocumentEncoder]
 

@@ -18,7 +18,7 @@ from ...documents.document import Document
 from ...errors import DocumentError
 from ...inference.learned_subtopics import AdaptiveSubtopics
 from ...runtime.text import counted
-from ...similarity.cosine import similarity_matrix
+from ...similarity.kinds import similarity_matrix
 from ..pages.page import number as as_text
 from ..projection import order_of
 from .canvas import (
@@ -37,8 +37,8 @@ from .canvas import (
 
 if TYPE_CHECKING:
     from ...similarity.comparison import Comparison
-    from ...similarity.cosine import Floats
     from ...similarity.encoded_document import EncodedDocument
+    from ...similarity.kinds import Floats
     from ...similarity.mutual_comparison import MutualComparison
 
 # Beyond them numbers in cells, or names of sections, would run into each other.
