@@ -7,24 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from ...errors import DocumentError, SettingsError
+from ...errors import DocumentError
+from ...runtime.text import require_one_of
 from ..parsing.formats import numbered_lines
 from ..section import clean_text
 
 Unknown = Literal["stop", "leave_out"]
 
 # First lines that name the columns of links; of pairs the word "label" in the third column does.
-_LINK_COLUMNS = frozenset(
-    {
-        ("id_a", "id_b"),
-        ("id1", "id2"),
-        ("citing_id", "cited_id"),
-        ("citing", "cited"),
-        ("source_id", "target_id"),
-        ("source", "target"),
-        ("from", "to"),
-    }
-)
+_LINK_COLUMNS = {
+    *(("id_a", "id_b"), ("id1", "id2"), ("citing_id", "cited_id"), ("citing", "cited")),
+    *(("source_id", "target_id"), ("source", "target"), ("from", "to")),
+}
 _LABEL_COLUMN = "label"
 
 
@@ -110,7 +104,7 @@ class Pairs:
             DocumentError: a document is not there; the message says in which line.
             SettingsError: ``unknown`` is neither of both.
         """
-        require_known_handling(unknown)
+        require_one_of("unknown", unknown, get_args(Unknown))
         known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
         missing = [number for number, pair in enumerate(self.pairs) if not (pair.a in known and pair.b in known)]
         if not missing:
@@ -150,16 +144,6 @@ class Pairs:
                     f"{self.place(number)}: {pair.a!r} and {pair.b!r} have the label {pair.label}, but "
                     f"{self.pairs[other].label} in {self.place(other)}; keep one of the two"
                 )
-
-
-def require_known_handling(unknown: str) -> None:
-    """Refuse what says nothing about pairs of unknown documents.
-
-    Raises:
-        SettingsError: it is neither ``stop`` nor ``leave_out``.
-    """
-    if unknown not in get_args(Unknown):
-        raise SettingsError(f"unknown={unknown!r} is unknown; use one of {', '.join(get_args(Unknown))}")
 
 
 def read_pair_file(path: str | Path) -> Pairs:
