@@ -48,13 +48,21 @@ def without_noise(value: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.distributed
-def test_two_processes_are_one(graphdoc: Callable[..., Any], classifiers: Callable[..., str], tmp_path: Path) -> None:
-    model = classifiers(max_passages=3)
+def test_two_processes_are_one(
+    graphdoc: Callable[..., Any],
+    classifiers: Callable[..., str],
+    backbone_folder: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    model, backbone = classifiers(max_passages=3), ["--baseline", str(backbone_folder("bert"))]
     write(tmp_path / "corpus.jsonl", corpus())
     # The second process finds a document without text in its share.
     write(tmp_path / "broken.jsonl", [{**row, "text": "\u200b"} if row["id"] == "d3" else row for row in corpus()])
     (tmp_path / "pairs.tsv").write_text("d0\td2\t1\nd0\td1\t0\nd3\td5\t1\nd4\td5\t0\n", encoding="utf-8")
-    commands = [["evaluate", task, "corpus.jsonl", "--model", model, *options] for task, options in TASKS.items()]
+    commands = [
+        ["evaluate", task, "corpus.jsonl", "--model", model, *options, *(backbone if options else ())]
+        for task, options in TASKS.items()
+    ]
     broken = ["evaluate", "classify", "broken.jsonl", "--model", model]
     both = [[*command, "--json", f"two-{task}.json"] for task, command in zip(TASKS, commands, strict=True)]
     first, second = run_commands([*both, broken], tmp_path)
