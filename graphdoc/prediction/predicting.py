@@ -85,6 +85,12 @@ def stream_predictions(
 
     Returns:
         The predictions, in the order of the documents.
+
+    >>> from graphdoc import DocumentEncoder
+    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+    >>> _ = encoder.model.add_head(["cooking", "sea"])
+    >>> len(list(stream_predictions(encoder, ["Rice is steamed.", "Tides rise."])))
+    2
     """
     least = threshold_of(encoder, threshold)
     return (
