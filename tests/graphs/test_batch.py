@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, map_tensors, pack, unpack
 from graphdoc.graphs.document_graph import graph_of_sections, query_graph
-from graphdoc.graphs.kinds import EdgeKind, WindowGraph
-from graphdoc.graphs.layout import Packing, section_ids
+from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.graphs.layout import Packing
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -67,13 +67,6 @@ def test_a_batch_numbers_nodes_through(random_document) -> None:
     assert batch.token_ids == documents[0].token_ids + documents[1].token_ids
 
 
-def test_window_reaches_the_graph(random_document) -> None:
-    documents = [random_document([0] * 8)]
-    for window in (1, 3):
-        batch = GraphBatch.from_documents(documents, WindowGraph(window))
-        assert torch.equal(batch.edge_index, graph_of_sections([0] * 8, "window", window=window).edge_index)
-
-
 def test_mini_batches_hold_every_passage_once(random_document) -> None:
     batch = GraphBatch.from_documents([random_document([0] * 20, seed=seed) for seed in range(6)], "full")
     seen: dict[int, tuple[int, ...]] = {}
@@ -100,16 +93,6 @@ def test_batches_move_to_a_device(random_document) -> None:
     mini_batch = next(batch.mini_batches(Packing(512), 1)).to("meta")
     assert {mini_batch.input_ids.device.type, mini_batch.attention_mask.device.type} == {"meta"}
     assert mini_batch.passage_order.device.type == "meta"
-
-
-def test_a_batch_needs_documents() -> None:
-    with pytest.raises(ValueError, match="at least one document"):
-        GraphBatch.from_graphs([])
-
-
-def test_token_ids_must_fit_the_graphs() -> None:
-    with pytest.raises(ValueError, match="token ids of 1 passages do not fit graphs with 2 passages"):
-        GraphBatch.from_graphs([graph_of_sections([0, 0])], ((1, 2),))
 
 
 @given(
@@ -172,11 +155,6 @@ def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st
         parts = [part.places for part in whole.slices([1] * len(layouts), 2)]
         assert len(parts) == -(-len(layouts) // 2)
         assert np.array_equal(np.concatenate(parts), whole.places)
-
-
-def test_sections_are_counted_as_they_come() -> None:
-    assert section_ids([5, 5, 2, 9, 2]).tolist() == [0, 0, 1, 2, 1]
-    assert section_ids(np.array([3])).tolist() == [0]
 
 
 @pytest.mark.parametrize(

@@ -97,31 +97,10 @@ def test_collation_by_pyg_loses_nothing(drawn: list[tuple[list[int], str]]) -> N
             assert torch.equal(a[name], b[name])
 
 
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_the_only_passage_reaches_the_document_node(kind: str) -> None:
-    graph = graph_of_sections([0], kind)
-    reached = torch.eye(graph.num_nodes)
-    reached[tuple(graph.edge_index)] = 1
-    # Self-loops keep what was reached: as many steps as there are nodes lead everywhere.
-    assert torch.linalg.matrix_power(reached, graph.num_nodes)[0, 1] > 0
-
-
-def test_a_section_that_comes_back_is_one_section() -> None:
-    graph = graph_of_sections([3, 3, 0, 3], "hierarchical")
-    assert graph.section_of[graph.node_kind == NodeKind.SECTION].tolist() == [3, 0]
-    edges = {tuple(edge) for edge in graph.edge_index.T.tolist()}
-    assert {(1, 4), (4, 5), (3, 6)} <= edges
-    assert (3, 4) not in edges
-
-
 def test_build_graph_takes_the_passages_of_a_document(random_document) -> None:
     built = build_graph(random_document([0, 0, 2, 2, 5]), "section")
     assert torch.equal(built.edge_index, graph_of_sections([0, 0, 2, 2, 5], "section").edge_index)
     assert built.section_of.tolist() == [-1, 0, 0, 2, 2, 5]
-
-
-def test_edge_kinds_have_readable_labels() -> None:
-    assert EdgeKind.WITHIN_SECTION.label == "within section"
 
 
 @pytest.mark.parametrize(
@@ -265,12 +244,3 @@ def test_graphs_without_weights_have_none_and_count_1_beside_others() -> None:
     both = JoinedGraphs.join([plain, graphs([(2, 2)])])
     assert both.edge_weights is not None
     assert both.edge_weights[: plain.edge_index.shape[1]].tolist() == [1.0] * plain.edge_index.shape[1]
-
-
-@pytest.mark.parametrize("edge", [2, 5])
-def test_edges_are_of_one_document_or_across(edge: int) -> None:
-    joined = JoinedGraphs.of_similarities([np.array([0, 0, 1, 1])], [np.ones((4, 4))])
-    expected = {2: EdgeKind.WITHIN_SECTION, 5: EdgeKind.ACROSS_SECTIONS}
-    source, target = {2: (2, 1), 5: (3, 1)}[edge]
-    place = np.flatnonzero((joined.edge_index[0] == source) & (joined.edge_index[1] == target))
-    assert joined.edge_kind[place].tolist() == [expected[edge]]

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import gzip
-import json
-from itertools import islice, pairwise
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc import Document, DocumentEncoder
+from graphdoc import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.layout import PADDING, Packing
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
 
 lengths = st.lists(st.integers(1, 400), max_size=300)
 budgets = st.integers(1, 5_000)
@@ -75,27 +70,6 @@ def test_the_rule_depends_on_the_device() -> None:
             padded = sum(cells_of(tokens[rows].tolist()) for rows in packing.pack(tokens))
             assert tokens.sum() >= (1 - PADDING) * padded
     assert len(Packing.on("cpu", 65_536).pack(few)) > 5
-
-
-@pytest.mark.parametrize(
-    ("path", "documents", "fewest", "most"),
-    [("newsgroups20/train.jsonl.gz", 32, 1, 3), ("wikispeedia/articles.jsonl.gz", 192, 10, 12)],
-    ids=["32 messages", "192 articles"],
-)
-def test_mini_batches_of_real_documents(
-    mini: DocumentEncoder, path: str, documents: int, fewest: int, most: int
-) -> None:
-    if not (DATA / path).is_file():
-        pytest.skip(f"{path} is not there")
-    with gzip.open(DATA / path, "rt", encoding="utf-8") as stream:
-        rows = [json.loads(line) for line in islice(stream, documents)]
-    texts = [row.get("text") or "\n\n".join(section["text"] for section in row["sections"]) for row in rows]
-    found = mini.segmenter.segment_many([Document.from_text(text, id=str(row)) for row, text in enumerate(texts)])
-    lengths = [len(ids) for segmented in found for ids in segmented.token_ids[:50]]
-
-    assert fewest <= len(Packing.on("cuda", 65_536).pack(lengths)) <= most
-    # Closed by padding at any size, they would be in many more.
-    assert len(Packing(65_536).pack(lengths)) > 2.5 * most
 
 
 def test_the_padding_of_an_encoder_can_be_set(mini: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:

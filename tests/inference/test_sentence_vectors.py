@@ -12,7 +12,7 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError
+from graphdoc.errors import ModelError
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 
 DOCUMENTS = [
@@ -61,11 +61,6 @@ def test_a_folder_holds_the_place_of_every_sentence(mini: DocumentEncoder, tmp_p
     ]  # fmt: skip
     expected = np.concatenate(mini.encode(DOCUMENTS, level="sentence"))
     np.testing.assert_allclose(np.array([row["vector"] for row in rows]), expected, atol=1e-5)
-
-
-def test_a_document_without_text_is_refused(mini: DocumentEncoder) -> None:
-    with pytest.raises(DocumentError, match="'empty'"):
-        mini.encode([Document("empty", (Section(" "),))], level="sentence")
 
 
 def test_a_sentence_has_the_place_of_its_passage(tiny_encoder: Callable[..., DocumentEncoder]) -> None:

@@ -17,7 +17,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OutputError
-from graphdoc.inference.levels import passage_means, stream_sentences
+from graphdoc.inference.levels import passage_means
 from graphdoc.inference.pipeline import EncodingPipeline
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import stored_sentences
@@ -152,21 +152,10 @@ def test_what_depends_on_it_names_it(tiny_encoder: EncoderFactory, tmp_path: Pat
         DocumentIndex.open(tmp_path / "index", plain)
 
 
-@pytest.mark.parametrize("share", [-0.1, 11, float("nan"), "much"])
-def test_a_share_that_is_none_is_refused(tiny_encoder: EncoderFactory, share: Any) -> None:
-    with pytest.raises(ModelError, match="sentence_document"):
-        tiny_encoder(sentence_document=share)
-
-
 def test_a_document_without_known_words(mini_with: EncoderFactory) -> None:
     encoder = mini_with(sentence_document=SHARE)
     found = encoder.encode(Document("none", (Section("Zzqx vvkp. Qqvx."),)), level="sentence")
     assert np.isfinite(found).all() and not found[:, encoder.model.config.node_size :].any()
-
-
-def test_streams_end_with_their_documents(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder(sentence_document=SHARE)
-    assert list(stream_sentences(encoder, iter(()))) == []
 
 
 def test_vectors_of_passages_that_are_not_its_own_are_refused(tiny_encoder: EncoderFactory) -> None:

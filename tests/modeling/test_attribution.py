@@ -160,12 +160,3 @@ def test_blocks_change_nothing(
     whole, _ = terms_of(model, document)
     monkeypatch.setattr(attribution, "BLOCK_CELLS", 1)
     torch.testing.assert_close(terms_of(model, document)[0], whole)
-
-
-def test_one_document_at_a_time(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:
-    model = tiny_model()
-    batch = GraphBatch.from_documents([random_document([0]), random_document([0, 1])], "full")
-    vectors = model.encode_passages(batch)
-    output = model.encode_graphs(vectors, batch, output_attention=True)
-    with pytest.raises(ValueError, match="one document at a time, not for 2"):
-        passage_terms(model, vectors, batch, output)

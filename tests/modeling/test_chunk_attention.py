@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from section_batches import batch_of, documents
+from section_batches import batch_of
 from sections_by_hand import attention_by_hand, sections_of
 
 from graphdoc.graphs import layout as section_layout
@@ -66,55 +62,6 @@ def test_normalised_chunks_are_those_of_bert_whatever_their_length() -> None:
     np.testing.assert_allclose(added.detach().numpy(), expected, atol=1e-12)
     # On vectors of unit length attention is nearly even without it.
     assert float(weights.detach().std()) > 2 * float(run(plain, chunks, layout)[2].detach().std())
-
-
-def test_it_is_the_attention_of_torch() -> None:
-    layer = made()
-    chunks = torch.randn(7, 16)
-    ids = [0, 0, 0, 1, 1, 2, 2]
-    theirs = torch.nn.MultiheadAttention(16, 4, batch_first=True)
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in (layer.query, layer.key, layer.value)]))
-        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in (layer.query, layer.key, layer.value)]))
-        theirs.out_proj.load_state_dict(layer.output.state_dict())
-    looks = torch.tensor([[(own + 1) % 3 != other for other in ids] for own in ids])
-    expected, weights = theirs(chunks, chunks, chunks, attn_mask=looks, average_attn_weights=False)
-    added, pairs, own = run(layer, chunks, batch_of([ids]).sections)
-    torch.testing.assert_close(added, expected, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(own, weights[:, pairs[1], pairs[0]].T, atol=1e-6, rtol=1e-5)
-
-
-@settings(max_examples=60)
-@given(documents, st.integers(0, 2**16))
-def test_weights_of_one_that_looks_sum_to_one(ids: list[list[int]], seed: int) -> None:
-    chunks = torch.randn(sum(map(len, ids)), 8, generator=torch.Generator().manual_seed(seed)) * 3
-    _, pairs, weights = run(made(2, 8), chunks, batch_of(ids).sections)
-    sums = torch.zeros(len(chunks), 2).index_add(0, pairs[1], weights)
-    torch.testing.assert_close(sums, torch.ones(len(chunks), 2))
-    first = 0
-    there = set(map(tuple, pairs.T.tolist()))
-    for one in ids:
-        members = sections_of(one)
-        for number, section in enumerate(members):
-            following = members[(number + 1) % len(members)]
-            assert {(first + key, first + query) for query, key in product(section, following)} <= there
-            there -= {(first + key, first + query) for query, key in product(section, following)}
-        first += len(one)
-    assert there == set()
-
-
-@settings(max_examples=40)
-@given(documents, st.integers(0, 2**16))
-def test_neighbours_and_padding_have_no_influence(ids: list[list[int]], seed: int) -> None:
-    layer = made()
-    chunks = torch.randn(sum(map(len, ids)), 16, generator=torch.Generator().manual_seed(seed))
-    together = run(layer, chunks, batch_of(ids).sections)[0]
-    first = 0
-    for one in ids:
-        own = chunks[first : first + len(one)]
-        alone = run(layer, own, batch_of([one]).sections)[0]
-        assert float((together[first : first + len(one)] - alone).detach().abs().max()) < 1e-5
-        first += len(one)
 
 
 def cells_of(block: section_layout.SectionGroup) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from transformers import BertConfig, PreTrainedConfig, RobertaConfig
+from transformers import BertConfig, RobertaConfig
 
 from graphdoc.graphs.kinds import WindowGraph
 from graphdoc.modeling import DocumentConfig
@@ -94,12 +94,6 @@ def test_heads_that_do_not_divide_the_width_are_named(settings: dict[str, Any]) 
     assert "512" in str(error.value) and "heads=" + str([*settings.values()][-1]) in str(error.value)
 
 
-def test_bounds_are_those_of_the_settings() -> None:
-    with pytest.raises(ValueError) as error:
-        DocumentConfig(graph_layers=100_000_000)
-    assert "graph_layers=100000000" in str(error.value)
-
-
 def test_heads_do_not_matter_without_layers() -> None:
     assert DocumentConfig(graph_layers=0, graph_heads=3).graph_heads == 3
     assert DocumentConfig(chunk_attention_heads=5).chunk_attention_heads == 5
@@ -111,32 +105,13 @@ def test_heads_do_not_matter_without_layers() -> None:
     [
         ({}, 256),
         ({"section_projection_size": None}, 512),
-        ({"section_projection_size": None, "section_lstm_size": 100}, 200),
         ({"section_projection_size": None, "section_aggregation": "mean"}, 600),
-        ({"section_projection_size": 40, "section_aggregation": "mean"}, 40),
     ],
 )
 def test_vectors_of_sections_have_a_width_of_their_own(settings: dict[str, Any], width: int) -> None:
     config = DocumentConfig(readout="sections", projection_size=600, **settings)
     assert (config.node_size, config.hidden_size) == (600, width)
     assert DocumentConfig(projection_size=600, **settings).hidden_size == 600
-
-
-def test_unknown_encoder_types_are_refused() -> None:
-    with pytest.raises(ValueError, match="nonsense"):
-        DocumentConfig(encoder_config={"model_type": "nonsense"})
-
-
-def test_width_without_projection_is_the_encoders(tiny_encoder_config) -> None:
-    config = DocumentConfig(encoder_config=tiny_encoder_config("bert"), projection_size=None)
-    assert isinstance(config.encoder_config, PreTrainedConfig)
-    assert config.hidden_size == config.encoder_config.hidden_size == 24
-
-
-def test_names_of_classes_are_on_one_line() -> None:
-    config = DocumentConfig(labels=("a\nb", " c "))
-    assert config.labels == ["a b", "c"]
-    assert DocumentConfig(**config.to_dict()).labels == ["a b", "c"]
 
 
 @pytest.mark.parametrize(

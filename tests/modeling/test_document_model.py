@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import NodeKind, graph_kind
 from graphdoc.graphs.layout import Packing
-from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
 from graphdoc.modeling.readouts import WeightedReadout, mean_by_group
 from graphdoc.registry import GRAPH_KINDS, READOUTS, load
@@ -122,17 +119,6 @@ def test_vectors_do_not_depend_on_neighbours(
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_forms_give_the_same_documents(kind: str, tiny_model, documents) -> None:
-    model = tiny_model(readout="attention")
-    batch = GraphBatch.from_documents(documents, kind)
-    dense, sparse = (model(batch.with_plan(form), output_attention=True) for form in ("dense", "sparse"))
-    torch.testing.assert_close(dense.documents, sparse.documents, atol=1e-5, rtol=1e-5)
-    for a, b in zip(dense.attention, sparse.attention, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("readout", READOUTS)
 def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
     model = tiny_model(readout=readout, graph_layers=3, graph_heads=4)
@@ -150,8 +136,9 @@ def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
 
 
 @torch.no_grad()
-def test_autocast_leaves_everything_above_the_encoder_in_fp32(tiny_model, documents) -> None:
-    model = tiny_model(readout="attention")
+@pytest.mark.parametrize("readout", ["attention", "sections"])
+def test_autocast_leaves_everything_above_the_encoder_in_fp32(readout: str, tiny_model, documents) -> None:
+    model = tiny_model(readout=readout)
     batch = GraphBatch.from_documents(documents, "section")
     vectors = model.encode_passages(batch)
     expected = model.encode_graphs(vectors, batch)
@@ -218,15 +205,6 @@ def test_weights_missing_from_a_checkpoint_are_initialised_and_reported(tmp_path
     assert bool(loaded(GraphBatch.from_documents(documents, "full")).documents.isfinite().all())
 
 
-def test_new_graph_layers_start_as_pyg_starts_them(tiny_model) -> None:
-    model = tiny_model(projection_size=128)
-    for layer in model.graph.layers:
-        for weight in (layer.conv.lin.weight, layer.conv.res.weight, layer.conv.att_src, layer.conv.att_dst):
-            bound = (6 / (weight.shape[-2] + weight.shape[-1])) ** 0.5
-            assert 0.95 * bound < float(weight.detach().abs().max()) <= bound
-        assert bool((layer.conv.bias == 0).all())
-
-
 def test_a_seed_fixes_all_weights(tiny_model) -> None:
     a, b, other = tiny_model(seed=1), tiny_model(seed=1), tiny_model(seed=2)
     assert all(torch.equal(weight, b.state_dict()[name]) for name, weight in a.state_dict().items())
@@ -265,16 +243,6 @@ def test_every_weight_gets_a_gradient(encoder_name: str, readout: str, tiny_mode
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
-def test_building_leaves_a_shared_configuration_alone(tiny_encoder_config) -> None:
-    encoder_config = tiny_encoder_config("modernbert")
-    config = DocumentConfig(encoder_config=encoder_config, projection_size=16)
-    before, values = config.to_dict(), copy.deepcopy(encoder_config.__dict__)
-    model = DocumentModel(config)
-    model.passage_encoder.transformer.set_attn_implementation("eager")
-    assert config.to_dict() == before
-    assert encoder_config.__dict__ == values
-
-
 @torch.no_grad()
 @pytest.mark.parametrize(("implementation", "tolerance"), [("eager", 1e-5), ("sdpa", 0.0)])
 def test_attention_implementation_reaches_the_encoder(
@@ -292,36 +260,16 @@ def test_attention_implementation_reaches_the_encoder(
 def test_half_precision_weights_of_the_encoder_leave_the_graph_in_fp32(
     encoder_name: str, tmp_path: Path, tiny_model, documents
 ) -> None:
-    model = tiny_model(encoder_name)
+    model = tiny_model(encoder_name, readout="sections")
     batch = GraphBatch.from_documents(documents, "full")
     expected = model(batch).documents
     model.save_pretrained(tmp_path)
     loaded = DocumentModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
-    assert loaded.graph.layers[0].conv.lin.weight.dtype == torch.float32
+    assert {p.dtype for p in [*loaded.graph.parameters(), *loaded.readout.parameters()]} == {torch.float32}
     assert {p.dtype for p in loaded.passage_encoder.parameters()} == {torch.bfloat16}
     actual = loaded(batch).documents
     assert actual.dtype == torch.float32
     assert torch.nn.functional.cosine_similarity(actual, expected).min() > 0.97
-
-
-@torch.no_grad()
-def test_settings_do_what_they_say(tiny_model, documents) -> None:
-    def vectors(**settings: Any) -> torch.Tensor:
-        return tiny_model(**settings)(GraphBatch.from_documents(documents, "full")).documents
-
-    variants = [{}, {"pooling": "mean"}, {"readout": "mean"}, {"graph_layers": 1}, {"normalize_passages": True}]
-    outputs = [vectors(**settings) for settings in variants]
-    for (i, a), (j, b) in product(enumerate(outputs), repeat=2):
-        assert i == j or float((a - b).abs().max()) > 1e-2
-
-
-@torch.no_grad()
-def test_without_layers_the_document_node_is_the_mean_of_passages(tiny_model, documents) -> None:
-    batch = GraphBatch.from_documents(documents, "full")
-    node, mean = (
-        tiny_model(graph_layers=0, readout=readout)(batch).documents for readout in ("document_node", "mean")
-    )
-    torch.testing.assert_close(node, mean)
 
 
 def test_the_initial_mean_is_read_off_before_the_graph(
@@ -428,17 +376,17 @@ def test_all_of_it_is_trained_away_from_there(tiny_model: ModelFactory, random_d
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"projection_size": 16}, r"projection_size=16 \(set it to null\)"),
-        ({"projection_size": None, "graph_layers": 2}, r"graph_layers=2 \(set it to 1 or 0\)"),
+        ({"projection_size": 16}, "projection_size=16"),
+        ({"projection_size": None, "graph_layers": 2}, "graph_layers=2"),
         ({"projection_size": None, "graph_layers": 1, "readout": "attention"}, "readout=attention"),
         (
             {"projection_size": None, "graph_layers": 0, "readout": "sections", "section_projection_size": 8},
-            r"section_aggregation=lstm \(set it to mean\) and section_projection_size=8 \(set it to 24\)",
+            "section_aggregation=lstm .* section_projection_size=8",
         ),
     ],
 )
 def test_what_cannot_be_the_identity_is_named(
     tiny_model: ModelFactory, settings: dict[str, object], reason: str
 ) -> None:
-    with pytest.raises(SettingsError, match=f"a start at the mean of passages is not possible with .*{reason}"):
+    with pytest.raises(SettingsError, match=reason):
         start_at_mean(tiny_model("bert", **settings))

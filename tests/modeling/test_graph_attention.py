@@ -115,14 +115,6 @@ def test_equation_3_is_the_papers(kind: str, layers: int, heads: int, form: Form
         np.testing.assert_allclose(inputs[number].detach().numpy(), by_paper[2][number], rtol=1e-5, atol=1e-5)
 
 
-def test_no_layers_change_nothing() -> None:
-    batch = make_batch([3])
-    nodes = torch.randn(4 + 0, HIDDEN)
-    actual, attention, inputs = GraphAttentionStack(HIDDEN, 0, 2)(nodes, batch, True)
-    assert actual is nodes
-    assert attention == inputs == []
-
-
 BATCHES: dict[str, list[int]] = {
     "single passage": [1],
     "even": [7, 7, 7],
@@ -224,37 +216,6 @@ def test_plans_hold_every_node_and_edge_once(drawn: list[tuple[int, str]], form:
         assert torch.equal(batch.edge_index[:, block.edges[place]], pairs)
 
 
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
-@pytest.mark.parametrize("form", FORMS)
-def test_attention_of_every_target_sums_to_1(kind: str, form: Form) -> None:
-    batch, layer = make_batch([1, 30, 5, 28], kind), make_layer(4)
-    attention = attention_of(layer, torch.randn(len(batch.node_kind), HIDDEN), batch, form)
-    assert attention.shape == (batch.edge_index.shape[1], 4)
-    totals = torch.zeros(len(batch.node_kind), 4).index_add(0, batch.edge_index[1], attention)
-    assert relative_error(totals, torch.ones_like(totals)) < 1e-5
-    assert bool((attention > 0).all())
-    # Rows far from uniform, or the comparison of both forms would show little.
-    assert float(attention.detach().max()) > 0.9
-
-
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_attention_is_equal_in_both_forms_and_gatconv(kind: str) -> None:
-    batch, layer = make_batch(BATCHES["mixed"], kind), make_layer(2)
-    nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    dense, sparse = (attention_of(layer, nodes, batch, form) for form in ("dense", "sparse"))
-    _, (edges, expected) = pure_gatconv(layer)(nodes, batch.edge_index, return_attention_weights=True)
-    assert torch.equal(edges, batch.edge_index)
-    assert relative_error(dense, expected) < 1e-5
-    assert relative_error(sparse, expected) < 1e-5
-
-
-def test_mixed_batches_of_both_sizes_are_computed_in_both_forms() -> None:
-    for batch in (mixed_plan_batch(), small_mixed_batch()):
-        plan = batch.plan
-        assert plan.blocks
-        assert len(plan.sparse_edges)
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_asking_for_attention_changes_no_values(form: Form) -> None:
     batch, layer = small_mixed_batch(), make_layer(2)
@@ -276,30 +237,6 @@ def test_dropout_acts_on_messages_and_not_on_returned_attention(form: Form) -> N
         runs = torch.stack([layer(nodes, batch, plan)[0] for _ in range(100)])
     assert float(runs.std(0).mean()) > 0.1
     assert float((runs.mean(0) - expected.detach()).abs().mean()) < 0.2 * float(runs.std(0).mean())
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_autocast_leaves_the_graph_in_fp32(form: Form) -> None:
-    batch = small_mixed_batch()
-    stack = GraphAttentionStack(HIDDEN, 2, 2)
-    nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    expected, _, _ = stack(nodes, batch.with_plan(form), False)
-    with torch.autocast("cpu", torch.bfloat16):
-        actual, attention, _ = stack(nodes, batch.with_plan(form), True)
-        from_half, _, _ = stack(nodes.bfloat16(), batch.with_plan(form), False)
-    assert actual.dtype == attention[0].dtype == from_half.dtype == torch.float32
-    assert torch.equal(actual, expected)
-
-
-def test_documents_do_not_see_each_other() -> None:
-    sizes = BATCHES["mixed"]
-    batch, layer = make_batch(sizes, "full"), make_layer(2)
-    nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    expected = apply(layer, nodes, batch, "dense")
-    changed = nodes.clone()
-    changed[batch.document_of != 3] = torch.randn(1)
-    actual = apply(layer, changed, batch, "dense")
-    assert torch.equal(actual[batch.document_of == 3], expected[batch.document_of == 3])
 
 
 def test_large_scores_stay_finite() -> None:
@@ -409,29 +346,3 @@ def test_attention_is_that_of_scores_times_weights(form: Form, skip: Skip) -> No
             expected[target, columns] += shares @ values[sources][:, columns]
             np.testing.assert_allclose(attention.detach()[edges, head].numpy(), shares, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("form", ["dense", "sparse"])
-def test_weights_of_1_change_nothing(form: Form) -> None:
-    torch.manual_seed(0)
-    plain = graph_of_sections([0, 0, 1, 1, 2], "section").joined()
-    with_weights = JoinedGraphs.join([plain, JoinedGraphs.of_similarities([np.zeros(3, np.int64)], [np.ones((3, 3))])])
-    without, beside = GraphBatch.from_graphs(plain), GraphBatch.from_graphs(with_weights)
-    assert without.edge_weights is None and beside.edge_weights is not None
-    layer, nodes = layer_of(), torch.randn(len(beside.node_kind), HIDDEN)
-    count = len(without.node_kind)
-    expected, _ = run(layer, nodes[:count], without, form)
-    found, _ = run(layer, nodes, beside, form)
-    torch.testing.assert_close(found[:count], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_dropout_acts_on_weighted_attention_too() -> None:
-    torch.manual_seed(0)
-    batch, layer = weighted([9]), GraphAttention(HIDDEN, 2, dropout=0.5, skip="identity")
-    nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    for form in ("dense", "sparse"):
-        quiet = run(layer.eval(), nodes, batch, form)[0]  # type: ignore[arg-type]
-        layer.train()
-        drawn = torch.stack([run(layer, nodes, batch, form)[0] for _ in range(400)]).mean(0)  # type: ignore[arg-type]
-        torch.testing.assert_close(drawn, quiet, rtol=0.2, atol=0.2)
-        assert not torch.equal(run(layer, nodes, batch, form)[0], quiet)  # type: ignore[arg-type]

@@ -77,13 +77,6 @@ def test_attention_is_a_softmax_over_the_passages_of_a_document(batch: GraphBatc
     assert first == len(weights)
 
 
-def test_attention_learns(batch: GraphBatch) -> None:
-    readout = made("attention")
-    documents, _ = read(readout, torch.randn(len(batch.node_kind), 8), batch)
-    documents.square().sum().backward()
-    assert float(readout.score.weight.grad.abs().max()) > 1e-3
-
-
 def test_mean_by_group_takes_weights_and_leaves_empty_groups_at_zero() -> None:
     vectors = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0]])
     group_of = torch.tensor([2, 0, 2])
@@ -104,18 +97,6 @@ readouts = pytest.mark.parametrize("readout", READOUTS)
 @pytest.fixture
 def documents(random_document: DocumentFactory) -> list[SegmentedDocument]:
     return [random_document(sections, seed=seed) for seed, sections in enumerate(SECTIONS)]
-
-
-@readouts
-@torch.no_grad()
-def test_documents_of_a_batch_do_not_see_each_other(
-    tiny_model: ModelFactory, documents: list[SegmentedDocument], readout: str
-) -> None:
-    model = tiny_model(readout=readout)
-    together = model(GraphBatch.from_documents(documents, model.config.graph))
-    alone = [model(GraphBatch.from_documents([document], model.config.graph)) for document in documents]
-    assert together.documents.shape == (len(documents), model.config.hidden_size)
-    torch.testing.assert_close(together.documents, torch.cat([one.documents for one in alone]), atol=1e-5, rtol=1e-5)
 
 
 @readouts

@@ -157,37 +157,6 @@ def test_a_query_is_a_section_of_one_chunk(tiny_model) -> None:
     torch.testing.assert_close(output.documents, expected.documents)
 
 
-@torch.no_grad()
-def test_autocast_leaves_the_readout_in_fp32(tiny_model, segmented) -> None:
-    model = tiny_model(readout="sections", **SIZES)
-    batch = GraphBatch.from_documents(segmented, "section", split=True)
-    vectors = model.encode_passages(batch)
-    expected = model.encode_graphs(vectors, batch)
-    with torch.autocast("cpu", torch.bfloat16):
-        actual = model.encode_graphs(vectors, batch)
-    assert actual.sections.dtype == torch.float32
-    assert torch.equal(actual.sections, expected.sections)
-
-
-@torch.no_grad()
-@variants
-def test_a_saved_model_is_the_same(variant: dict[str, Any], tmp_path: Path, tiny_model, segmented) -> None:
-    model = tiny_model(readout="sections", seed=5, structural_embeddings=True, **{**SIZES, **variant})
-    batch = GraphBatch.from_documents(segmented, "full", split=True)
-    model.save_pretrained(tmp_path)
-    loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(report[name] for name in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    for name, weight in model.state_dict().items():
-        assert torch.equal(loaded.state_dict()[name], weight), name
-    for name, value in model(batch, output_attention=True).items():
-        found = loaded(batch, output_attention=True)[name]
-        pairs = zip(found, value, strict=True) if isinstance(value, tuple) else [(found, value)]
-        # How weights lie in memory after loading shows in the last bits of an LSTM.
-        assert all(torch.allclose(a, b, atol=1e-6) for a, b in pairs), name
-    half = DocumentModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
-    assert {parameter.dtype for parameter in half.readout.parameters()} <= {torch.float32}
-
-
 def test_weights_missing_from_a_checkpoint_are_initialised(tmp_path: Path, tiny_model, segmented) -> None:
     from safetensors.torch import load_file, save_file
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -181,20 +180,6 @@ def test_long_documents_are_compared_in_pieces(products: int, direction: Any, mo
     np.testing.assert_allclose(score_documents(own, candidates, direction=direction), whole, atol=1e-6)
 
 
-def test_the_mean_cannot_change_a_ranking_and_the_deviation_can() -> None:
-    own, _ = sentences([[3, 1, 2]], 3)
-    candidates, _ = sentences([[2, 3]] * 30, 4)
-    scores = paragraph_scores(own, candidates).forward
-
-    def ranking(background: Background | None) -> list[int]:
-        normalisation: Any = "none" if background is None else "zscore"
-        found = score_documents(own, candidates, normalisation=normalisation, background=background)
-        return np.argsort(found).tolist()
-
-    assert ranking(None) == ranking(Background(scores.mean(axis=1), np.ones(3)))
-    assert ranking(None) != ranking(Background(np.zeros(3), np.array([1.0, 0.01, 1.0])))
-
-
 def test_a_row_that_is_all_the_same_counts_nothing() -> None:
     same = np.ones((4, 3), np.float32)
     candidates = SentenceSet.of([same, same], [np.array([0, 0, 1, 1])] * 2)
@@ -219,27 +204,6 @@ def test_a_background_makes_scores_independent_of_other_candidates() -> None:
         score_documents(own, candidates, direction="both", **options)
     with pytest.raises(ValueError, match="both"):
         align(own, candidates.document(0), direction="both", **options)
-
-
-@pytest.mark.parametrize("by", BY)
-def test_a_document_is_most_like_itself(by: Any) -> None:
-    candidates, _ = sentences([[2, 2], [1, 3], [4]], 7)
-    for number in range(3):
-        found = score_documents(candidates.document(number), candidates, by=by)
-        assert found.argmax() == number
-        assert found[number] == pytest.approx(1, abs=1e-6)
-
-
-def test_vectors_that_are_mapped_from_a_file(tmp_path: Path) -> None:
-    candidates, _ = sentences([[2, 3], [4], [1, 1, 1]], 8)
-    np.save(tmp_path / "vectors.npy", candidates.vectors)
-    mapped = SentenceSet(np.load(tmp_path / "vectors.npy", mmap_mode="r"), candidates.paragraphs, candidates.documents)
-    own = candidates.document(1)
-    for by in BY:
-        np.testing.assert_array_equal(
-            score_documents(own, mapped, by=by),  # type: ignore[arg-type]
-            score_documents(own, candidates, by=by),  # type: ignore[arg-type]
-        )
 
 
 @pytest.mark.parametrize("name", ["by", "normalisation", "direction"])
