@@ -14,6 +14,14 @@ from .base import Count, FileName, Settings, Share, shown
 from .document import Similarity, SubtopicSettings, Unit, ViewSettings
 from .run import ContrastSettings, HeldOutSettings, RunSettings, TemperatureSettings, Tune, ValidationSettings
 
+Joining = Literal["components", "stars"]
+SplitRule = Literal["headings", "length"]
+SectionPositions = Literal["natural", "shuffled"]
+MadeFrom = Literal["titles", "headings", "first_sentences"]
+# What makes lists of negatives, where it is no file of them.
+LIST_MAKERS = ("words", "vectors", "both")
+TEXT_COLUMN = "text"
+
 
 class LabelSettings(Settings):
     """What the classes are. The labels of documents are in the column ``corpus.columns.label``."""
@@ -33,11 +41,8 @@ class LabelSettings(Settings):
 class ClassificationSettings(RunSettings):
     """Everything about training a classifier (Graph-RoBERTa, section 3.2, table 6); the defaults are the paper's.
 
-    Documents are a CSV, JSON Lines or Parquet file with a column of labels (label, or corpus.columns.label), or a
-    folder with one folder of files per class (corpus.label_from=folder). Documents whose field split is dev or
-    validation are measured while the model is trained and decide which checkpoint is the best, those with test are
-    left for graphdoc evaluate classify; without such a field a tenth of every class is measured. Documents without a
-    label are left out and counted.
+    Documents whose field split is dev or validation are measured meanwhile and decide which checkpoint is the best,
+    those with test are left for graphdoc evaluate classify.
     """
 
     next_command: ClassVar[str] = "graphdoc predict DOCUMENTS --model MODEL"
@@ -74,9 +79,6 @@ class PairFileSettings(Settings):
         return self.unknown or "stop"
 
 
-Joining = Literal["components", "stars"]
-
-
 class GroupSettings(PairFileSettings):
     """Which documents belong together."""
 
@@ -101,10 +103,6 @@ class GroupSettings(PairFileSettings):
     def on_unknown(self) -> Unknown:
         """What becomes of pairs with a document that is not in the corpus."""
         return self.unknown or ("leave_out" if self.by == "links" else "stop")
-
-
-SplitRule = Literal["headings", "length"]
-SectionPositions = Literal["natural", "shuffled"]
 
 
 class SectionSettings(Settings):
@@ -207,12 +205,6 @@ class ComparisonSettings(PairRunSettings):
         return self.groups.smallest or (1 if self.sections.number > 1 else 2)
 
 
-MadeFrom = Literal["titles", "headings", "first_sentences"]
-# What makes lists of negatives, where it is no file of them.
-LIST_MAKERS = ("words", "vectors", "both")
-TEXT_COLUMN = "text"
-
-
 class QuerySettings(Settings):
     """Which queries are trained on, and which documents answer them."""
 
@@ -288,11 +280,7 @@ class RankingValidationSettings(HeldOutSettings):
 
 
 class FoldSettings(Settings):
-    """Division of the queries for cross-validation: a run trains without the queries of one fold, and ranks for them.
-
-    The rankings of the runs of all folds (``test.run`` in their folders), one after the other, are a ranking for every
-    query by a model that was not trained on it.
-    """
+    """Cross-validation: a run trains without the queries of one fold, and ranks for them (``test.run``)."""
 
     number: Annotated[int, Field(ge=2, le=1000)] | None = None
     """how many there are, such as 5; null trains on all queries"""
