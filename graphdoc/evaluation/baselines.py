@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import torch
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 from ..documents.document import Document
@@ -180,17 +182,11 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
     targets = train.targets(train.classes)
     if not train.multi_label:
         return [(train.classes[number],) for number in LinearSVC().fit(vectors, targets).predict(wanted)]
-    columns = [_has(vectors, target > 0, wanted) for target in targets.T]
-    return [
-        tuple(name for name, has in zip(train.classes, row, strict=True) if has) for row in np.stack(columns, axis=1)
-    ]
-
-
-def _has(vectors: Any, target: npt.NDArray[np.bool_], wanted: Any) -> npt.NDArray[np.bool_]:
-    """Whether documents have a class, ``(documents,)``."""
-    if target.all():
-        return np.ones(wanted.shape[0], np.bool_)
-    return np.asarray(LinearSVC().fit(vectors, target).predict(wanted), np.bool_)
+    with warnings.catch_warnings():
+        # Of a class that every document has.
+        warnings.simplefilter("ignore", UserWarning)
+        rows = OneVsRestClassifier(LinearSVC()).fit(vectors, targets.astype(int)).predict(wanted)
+    return [tuple(name for name, has in zip(train.classes, row, strict=True) if has) for row in rows]
 
 
 def text_of(document: Document) -> str:

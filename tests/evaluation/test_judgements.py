@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.evaluation.judgements import Judgements, find_rows, read_judgements, read_queries
-from graphdoc.evaluation.trec import read_qrels
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 QUERIES = [
@@ -106,25 +104,6 @@ def test_pairs_of_query_and_document(tmp_path: Path) -> None:
             read_judgements(path, **settings)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "queries", "judgements"),
-    [
-        ("qmsum", {"split": "test", "only": ["kind=specific"]}, 244, 244),
-        ("aila2019_casedocs", {}, 50, 195),
-        ("wikispeedia/wikir", {"text_column": "first_sentence", "split": "test"}, 934, 6398),
-    ],
-)
-def test_sets_at_hand(name: str, settings: dict[str, Any], queries: int, judgements: int) -> None:
-    """Numbers as the pages of the sets say."""
-    folder = DATA / name
-    if not folder.is_dir():
-        pytest.skip(f"{name} is not there")
-    found = read_judgements(folder, **settings)
-    assert (len(found), sum(map(len, found.qrels.values())), found.left_out) == (queries, judgements, {})
-    assert found.qrels.items() <= read_qrels(folder / "qrels.tsv").items()
-    assert all(text == text.strip() and text for text in found.queries.values())
-
-
 ROWS: list[dict[str, Any]] = [
     {"_id": "q1", "text": "high tide", "kind": "specific", "split": "test", "tags": ["sea", "moon"], "open": True},
     {"_id": "q2", "text": "Everything", "kind": "general", "split": "test", "tags": ["sea"], "open": False},
@@ -153,15 +132,6 @@ def test_queries_by_their_fields(tmp_path: Path) -> None:
         texts, known = read_queries(path, only)
         assert (texts.keys(), len(known)) == (ids, 4)
     assert read_queries(path, ["split=train", "split=dev"], "title")[0] == {"3": "ebb", "q4": ""}
-
-
-def test_other_files_of_rows(tmp_path: Path) -> None:
-    frame = pd.DataFrame(ROWS[:2])[["_id", "text", "split"]]
-    frame.to_parquet(tmp_path / "queries.parquet")
-    frame.to_csv(tmp_path / "queries.csv", index=False)
-    frame.rename(columns={"_id": "id"}).to_csv(tmp_path / "queries.tsv", index=False, sep="\t")
-    for name in ("queries.parquet", "queries.csv", "queries.tsv"):
-        assert read_queries(tmp_path / name, ["split=test"])[0] == {"q1": "high tide", "q2": "Everything"}
 
 
 @pytest.mark.parametrize(

@@ -113,13 +113,6 @@ def test_scores_by_the_length_of_the_longer_document(documents: list[Document]) 
     assert PairEvaluator(documents, pairs, lengths=()).score(comparison.tfidf()).lengths == ()
 
 
-def test_tf_idf_tells_topics_by_their_words(documents: list[Document]) -> None:
-    comparison = PairEvaluator(documents, all_pairs(documents), all_pairs(documents[2:7]))
-    scores = comparison.score(comparison.tfidf())
-    assert scores.test.values == pytest.approx(dict.fromkeys(METRICS, 1.0))
-    assert len(comparison.tfidf().validation) == 10
-
-
 def test_pairs_that_are_left_out(documents: list[Document], tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("rice0\trice1\t1\nrice0\tsea0\t0\nrice2\trice2\t1\nsea1\t<b>\t0\nsea0\trice0\t0\n")

@@ -51,21 +51,6 @@ def test_measures_as_they_are_defined(run: dict[str, dict[str, float]], qrels: d
     assert list(found.means.values()) == pytest.approx(np.mean(expected, axis=0).tolist())
 
 
-@given(RUNS, QRELS, st.integers(0, 99))
-def test_other_names_change_nothing_where_no_scores_are_equal(
-    run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]], seed: int
-) -> None:
-    draw = np.random.default_rng(seed)
-    names = dict(zip(DOCUMENTS, draw.permutation(list(DOCUMENTS)).tolist(), strict=True))
-    # Differences that single precision does not hold.
-    steps = {id: 1e-12 * number for number, id in enumerate(DOCUMENTS)}
-    apart = {query: {id: score + steps[id] for id, score in scores.items()} for query, scores in run.items()}
-    renamed_run = {query: {names[id]: score for id, score in scores.items()} for query, scores in apart.items()}
-    renamed_qrels = {query: {names[id]: grade for id, grade in grades.items()} for query, grades in qrels.items()}
-    expected = by_query(score_run(apart, qrels, MEASURES))
-    assert by_query(score_run(renamed_run, renamed_qrels, MEASURES)) == expected
-
-
 def test_equal_scores_go_by_id() -> None:
     qrels = {"q1": {"b": 1}}
     assert score_run({"q1": {"b": 1.0, "a": 1.0}}, qrels, ["mrr"]).means == {"MRR": 0.5}
