@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import Group, Parameter
 
@@ -18,11 +18,7 @@ from .sources import LabelledReading, encodable
 if TYPE_CHECKING:
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
-    from ..evaluation import ClusteringEvaluator, PairEvaluator
-    from ..runtime.processes import Processes
     from ..segmentation.spans import Coverage
-
-Measuring = TypeVar("Measuring", "ClusteringEvaluator", "PairEvaluator")
 
 
 @Parameter(name="*", group=Group("Documents", sort_key=1))
@@ -164,28 +160,6 @@ def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[
                 untrained.append(base)
         trained.append(Candidate(model, name, "model", None if base is None else base.name))
     return [*untrained, *trained], missing
-
-
-def with_shared_passages(
-    evaluator: Measuring, candidates: Sequence[Candidate], processes: Processes
-) -> Iterator[tuple[Candidate, Measuring]]:
-    """Every candidate with what measures it; passages that several of them encode alike are encoded once.
-
-    Args:
-        evaluator: what measures encoders.
-        candidates: the encoders.
-        processes: the processes that share the work.
-    """
-    from ..evaluation.baselines import has_same_passage_vectors
-
-    prepared: list[tuple[DocumentEncoder, Measuring]] = []
-    for number, candidate in enumerate(candidates):
-        encoder = candidate.encoder
-        shared = next((ready for other, ready in prepared if has_same_passage_vectors(other, encoder)), None)
-        if shared is None and any(has_same_passage_vectors(encoder, one.encoder) for one in candidates[number + 1 :]):
-            shared = evaluator.prepared(encoder, processes, encode_passages=True, show_progress=None)
-            prepared.append((encoder, shared))
-        yield candidate, shared or evaluator
 
 
 def show(

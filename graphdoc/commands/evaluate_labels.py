@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.document import Document
@@ -11,7 +12,7 @@ from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
-from .evaluate import PartOptions, Row, kept, load_candidates, show, with_shared_passages
+from .evaluate import PartOptions, Row, kept, load_candidates, show
 from .options import COUNT, PROBABILITY, Csv, File, Json, MeasuredModel, MeasuredModels
 from .output import Outputs
 from .printing import LINE_WIDTH, Column, Table, names, percent, shown
@@ -60,6 +61,7 @@ def evaluate_cluster(
 
     with quick_imports():
         from ..evaluation import ClusteringEvaluator
+        from ..evaluation.baselines import SharedPassages
     from ..segmentation.spans import Coverage
 
     rows: list[Row] = []
@@ -70,8 +72,11 @@ def evaluate_cluster(
         skip = reading.skips_unencodable(sources)
         train, test = (kept(part, candidates[0].encoder, report, skip=skip) for part in read)
         evaluator = ClusteringEvaluator(train, test, seeds=range(seeds), probe=probe)
-        for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
-            coverage = Coverage()
+        shared = SharedPassages(
+            partial(evaluator.prepared, processes=processes, encode_passages=True, show_progress=None), evaluator
+        )
+        for candidate in candidates:
+            coverage, sharing = Coverage(), shared.of(candidate.encoder)
             vectors = sharing.vectors(candidate.encoder, processes, totals=coverage)
             if processes.is_first:
                 scores, about = evaluator.score(vectors), candidate.encoder.describe()

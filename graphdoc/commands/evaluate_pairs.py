@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..documents.readers import ReadingReport
@@ -10,7 +11,7 @@ from ..errors import EvaluationError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
-from .evaluate import Row, kept, load_candidates, show, with_shared_passages
+from .evaluate import Row, kept, load_candidates, show
 from .options import Csv, File, Json, MeasuredModels
 from .output import Outputs
 from .printing import Column, Table, half_interval, names, percent, shown, signed_interval
@@ -73,7 +74,7 @@ def evaluate_compare(
 
     with quick_imports():
         from ..evaluation import PairEvaluator, Pairs, read_pair_file
-        from ..evaluation.baselines import TFIDF
+        from ..evaluation.baselines import TFIDF, SharedPassages
 
     rows: list[Row] = []
     with Processes(usable_device(model.device)) as processes:
@@ -93,8 +94,11 @@ def evaluate_compare(
         if processes.is_first:
             words = evaluator.tfidf()
             rows.append(Row(TFIDF, "words", evaluator.score(words), values=words.test))
-        for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
-            coverage = Coverage()
+        shared = SharedPassages(
+            partial(evaluator.prepared, processes=processes, encode_passages=True, show_progress=None), evaluator
+        )
+        for candidate in candidates:
+            coverage, sharing = Coverage(), shared.of(candidate.encoder)
             similarities = sharing.similarities(candidate.encoder, processes, totals=coverage)
             measured = [(candidate.name, candidate.role, similarities)]
             if fuse_words and processes.is_first:

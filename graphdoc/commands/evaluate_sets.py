@@ -15,7 +15,6 @@ from .output import Outputs
 from .printing import Column, Table, names, shown, signed_interval
 
 if TYPE_CHECKING:
-    from ..encoder import DocumentEncoder
     from ..evaluation import Estimate
     from ..evaluation.sets import MeasuredSet
 
@@ -145,20 +144,10 @@ def _measure(
 
     Passages that are alike are encoded once.
     """
-    from ..evaluation.baselines import UNTRAINED, has_same_passage_vectors
+    from ..evaluation.baselines import UNTRAINED, SharedPassages
     from ..evaluation.sets import ROWS, EncoderVectors
 
-    encoded: list[tuple[DocumentEncoder, MeasuredSet]] = []
-
-    def with_passages(encoder: DocumentEncoder) -> MeasuredSet:
-        for leader, ready in encoded:
-            if has_same_passage_vectors(leader, encoder):
-                return ready
-        if encoder.model.structural_embeddings is not None or encoder.model.config.matching is not None:
-            return data
-        encoded.append((encoder, data.with_passages_of(encoder)))
-        return encoded[-1][1]
-
+    shared = SharedPassages(data.with_passages_of, data)
     first = candidates[0]
     measured = {
         name: (first.name if first.role == "untrained" else None, data.measure(row.make(data, first.encoder), **how))
@@ -166,7 +155,7 @@ def _measure(
         if not row.of_backbone
     }
     for candidate in candidates:
-        ready = with_passages(candidate.encoder)
+        ready = shared.of(candidate.encoder)
         if candidate.role == "model":
             measured[candidate.name] = candidate.base, ready.measure(EncoderVectors(candidate.encoder), **how)
             continue

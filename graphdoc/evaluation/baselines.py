@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, ModelError
 from ..inference.precision import Precision
 from .labels import LabelledDocuments, ReadyDocument, plain_document, require_labels
+
+T = TypeVar("T")
 
 TFIDF = "TF-IDF cosine"
 TFIDF_SVM = "TF-IDF + linear SVM"
@@ -93,6 +95,29 @@ def has_same_passage_vectors(a: DocumentEncoder, b: DocumentEncoder) -> bool:
         return False
     left, right = (encoder.model.passage_encoder.state_dict() for encoder in (a, b))
     return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
+
+
+class SharedPassages(Generic[T]):
+    """What is made of the documents once for all encoders that read passages alike.
+
+    Args:
+        make: makes it for an encoder, with the vectors of passages.
+        plain: what serves encoders whose vectors of passages depend on how documents are split.
+    """
+
+    def __init__(self, make: Callable[[DocumentEncoder], T], plain: T) -> None:
+        self._make, self._plain = make, plain
+        self._made: list[tuple[DocumentEncoder, T]] = []
+
+    def of(self, encoder: DocumentEncoder) -> T:
+        """What serves an encoder."""
+        for other, made in self._made:
+            if has_same_passage_vectors(other, encoder):
+                return made
+        if encoder.model.structural_embeddings is not None or encoder.model.config.matching is not None:
+            return self._plain
+        self._made.append((encoder, self._make(encoder)))
+        return self._made[-1][1]
 
 
 class TfidfVectors:
