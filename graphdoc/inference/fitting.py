@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ..checkpoints.load import vocabulary_hash
 from ..errors import ModelError, SettingsError
-from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_idf
+from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_idf, unit_rows
 from ..runtime.processes import Processes
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
@@ -122,10 +122,11 @@ def fit(
     learned = _Passages(pipeline)
     words = None if how is None else _Words(how, str(pipeline.model.config.language))
     rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
-    own = documents_of(documents)
-    own = own if count == 1 else _share(own, rank, count)
+    share: Iterable[Any] = documents_of(documents)
+    if count > 1:
+        share = (document for number, document in enumerate(share) if number % count == rank)
     place = rank
-    for some, vectors in _windows(pipeline, own, centre, options):
+    for some, vectors in _windows(pipeline, share, centre, options):
         learned.add(len(some), vectors, sum(len(one.passages) for one in some))
         for one in some:
             if words is not None:
@@ -173,10 +174,6 @@ def _windows(
     for some, shown in cut_windows(documents, pipeline.segmenter, pipeline.device, **read):
         yield some, None
         shown.update(len(some))
-
-
-def _share(documents: Iterable[Any], rank: int, count: int) -> Iterator[Any]:
-    return (one for number, one in enumerate(documents) if number % count == rank)
 
 
 class _Passages:
@@ -364,7 +361,4 @@ class _Words:
             counts += [count for _, count in known]
             ends.append(len(columns))
         shape = len(ends) - 1, len(idf)
-        found = tf_idf(sparse.csr_matrix((np.array(counts, np.float32), columns, ends), shape), idf)
-        lengths = np.sqrt(np.asarray(found.multiply(found).sum(axis=1)).ravel())
-        scaled: Any = sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ found
-        return scaled.tocsr()
+        return unit_rows(tf_idf(sparse.csr_matrix((np.array(counts, np.float32), columns, ends), shape), idf))

@@ -48,13 +48,10 @@ def documents_of(value: Any) -> Iterable[Any]:
     if hasattr(value, "iterrows"):
         return _Rows(value)
     # An array without axes has what an iterable has, and cannot be iterated over.
-    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | PathLike) or _has_no_axes(value):
+    has_no_axes = getattr(value, "shape", None) == ()
+    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | PathLike) or has_no_axes:
         raise _no_document(value)
     return value
-
-
-def _has_no_axes(value: object) -> bool:
-    return isinstance(getattr(value, "shape", None), tuple) and not value.shape  # type: ignore[attr-defined]
 
 
 class _Rows:
@@ -117,7 +114,7 @@ def _no_document(value: object) -> DocumentError:
 WINDOW_PASSAGES = 4096
 # Documents that are made ready together, so that their passages are tokenised in one call.
 BLOCK_DOCUMENTS = 64
-# Documents from which on worker processes cut ahead where nothing is said.
+# By default worker processes cut ahead from this many documents on.
 MANY_DOCUMENTS = 1024
 # An accelerator takes more passages a second than several processes cut.
 MOST_WORKERS = 8
@@ -180,7 +177,8 @@ def segment_in_order(
         DocumentError: something is no document.
         GraphdocError: a worker was ended from outside.
     """
-    blocks = _blocks(documents)
+    ready = (one if isinstance(one, SegmentedDocument) else as_document(one) for one in documents)
+    blocks = in_blocks(ready, BLOCK_DOCUMENTS)
     waiting: deque[list[Document | SegmentedDocument]] = deque()
 
     def fresh(blocks: Iterable[list[Document | SegmentedDocument]]) -> Iterator[list[Document]]:
@@ -203,13 +201,6 @@ def _travelling(document: Document) -> Document:
     """What has to be known of a document to cut it and to count what was left out."""
     counted = {name: document.metadata[name] for name in (FURNITURE_CHARACTERS,) if name in document.metadata}
     return Document(document.id, document.sections, document.title, metadata=counted)
-
-
-def _blocks(documents: Iterable[AnyDocument | SegmentedDocument]) -> Iterator[list[Document | SegmentedDocument]]:
-    """Documents in blocks."""
-    return in_blocks(
-        (value if isinstance(value, SegmentedDocument) else as_document(value) for value in documents), BLOCK_DOCUMENTS
-    )
 
 
 def windows_of(segmented: Iterable[SegmentedDocument]) -> Iterator[list[SegmentedDocument]]:

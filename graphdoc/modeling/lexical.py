@@ -11,7 +11,7 @@ products are kept in expectation (feature hashing, Weinberger et al. 2009, eq. 2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -116,6 +116,12 @@ def tf_idf(counts: Counts, idf: npt.NDArray[Any]) -> Counts:
     return weights
 
 
+def unit_rows(weights: Counts) -> Counts:
+    """Sparse rows brought to the length 1; rows of zeros stay so."""
+    lengths = np.sqrt(np.asarray(weights.multiply(weights).sum(axis=1)).ravel())
+    return (sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ weights).tocsr()
+
+
 def inverse_frequencies(documents: int, frequencies: npt.NDArray[np.int64]) -> Vectors:
     """Inverse document frequencies, ``(terms,)``; 0 for terms that no document has."""
     found = np.log((1 + documents) / (1 + frequencies)) + 1.0
@@ -174,7 +180,8 @@ class LexicalReader:
         columns: list[int] = []
         ends = [0]
         for text in texts:
-            columns += self._rows_of(text)
+            rows = map(self._row_of, self._maker.occurrences(text))
+            columns += [row for row in rows if row != _NOWHERE]
             ends.append(len(columns))
         shape = len(ends) - 1, self.part.settings.terms
         found = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
@@ -188,9 +195,7 @@ class LexicalReader:
 
     def unit_weights(self, counts: Counts) -> Counts:
         """The tf-idf weights of terms brought to the length 1, sparse ``(texts, terms)``, which heads read."""
-        found = self.part.weights(counts)
-        lengths = np.sqrt(np.asarray(found.multiply(found).sum(axis=1)).ravel())
-        return (sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ found).tocsr()
+        return unit_rows(self.part.weights(counts))
 
     def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
         """The same of whole documents, sparse ``(documents, terms)``."""
@@ -244,7 +249,11 @@ class LexicalReader:
 
     def written(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
         """Terms that occur in texts, by their rows, each as it is first written there."""
-        words = self._words(texts, set(rows.tolist()))
+        wanted, words = set(rows.tolist()), dict[int, str]()
+        for text in texts:
+            for term, word in self._maker.placed(text):
+                if (row := self._row_of(term)) in wanted:
+                    words.setdefault(row, word)
         return tuple(words[row] for row in rows.tolist())
 
     def _split_weights(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
@@ -255,9 +264,6 @@ class LexicalReader:
         weights = (1 + np.log(totals)) * self.part.idf.cpu().numpy()[rows]
         return rows, own.multiply((weights / totals)[None]).tocsr()
 
-    def _rows_of(self, text: str) -> Iterator[int]:
-        return (row for term in self._maker.occurrences(text) if (row := self._row_of(term)) != _NOWHERE)
-
     def _row_of(self, term: str) -> int:
         row = self._known.get(term)
         if row is None:
@@ -266,15 +272,6 @@ class LexicalReader:
             found = self.part.row_of(term)
             row = self._known[term] = _NOWHERE if found is None else found
         return row
-
-    def _words(self, texts: Iterable[str], wanted: set[int]) -> dict[int, str]:
-        """Every wanted row with the word as it is first written."""
-        found: dict[int, str] = {}
-        for text in texts:
-            for term, word in self._maker.placed(text):
-                if (row := self._row_of(term)) in wanted:
-                    found.setdefault(row, word)
-        return found
 
 
 def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.int64]:

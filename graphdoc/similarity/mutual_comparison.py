@@ -13,7 +13,7 @@ import numpy as np
 
 from ..runtime.files import write_csv, write_text
 from .encoded_document import EncodedDocument
-from .kinds import Floats, similarity_matrix, similarity_of
+from .kinds import Floats, Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,10 +33,15 @@ class MutualComparison:
     model: Mapping[str, Any]
     similarity: str = "cosine"
 
+    @property
+    def kind(self) -> Similarity:
+        """How the documents are compared."""
+        return similarity_of(self.similarity)
+
     @cached_property
     def document_scores(self) -> Floats:
         """Similarity of documents, ``(documents, documents)``."""
-        return similarity_of(self.similarity).scores(self.documents, self.documents)
+        return self.kind.scores(self.documents, self.documents)
 
     def pairs(self, most: int | None = None) -> list[tuple[int, int, float]]:
         """Pairs of different documents and their similarity, highest first, those of equal one in their order.
@@ -57,7 +62,7 @@ class MutualComparison:
             first: row of a document.
             second: row of the other.
         """
-        return similarity_matrix(self.documents[first].sections, self.documents[second].sections, self.similarity)
+        return similarity_matrix(self.documents[first].sections, self.documents[second].sections, self.kind.vectors)
 
     def to_dict(self) -> dict[str, Any]:
         """Documents, the matrix of their similarities and all pairs, as plain values for JSON."""
@@ -141,13 +146,13 @@ class MutualComparison:
     def sections(self) -> Floats:
         """Similarity of sections, ``(sections of all documents, sections of all documents)``."""
         vectors = np.concatenate([encoded.sections for encoded in self.documents])
-        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
+        return similarity_matrix(vectors, vectors, self.kind.vectors)
 
     @cached_property
     def passages(self) -> Floats:
         """Similarity of passages, ``(passages of all documents, passages of all documents)``."""
         vectors = np.concatenate([encoded.passages for encoded in self.documents])
-        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
+        return similarity_matrix(vectors, vectors, self.kind.vectors)
 
     @cached_property
     def attention(self) -> Floats | None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,8 +18,10 @@ from graphdoc.evaluation.faithfulness import FaithfulnessEvaluation
 from graphdoc.evaluation.pairs import PairEvaluator, PairSimilarities
 from graphdoc.losses import ONE_PROCESS
 from graphdoc.recipes.compare import objective_of
+from graphdoc.registry import SIMILARITIES
 from graphdoc.settings.finetuning import ComparisonSettings
-from graphdoc.similarity.kinds import maxsim, maxsim_of_pairs, packed, similarity_of
+from graphdoc.similarity import EncodedDocument
+from graphdoc.similarity.kinds import Cosine, maxsim, maxsim_of_pairs, packed, similarity_of
 from graphdoc.training.objectives import PairMaxSim
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -102,6 +104,40 @@ def test_contributions_add_up_to_the_score(
     expected = [[by_hand(one, other) for other in passages] for one in passages]
     np.testing.assert_allclose(several.document_scores, expected, atol=1e-6)
     assert re.search("Mean cosine of every passage", encoder.compare(structured[0], structured[1]).kind.meaning)
+
+
+class First(Cosine):
+    """A kind that the package does not have: the cosine of the first passages alone."""
+
+    meaning = "Cosine of the first passages."
+
+    def parts(self, document: EncodedDocument) -> np.ndarray:
+        return np.asarray(document.passages[:1] / np.linalg.norm(document.passages[0]), np.float64)
+
+    def weights(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.ones((len(a), len(b)))
+
+    def contributions(self, a: EncodedDocument, b: EncodedDocument) -> np.ndarray:
+        found = np.zeros((len(a.passages), len(b.passages)))
+        found[:1, :1] = super().contributions(a, b)
+        return found
+
+    def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> np.ndarray:
+        return np.concatenate([self.parts(one) for one in a]) @ np.concatenate([self.parts(one) for one in b]).T
+
+
+def test_a_kind_is_one_class_and_one_line(
+    tiny_encoder: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SIMILARITIES, "first", f"{__name__}:First")
+    encoder = tiny_encoder("bert", similarity="first", **MEAN)
+    comparison, several = encoder.compare(*structured[:2]), encoder.compare_all(structured)
+    assert (
+        comparison.document == pytest.approx(comparison.passages[0, 0]) == pytest.approx(several.document_scores[0, 1])
+    )
+    assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
+    np.testing.assert_allclose(several.sections_of(0, 1), comparison.sections, atol=1e-6)
+    assert First.meaning in comparison.to_html()
 
 
 def test_vectors_of_passages_are_compared(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
