@@ -61,12 +61,12 @@ def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]
     perplexity = max(1.0, min(PERPLEXITY, (count - 1) / 3))
     vectors = principal_components(vectors)
     start = "pca" if vectors.shape[1] > 1 else "random"
-    found = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(vectors)
-    return np.asarray(found, np.float32)
+    points = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(vectors)
+    return np.asarray(points, np.float32)
 
 
 def principal_components(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Vectors in their first 50 principal components; such as have no more numbers, or are no more, stay as they are.
+    """Vectors in their first 50 principal components; 50 vectors or numbers, and fewer, stay as they are.
 
     Args:
         vectors: ``(documents, hidden)``.
@@ -76,8 +76,8 @@ def principal_components(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """
     if min(vectors.shape) <= COMPONENTS:
         return np.asarray(vectors, np.float32)
-    found = PCA(COMPONENTS, svd_solver="covariance_eigh").fit_transform(vectors)
-    return np.asarray(found, np.float32)
+    components = PCA(COMPONENTS, svd_solver="covariance_eigh").fit_transform(vectors)
+    return np.asarray(components, np.float32)
 
 
 def order_of(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -53,9 +53,9 @@ def plot_pairs(
 def _draw_curves(axes: Axes, similarities: Mapping[str, Any], truth: Any) -> None:
     axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=":")
     for number, (name, values) in enumerate(similarities.items()):
-        false, found, _ = roc_curve(truth, values)
+        false_rates, true_rates, _ = roc_curve(truth, values)
         label = f"{shorten(name, LONGEST_NAME)}: {roc_auc_score(truth, values):.3f}"
-        axes.plot(false, found, color=COLORS[number % len(COLORS)], linewidth=1.6, label=label)
+        axes.plot(false_rates, true_rates, color=COLORS[number % len(COLORS)], linewidth=1.6, label=label)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
     axes.set(xlabel="share of dissimilar pairs above the threshold", ylabel="share of similar pairs above it")
     axes.legend(loc="lower right", frameon=False, fontsize=8, title="area under the curve", title_fontsize=8)
@@ -91,7 +91,7 @@ def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str 
     most = len(COLORS) * len(MARKERS)
     shown = sorted(ranked if len(ranked) <= most else ranked[: most - 1])
     looks = {label: (COLORS[n % len(COLORS)], MARKERS[n // len(COLORS)]) for n, label in enumerate(shown)}
-    groups = {label: np.array([own == label for own in labels]) for label in shown}
+    groups = {label: np.array([other == label for other in labels]) for label in shown}
     if len(shown) < len(ranked):
         others = f"{len(ranked) - len(shown)} others"
         looks[others], groups[others] = (MUTED, "x"), np.array([label not in looks for label in labels])

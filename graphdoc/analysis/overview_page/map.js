@@ -181,13 +181,13 @@ class DocumentMap {
   // A dot in a colour is drawn once, and stamped wherever it is needed.
   stamp(colour, radius, faint) {
     const key = `${colour} ${radius.toFixed(1)} ${faint}`;
-    let found = this.stamps.get(key);
-    if (!found) {
+    let dot = this.stamps.get(key);
+    if (!dot) {
       const size = Math.ceil((radius + 1) * this.ratio) * 2;
-      found = document.createElement('canvas');
-      found.width = size;
-      found.height = size;
-      const context = found.getContext('2d');
+      dot = document.createElement('canvas');
+      dot.width = size;
+      dot.height = size;
+      const context = dot.getContext('2d');
       context.globalAlpha = faint ? 0.16 : 0.86;
       context.fillStyle = colour;
       context.beginPath();
@@ -200,9 +200,9 @@ class DocumentMap {
         context.stroke();
       }
       if (this.stamps.size > 400) this.stamps.clear();
-      this.stamps.set(key, found);
+      this.stamps.set(key, dot);
     }
-    return found;
+    return dot;
   }
 
   paint() {

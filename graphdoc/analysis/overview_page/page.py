@@ -181,10 +181,12 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
 
 def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What documents can be coloured by besides their groups: label, date, folder, and metadata that they share."""
-    own = ("label", "date", "folder")
+    usual = ("label", "date", "folder")
     names = {name for document in documents for name in document["metadata"]}
-    values = {name: [document[name] for document in documents] for name in own}
-    values |= {name: [one["metadata"].get(name) for one in documents] for name in sorted(names.difference(own))}
+    values = {name: [document[name] for document in documents] for name in usual}
+    values |= {
+        name: [document["metadata"].get(name) for document in documents] for name in sorted(names.difference(usual))
+    }
     fields: list[dict[str, Any]] = []
     for name, of_all in values.items():
         counts = Counter(value for value in of_all if value)
@@ -196,7 +198,7 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             fields.append({"name": name, "kind": "date", "values": packed(years, "<u4"), "shown": shown})
             continue
         is_shared = counts.total() >= _LEAST_SHARE * len(documents) and 1 < len(counts) <= _MOST_VALUES
-        if name not in own and not (is_shared and max(counts.values()) > 1):
+        if name not in usual and not (is_shared and max(counts.values()) > 1):
             continue
         if len(counts) < 2 and name != "label":
             continue

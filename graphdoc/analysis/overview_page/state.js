@@ -79,13 +79,13 @@ const hueOfGroup = (() => {
 const fields = new Map([['group', { name: 'group', kind: 'group' }]]);
 for (const field of data.fields) {
   const values = unpack(field.values, field.kind === 'date' ? Uint32Array : Uint16Array);
-  const found = { ...field, values };
+  const unpacked = { ...field, values };
   if (field.kind === 'date') {
     const there = values.filter((value) => value > 0);
-    found.low = there.reduce((least, value) => Math.min(least, value), Infinity);
-    found.high = there.reduce((most, value) => Math.max(most, value), 0);
+    unpacked.low = there.reduce((least, value) => Math.min(least, value), Infinity);
+    unpacked.high = there.reduce((most, value) => Math.max(most, value), 0);
   }
-  fields.set(field.name === 'group' ? 'group (metadata)' : field.name, found);
+  fields.set(field.name === 'group' ? 'group (metadata)' : field.name, unpacked);
 }
 
 // The kind of a document in the chosen field, a small number that stands for a colour; -1 for none.

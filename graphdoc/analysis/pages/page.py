@@ -52,8 +52,8 @@ def render(
     )
     # Characters as they are: escaped, a page in Russian or Chinese would be three times as large.
     json = None if data is None else htmlsafe_json_dumps(data, allow_nan=False, ensure_ascii=False)
-    own = {"policy": policy, "style": style, "boot": boot, "script": script}
-    page = _template(template).render(**{name: Markup(text) for name, text in own.items()}, data=json, **values)
+    parts = {"policy": policy, "style": style, "boot": boot, "script": script}
+    page = _template(template).render(**{name: Markup(text) for name, text in parts.items()}, data=json, **values)
     return _UNWRITABLE.sub("\ufffd", page)
 
 

@@ -113,26 +113,26 @@ def _hits(results: Mapping[str, Any], kinds: Sequence[str]) -> list[dict[str, An
     shares = [
         {kind: finite(hit["parts"][kind]["share"]) or 0.0 for kind in kinds if kind in hit["parts"]} for hit in hits
     ]
-    places = decimals([*(hit["score"] for hit in hits), *(share for one in shares for share in one.values())])
-    longest = max((sum(max(0.0, share) for share in one.values()) for one in shares), default=0.0)
+    places = decimals([*(hit["score"] for hit in hits), *(share for of_hit in shares for share in of_hit.values())])
+    longest = max((sum(max(0.0, share) for share in of_hit.values()) for of_hit in shares), default=0.0)
     scales = {}
     for kind in kinds:
-        scores = [score for hit in hits for one in hit["passages"] if (score := finite(one.get(kind))) is not None]
-        scales[kind] = (max(scores, default=0.0), decimals(scores))
+        scores = [finite(passage.get(kind)) for hit in hits for passage in hit["passages"]]
+        scales[kind] = (max((score for score in scores if score is not None), default=0.0), decimals(scores))
     return [
         {
             **hit,
             "title": hit["title"] or hit["id"],
             "link": relative_link(hit["comparison"]),
             "score": number(hit["score"], places),
-            "bars": _bars(own, longest),
+            "bars": _bars(of_hit, longest),
             "parts": [_part(hit, kind, places, fused) for kind in kinds if fused or kind in hit["parts"]],
             "tags": _tags(hit["metadata"]),
             "passages": [_passage(passage, scales) for passage in hit["passages"]],
             "alignment": hit["alignment"] and _alignment(hit["alignment"]),
             "why": hit["explanation"] and _explanation(hit),
         }
-        for hit, own in zip(hits, shares, strict=True)
+        for hit, of_hit in zip(hits, shares, strict=True)
     ]
 
 
@@ -211,7 +211,7 @@ def _alignment(alignment: Mapping[str, Any]) -> dict[str, Any]:
                 "added": number(part, places),
                 "width": width(part, largest),
                 "percent": percent(_share(part, score)),
-                "places": decimals(one["contribution"] for one in pair["sentences"]),
+                "places": decimals(sentences["contribution"] for sentences in pair["sentences"]),
                 "sides": [_side(pair, side) for side in ("source", "candidate")],
             }
             for pair, part in zip(pairs, added, strict=True)
@@ -221,14 +221,14 @@ def _alignment(alignment: Mapping[str, Any]) -> dict[str, Any]:
 
 def _side(pair: Mapping[str, Any], side: str) -> dict[str, Any]:
     """A paragraph, each of its sentences with the numbers of the listed pairs that it is in; None for a gap."""
-    paired = [one[side] for one in pair["sentences"]]
+    paired = [sentences[side] for sentences in pair["sentences"]]
     return {
         "name": side,
         "number": pair[side] + 1,
         "heading": pair[f"{side}_heading"],
         "stretch": [
-            one and {**one, "ranks": [rank for rank, row in enumerate(paired, start=1) if row == one["sentence"]]}
-            for one in pair[f"{side}_stretch"] or ()
+            part and {**part, "ranks": [rank for rank, row in enumerate(paired, start=1) if row == part["sentence"]]}
+            for part in pair[f"{side}_stretch"] or ()
         ],
     }
 

@@ -283,8 +283,8 @@ def _packed_pair(pair: Mapping[str, Any]) -> dict[str, Any]:
         "score": round(pair["score"], 4),
         "total": len(sentences),
         "sentences": [
-            [one["source"], one["candidate"], round(one["cosine"], 6), round(one["contribution"], 9)]
-            for one in sentences[:LISTED_SENTENCES]
+            [part["source"], part["candidate"], round(part["cosine"], 6), round(part["contribution"], 9)]
+            for part in sentences[:LISTED_SENTENCES]
         ],
     }
 

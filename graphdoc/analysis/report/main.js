@@ -29,7 +29,7 @@ const readHash = () => {
   if (pair) {
     const [level, a, b] = [pair[1], Number(pair[2]) - 1, Number(pair[3]) - 1];
     if (!panes.a.target(level, a) || !panes.b.target(level, b)) {
-      // A paragraph that was found by a search may lie behind the last encoded passage.
+      // A paragraph that was drawn by a search may lie behind the last encoded passage.
       if (level === 'paragraphs' && data.alignment) openPanel('alignment');
       return;
     }
@@ -102,15 +102,15 @@ const drawPrintMaps = () => {
   const place = find('#print-maps');
   place.replaceChildren();
   for (const level of ['sections', 'passages']) {
-    const found = levels[level];
+    const drawn = levels[level];
     const canvas = make('canvas');
-    const [width, height] = [680, Math.max(200, Math.min(level === 'sections' ? 520 : 620, 130 + (560 * found.rows) / found.columns))];
+    const [width, height] = [680, Math.max(200, Math.min(level === 'sections' ? 520 : 620, 130 + (560 * drawn.rows) / drawn.columns))];
     canvas.width = 2 * width;
     canvas.height = 2 * height;
     const context = canvas.getContext('2d');
     context.setTransform(2, 0, 0, 2, 0, 0);
-    const shown = found[state.measure] || found.similarity;
-    paintMap(context, width, height, found, { r0: 0, r1: found.rows, c0: 0, c1: found.columns }, shown, LIGHT);
+    const shown = drawn[state.measure] || drawn.similarity;
+    paintMap(context, width, height, drawn, { r0: 0, r1: drawn.rows, c0: 0, c1: drawn.columns }, shown, LIGHT);
     const limit = Number.isFinite(shown.threshold) ? `; cells below ${shown.format(shown.threshold)} are pale` : '';
     const caption = `${names[level]} of A (rows) by ${level} of B (columns), ${describe(shown)} from ${shown.format(shown.low)} to ${shown.format(shown.high)}${limit}.`;
     place.append(make('figure', '', make('figcaption', '', caption), canvas));

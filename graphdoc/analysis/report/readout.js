@@ -17,8 +17,8 @@ const excerptOf = (side, level, index) => {
 
 const announce = ([a, b]) => {
   const value = (name) => {
-    const found = map()[name];
-    return found ? `${describe(found)} ${found.format(found.at(a, b))}` : '';
+    const matrix = map()[name];
+    return matrix ? `${describe(matrix)} ${matrix.format(matrix.at(a, b))}` : '';
   };
   find('#announcement').textContent = [
     `A ${a + 1}, ${labelOf('a', state.level, a)}; B ${b + 1}, ${labelOf('b', state.level, b)}`, value('similarity'), value('contribution'), value('attention'),
@@ -83,19 +83,19 @@ const fillReadout = (readout) => {
 };
 
 const rowOf = (side, index) => {
-  const found = measureAt('passages');
-  const count = side === 'a' ? found.columns : found.rows;
-  return Array.from({ length: count }, (_, other) => (side === 'a' ? found.at(index, other) : found.at(other, index)));
+  const matrix = measureAt('passages');
+  const count = side === 'a' ? matrix.columns : matrix.rows;
+  return Array.from({ length: count }, (_, other) => (side === 'a' ? matrix.at(index, other) : matrix.at(other, index)));
 };
 
 // An amount as lists show it.
-const amount = (found, value) => (found.name === 'contribution' && formatShare(value, data.document)) || found.format(value);
+const amount = (matrix, value) => (matrix.name === 'contribution' && formatShare(value, data.document)) || matrix.format(value);
 
 // How a passage of one side relates to the best of the other.
 const closestTo = (side) => {
-  const found = measureAt('passages');
-  if (found.name !== 'attention') return 'Closest to';
-  return found.direction === `to_${side}` ? 'Looking most at' : 'Most looked at by';
+  const matrix = measureAt('passages');
+  if (matrix.name !== 'attention') return 'Closest to';
+  return matrix.direction === `to_${side}` ? 'Looking most at' : 'Most looked at by';
 };
 
 const bestOf = (side, index, count) => rowOf(side, index)
@@ -103,17 +103,17 @@ const bestOf = (side, index, count) => rowOf(side, index)
   .sort((x, y) => y.value - x.value).slice(0, count);
 
 // A line of a list: a score with its colour, and what it is the score of.
-const scoreItem = (found, value, action, ...rest) => {
+const scoreItem = (matrix, value, action, ...rest) => {
   const link = button('', action, 'focus-item');
-  link.append(chip(colourOf(found, value)), make('span', 'score', amount(found, value)), ...rest);
+  link.append(chip(colourOf(matrix, value)), make('span', 'score', amount(matrix, value)), ...rest);
   return make('li', '', link);
 };
 
 const strongestList = () => {
-  const found = measure();
+  const matrix = measure();
   const items = visibleMatches().slice(0, 4).map(({ dataset }) => {
     const [a, b] = [Number(dataset.a), Number(dataset.b)];
-    return scoreItem(found, found.at(a, b), () => select(dataset.level, a, b), labelled('a', state.level, a, 'readout-label'), labelled('b', state.level, b, 'readout-label'));
+    return scoreItem(matrix, matrix.at(a, b), () => select(dataset.level, a, b), labelled('a', state.level, a, 'readout-label'), labelled('b', state.level, b, 'readout-label'));
   });
   if (!items.length) return [make('p', 'hint', 'Point at a cell to compare, click to read. No match reaches the threshold.')];
   return [make('p', 'focus-title', `Point at a cell to compare, click to read. Strongest ${state.level}:`), make('ol', 'focus-list strongest', ...items)];
@@ -122,12 +122,12 @@ const strongestList = () => {
 const focusList = () => {
   const { side, index } = state.focus;
   const other = side === 'a' ? 'b' : 'a';
-  const found = measureAt('passages');
+  const matrix = measureAt('passages');
   const items = bestOf(side, index, 8).map(({ value, other: match }) => {
     const open = () => (side === 'a' ? select('passages', index, match) : select('passages', match, index));
     const text = makeText('span', 'focus-text', excerptOf(other, 'passages', match));
-    const item = scoreItem(found, value, open, labelled(other, 'passages', match, 'readout-label'), text);
-    item.firstChild.classList.toggle('below', value < found.threshold);
+    const item = scoreItem(matrix, value, open, labelled(other, 'passages', match, 'readout-label'), text);
+    item.firstChild.classList.toggle('below', value < matrix.threshold);
     return item;
   });
   return [make('p', 'focus-title', `${closestTo(side)} `, labelled(side, 'passages', index, 'readout-label'), button('Clear', clear)), make('ol', 'focus-list', ...items)];

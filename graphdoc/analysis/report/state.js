@@ -36,7 +36,7 @@ const sectionOf = (side, level, index) => {
   return parts.passages[level === 'passages' ? index : parts.sentences[level === 'paragraphs' ? parts.paragraphs[index][0] : index]];
 };
 const labelOf = (side, level, index) => data.documents[side].labels[sectionOf(side, level, index)];
-const colourOf = (found, value) => (Number.isFinite(value) ? css(palette().ramp[found.shade(value)]) : 'transparent');
+const colourOf = (matrix, value) => (Number.isFinite(value) ? css(palette().ramp[matrix.shade(value)]) : 'transparent');
 
 let scheduled = false;
 const act = {

@@ -12,12 +12,12 @@ const showMap = () => {
 };
 
 const showMarks = () => {
-  const found = measureAt('passages');
+  const matrix = measureAt('passages');
   const highest = (values) => values.reduce((most, value) => (Number.isNaN(value) || most >= value ? most : value), NaN);
   for (const side of ['a', 'b']) {
     const isOther = state.focus && state.focus.side !== side;
     const best = isOther ? rowOf(state.focus.side, state.focus.index) : panes[side].passages.map((_, index) => highest(rowOf(side, index)));
-    panes[side].mark(best, found, palette());
+    panes[side].mark(best, matrix, palette());
   }
 };
 
@@ -26,13 +26,13 @@ const showRibbons = () => {
   if (narrow.matches) return;
   if (state.tool === 'subtopics') { drawRibbons(find('#gutter'), panes.a, panes.b, [], palette()); return; }
   const level = state.level === 'paragraphs' && !state.focus ? 'paragraphs' : 'passages';
-  const found = measureAt(level);
+  const matrix = measureAt(level);
   const colours = palette();
   const ribbons = [];
   const add = (a, b, alpha) => {
-    const value = found.at(a, b);
-    if (!(value >= found.threshold)) return;
-    ribbons.push({ level, a, b, colour: colours.ramp[Math.max(colours.dark ? 40 : 70, found.shade(value))], alpha });
+    const value = matrix.at(a, b);
+    if (!(value >= matrix.threshold)) return;
+    ribbons.push({ level, a, b, colour: colours.ramp[Math.max(colours.dark ? 40 : 70, matrix.shade(value))], alpha });
   };
   if (state.focus) {
     for (const { other } of bestOf(state.focus.side, state.focus.index, 5)) {
@@ -41,7 +41,7 @@ const showRibbons = () => {
   } else if (data.alignment && state.tool === 'alignment') {
     ribbons.push(...alignedRibbons(colours));
   } else {
-    for (const link of found.name === 'attention' ? listOf(found).links : linksOf[level]) add(Number(link.dataset.a), Number(link.dataset.b), state.selection ? 0.1 : 0.22);
+    for (const link of matrix.name === 'attention' ? listOf(matrix).links : linksOf[level]) add(Number(link.dataset.a), Number(link.dataset.b), state.selection ? 0.1 : 0.22);
   }
   const { selection } = state;
   if (selection && state.aligned === null) {
@@ -58,14 +58,14 @@ for (const level of ['passages', 'paragraphs']) linksOf[level] = [...document.qu
 
 // The list of a head and direction; those of similarity came with the page.
 const attentionLists = new Map();
-const listOf = (found) => {
-  if (!attentionLists.has(found)) {
-    const items = strongestPairs(found, 20).map(([a, b]) => {
+const listOf = (matrix) => {
+  if (!attentionLists.has(matrix)) {
+    const items = strongestPairs(matrix, 20).map(([a, b]) => {
       const item = make('li', '', find('#pair').content.cloneNode(true));
       const link = item.querySelector('.pair');
       Object.assign(link.dataset, { a, b });
       link.href = `#a-p${a + 1}`;
-      link.querySelector('.score').textContent = found.format(found.at(a, b));
+      link.querySelector('.score').textContent = matrix.format(matrix.at(a, b));
       for (const [place, [side, index]] of [['a', a], ['b', b]].entries()) {
         const end = link.querySelectorAll('.pair-end')[place];
         end.firstElementChild.replaceWith(labelled(side, 'passages', index, 'pair-label'));
@@ -73,9 +73,9 @@ const listOf = (found) => {
       }
       return item;
     });
-    attentionLists.set(found, { items, links: items.map((item) => item.querySelector('.pair')) });
+    attentionLists.set(matrix, { items, links: items.map((item) => item.querySelector('.pair')) });
   }
-  return attentionLists.get(found);
+  return attentionLists.get(matrix);
 };
 
 const showControls = () => {
@@ -89,19 +89,19 @@ const showControls = () => {
 };
 
 const showScale = () => {
-  const found = measure();
+  const matrix = measure();
   const threshold = find('#threshold');
-  threshold.value = String(found.position);
-  const text = Number.isFinite(found.threshold) ? found.format(found.threshold) : 'all';
+  threshold.value = String(matrix.position);
+  const text = Number.isFinite(matrix.threshold) ? matrix.format(matrix.threshold) : 'all';
   threshold.setAttribute('aria-valuetext', text);
   // The lowest hundredth shares the first colour, so that the scale begins above the lowest score.
-  find('#scale-low').textContent = (found.sorted[0] < found.low ? '≤ ' : '') + found.format(found.low);
-  find('#scale-high').textContent = found.format(found.high);
-  const [count, total] = [found.countAbove, found.sorted.length].map(formatCount);
+  find('#scale-low').textContent = (matrix.sorted[0] < matrix.low ? '≤ ' : '') + matrix.format(matrix.low);
+  find('#scale-high').textContent = matrix.format(matrix.high);
+  const [count, total] = [matrix.countAbove, matrix.sorted.length].map(formatCount);
   const pairs = `${total === '1' ? 'pair' : 'pairs'} of ${state.level}`;
-  if (Number.isFinite(found.threshold)) find('#count').replaceChildren(make('b', '', count), ` of ${total} ${pairs} at `, make('b', '', text), ' or more');
+  if (Number.isFinite(matrix.threshold)) find('#count').replaceChildren(make('b', '', count), ` of ${total} ${pairs} at `, make('b', '', text), ' or more');
   else find('#count').replaceChildren(total === '1' ? '' : 'all ', make('b', '', total), ` ${pairs}`);
-  drawHistogram(find('#histogram'), found, palette());
+  drawHistogram(find('#histogram'), matrix, palette());
 };
 
 const showMatches = () => {
@@ -114,18 +114,18 @@ const showMatches = () => {
     const isOther = level === 'passages' && (only === 'attention') !== (shownName() === 'attention');
     list.hidden = isOther || (level !== state.level && Boolean(levels[level]));
     if (isOther) continue;
-    const found = levels[level] && measureAt(level);
+    const matrix = levels[level] && measureAt(level);
     const items = [...list.querySelectorAll('ol > li')];
     for (const item of items) {
       const link = item.firstElementChild;
       const [a, b] = [Number(link.dataset.a), Number(link.dataset.b)];
-      item.hidden = Boolean(found) && found.at(a, b) < found.threshold;
-      if (found) link.querySelector('.chip').style.setProperty('--chip', colourOf(found, found.at(a, b)));
+      item.hidden = Boolean(matrix) && matrix.at(a, b) < matrix.threshold;
+      if (matrix) link.querySelector('.chip').style.setProperty('--chip', colourOf(matrix, matrix.at(a, b)));
     }
     if (!list.hidden) {
       const sorted = items.map((item, i) => ({ item, i, link: item.firstElementChild }));
-      if (found) {
-        const value = ({ link }) => found.at(Number(link.dataset.a), Number(link.dataset.b));
+      if (matrix) {
+        const value = ({ link }) => matrix.at(Number(link.dataset.a), Number(link.dataset.b));
         sorted.sort((x, y) => value(y) - value(x) || x.i - y.i);
         list.querySelector('ol').append(...sorted.map(({ item }) => item));
       }
