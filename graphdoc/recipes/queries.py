@@ -40,14 +40,6 @@ _TEXTS: dict[MadeFrom, Callable[[Document], list[str]]] = {
 }
 
 
-@dataclass
-class _Text:
-    """A text that may become a query, and the ids of the documents that it is of."""
-
-    text: str
-    documents: dict[str, None] = field(default_factory=dict)
-
-
 def make_queries(
     documents: Iterable[Document], made_from: Sequence[MadeFrom], most_documents: int, source: str = ""
 ) -> tuple[Judgements, dict[str, int], dict[str, int]]:
@@ -74,24 +66,22 @@ def make_queries(
     >>> dict(made.queries), made.qrels, counts["titles"]
     ({'titles-1': 'The shore'}, {'titles-1': {'d1': 1}}, 1)
     """
-    found: dict[str, _Text] = {}
-    kinds: dict[str, MadeFrom] = {}
+    # By the text in one case: as it is written first, what it is, and the ids of the documents that it is of.
+    texts: dict[str, tuple[str, MadeFrom, dict[str, None]]] = {}
     for document in documents:
         for kind in made_from:
             for text in map(" ".join, map(str.split, _TEXTS[kind](document))):
                 if key := text.casefold():
-                    kinds.setdefault(key, kind)
-                    found.setdefault(key, _Text(text)).documents[document.id] = None
+                    texts.setdefault(key, (text, kind, {}))[2][document.id] = None
     counts: Counter[str] = Counter()
-    shared = 0
-    queries, qrels = {}, {}
-    for key, one in found.items():
-        if len(one.documents) > most_documents:
+    shared, queries, qrels = 0, dict[str, str](), dict[str, dict[str, int]]()
+    for text, kind, ids in texts.values():
+        if len(ids) > most_documents:
             shared += 1
             continue
-        counts[kinds[key]] += 1
-        id = f"{kinds[key]}-{counts[kinds[key]]}"
-        queries[id], qrels[id] = one.text, dict.fromkeys(one.documents, 1)
+        counts[kind] += 1
+        queries[id := f"{kind}-{counts[kind]}"] = text
+        qrels[id] = dict.fromkeys(ids, 1)
     if not queries:
         raise EvaluationError(
             f"{source}: no query can be made of {', '.join(made_from)}: documents have none"
