@@ -28,7 +28,7 @@ from graphdoc.analysis.figures.canvas import finish, new_figure
 from graphdoc.documents.readers.streams import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError, OutputError, SettingsError
 from graphdoc.evaluation import PairEvaluator, read_pair_file
-from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
+from graphdoc.evaluation.baselines import SharedPassages, untrained_mean
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import pair_auc
 from graphdoc.evaluation.pairs import ComparisonScores, PairSimilarities
@@ -141,7 +141,6 @@ class Study:
 
     def __init__(self, settings: StudySettings, work: Path, data: Path) -> None:
         self.settings, self.work, self.folder = settings, work, data / settings.folder
-        self._ready: list[tuple[DocumentEncoder, PairEvaluator]] = []
         if not (path := self.folder / settings.documents).exists():
             raise DocumentError(f"{path}: there is no such file; check --data, folder and documents")
         # Before documents are read, which takes longer than finding a mistake.
@@ -152,6 +151,7 @@ class Study:
         # Of a document that has nothing but what is left out no view can be drawn: its pairs are left out.
         written = (one for one in self._left_out.without(documents) if not one.is_empty)
         self.comparison = self._compare(written)
+        self._shared = SharedPassages(self._encoded, self.comparison)
 
     def filled(self, change: str) -> str:
         """A setting with the places of what it names."""
@@ -228,15 +228,8 @@ class Study:
 
     def ready(self, encoder: DocumentEncoder) -> PairEvaluator:
         """The pairs with their documents cut and, where the passage encoder is that of others, encoded once."""
-        for leader, comparison in self._ready:
-            if has_same_passage_vectors(leader, encoder):
-                return comparison
         frozen = self.recipe(next(iter(self.settings.rows)), 0).model.tune == "frozen"
-        if not frozen:
-            return self.comparison
-        ready = self._encoded(encoder)
-        self._ready.append((encoder, ready))
-        return ready
+        return self._shared.of(encoder) if frozen else self.comparison
 
     def _encoded(self, encoder: DocumentEncoder) -> PairEvaluator:
         """The pairs with the vectors of their passages, made or read again."""
