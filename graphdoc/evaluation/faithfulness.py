@@ -35,7 +35,7 @@ from ..prediction.predicting import classes_of, probabilities_of, word_contribut
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
-from ..similarity.kinds import similarity_of
+from ..similarity.kinds import Compared, similarity_of
 from .baselines import TfidfVectors
 from .labels import ReadyDocument, plain_document
 from .resampling import RESAMPLES, Estimate, Floats, resampled_means
@@ -261,12 +261,18 @@ class _Case:
         if a.attention is not None and b.attention is not None:
             # Chunkwise attention is that of the other document's passages to these.
             attention = b.attention.to(a.attention).mean(axis=(0, 1))
-        contributions = similarity_of(kind).contributions(a, b).sum(axis=1)
+        similarity = similarity_of(kind)
+
+        def values(shortened: Shortened) -> Floats:
+            times = [Compared(*time) for time in zip(shortened.vectors, shortened.passages, strict=True)]
+            return similarity.scores(times, [b])[:, 0]
+
+        contributions = similarity.contributions(a, b).sum(axis=1)
         return cls(
             document,
             other.id,
             {"contribution": contributions, "attention": attention, "words": words},
-            lambda shortened: similarity_of(kind).of_changed(shortened.vectors, shortened.passages, b),
+            values,
         )
 
     @classmethod

@@ -302,7 +302,12 @@ class JoinedGraphs:
             return cls(node_kind, section_of, np.empty((2, 0), np.int64), nothing, counts, np.zeros_like(counts))
         pairs = []
         for one in sections:
-            _require_memory(kind, one)
+            edge_count = 2 * kind.count(one)
+            if edge_count > MAXIMUM_EDGES:
+                raise DocumentError(
+                    f"{kind!r} over {len(one):,} passages needs {edge_count:,} edges (limit {MAXIMUM_EDGES:,}); "
+                    "use graph kind 'window' with a small window, or a smaller max_passages"
+                )
             pairs.append(kind.pairs(one))
         pair_counts = np.array([part.shape[1] for part in pairs], np.int64)
         ends = np.concatenate(pairs, axis=1) + np.repeat(np.cumsum(counts) - counts, pair_counts)
@@ -374,6 +379,10 @@ class JoinedGraphs:
         """All graphs of some rows of graphs, in one row."""
         ends = np.cumsum([len(part.node_kind) for part in parts])
         edges = [part.edge_index + end - len(part.node_kind) for part, end in zip(parts, ends.tolist(), strict=True)]
+        weights = None
+        if any(part.edge_weights is not None for part in parts):
+            own = (np.ones(len(part.edge_kind)) if part.edge_weights is None else part.edge_weights for part in parts)
+            weights = np.concatenate(list(own)).astype(np.float32)
         return cls(
             np.concatenate([part.node_kind for part in parts]),
             np.concatenate([part.section_of for part in parts]),
@@ -381,7 +390,7 @@ class JoinedGraphs:
             np.concatenate([part.edge_kind for part in parts]),
             np.concatenate([part.node_counts for part in parts]),
             np.concatenate([part.edge_counts for part in parts]),
-            _joined_weights(parts),
+            weights,
         )
 
     def __len__(self) -> int:
@@ -406,27 +415,6 @@ def normalised_adjacency(similarity: npt.ArrayLike) -> npt.NDArray[np.float64]:
     roots = np.sqrt(adjacency.sum(axis=1))
     scale = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
     return np.asarray(scale[:, None] * adjacency * scale)
-
-
-def _joined_weights(parts: Sequence[JoinedGraphs]) -> npt.NDArray[np.float32] | None:
-    if all(part.edge_weights is None for part in parts):
-        return None
-    return np.concatenate(
-        [
-            np.ones(len(part.edge_kind), np.float32) if part.edge_weights is None else part.edge_weights
-            for part in parts
-        ]
-    )
-
-
-def _require_memory(kind: GraphKind, section_of: Integers) -> None:
-    """Refuse a graph that would not fit in memory, before any of it is built."""
-    edges = 2 * kind.count(section_of)
-    if edges > MAXIMUM_EDGES:
-        raise DocumentError(
-            f"{kind!r} over {len(section_of):,} passages needs {edges:,} edges (limit {MAXIMUM_EDGES:,}); "
-            "use graph kind 'window' with a small window, or a smaller max_passages"
-        )
 
 
 def _edge_kinds(edges: Integers, node_kind: Integers, section_of: Integers) -> Integers:

@@ -376,6 +376,7 @@ class EncodingPipeline:
     def run(
         self,
         documents: Sequence[SegmentedDocument],
+        batch: GraphBatch | None = None,
         *,
         split: bool = False,
         attention: bool = False,
@@ -387,6 +388,7 @@ class EncodingPipeline:
 
         Args:
             documents: the documents.
+            batch: their graphs; None builds those that the vectors depend on.
             split: whether documents are split into their sections.
             attention: whether the output holds attention weights.
             dtype: compute the transformer in this precision.
@@ -396,27 +398,15 @@ class EncodingPipeline:
         Raises:
             ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
         """
-        config = self.model.config
-        reads_graph = bool(config.graph_layers) and (attention or not self.model.reads_initial_nodes)
-        batch = GraphBatch.from_documents(documents, config.graph if reads_graph else None, split=split)
-        if batch.passage_vectors is not None:
-            self.require_own_vectors(batch.passage_vectors)
-            if bar is not None:
-                bar.update(len(documents))
-        return self.run_batch(documents, batch, attention=attention, dtype=dtype, packing=packing, bar=bar)
-
-    def run_batch(
-        self,
-        documents: Sequence[SegmentedDocument],
-        batch: GraphBatch,
-        *,
-        attention: bool = False,
-        dtype: Precision | None = None,
-        packing: Packing | None = None,
-        bar: tqdm[Any] | None = None,
-    ) -> Window:
-        """Run the model over documents whose graphs are made (see :meth:`run`)."""
         self.require_vectors()
+        if batch is None:
+            config = self.model.config
+            reads_graph = bool(config.graph_layers) and (attention or not self.model.reads_initial_nodes)
+            batch = GraphBatch.from_documents(documents, config.graph if reads_graph else None, split=split)
+            if batch.passage_vectors is not None:
+                self.require_own_vectors(batch.passage_vectors)
+                if bar is not None:
+                    bar.update(len(documents))
         batch = self.add_words(batch, documents).to(self.device)
         advance = Parts(bar, len(documents), len(batch.token_ids), "passages")
         survive_forks()

@@ -57,7 +57,7 @@ def encode_segmented_queries(
         batch = GraphBatch.from_graphs(
             JoinedGraphs.of_queries([0] * len(window)), tuple(one.token_ids[0] for one in window)
         )
-        documents = pipeline.run_batch(window, batch, dtype=dtype).output.documents
+        documents = pipeline.run(window, batch, dtype=dtype).output.documents
         assert documents is not None
         found = documents.cpu()
         if (lexical := pipeline.lexical) is not None:

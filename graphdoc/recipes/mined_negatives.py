@@ -104,7 +104,7 @@ def _encode(
     graphs = JoinedGraphs.of_sections([one.sections for one in examples], encoder.model.config.vector_graph)
     parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
     batch = batch_of_parts(examples, parts, graphs, vectors_at(passage_vectors, list(rows)))
-    documents = encoder.run_batch((), batch, **options).output.documents
+    documents = encoder.run((), batch, **options).output.documents
     assert documents is not None
     return documents.float().cpu().numpy()
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +105,18 @@ def best_passages(similarity: Tensor, passage_counts: Tensor, best: int = BEST_P
     return found.masked_fill(found == -torch.inf, 0).sum(dim=2) / best
 
 
+class Compared(NamedTuple):
+    """What scores read of a document, where it is no :class:`EncodedDocument`.
+
+    Args:
+        vector: ``(hidden,)``.
+        passages: ``(passages, node size)``.
+    """
+
+    vector: Floats
+    passages: Floats
+
+
 class Similarity(ABC):
     r"""How two documents are compared: a file in this folder and a line in :mod:`graphdoc.registry`.
 
@@ -136,18 +148,8 @@ class Similarity(ABC):
         """Shares of terms in the lexical part of what :meth:`parts` gives, sparse ``(passages, terms)``."""
 
     @abstractmethod
-    def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> Floats:
+    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
         """Scores of all pairs of documents, ``(documents of a, documents of b)``."""
-
-    @abstractmethod
-    def of_changed(self, vectors: Floats, passages: Sequence[Floats], other: EncodedDocument) -> Floats:
-        """Scores of a document that is changed again and again with another that is not, ``(times,)``.
-
-        Args:
-            vectors: ``(times, hidden)``, its vector every time.
-            passages: ``(passages, node size)``, its passages every time.
-            other: the other document.
-        """
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """What every pair of passages adds to the score, ``(passages of a, passages of b)``."""
@@ -172,14 +174,10 @@ class VectorSimilarity(Similarity):
         assert document.lexical is not None
         return document.lexical.of_document
 
-    def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> Floats:
+    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
         """Similarities of document vectors."""
         left, right = (np.stack([one.vector for one in some]) for some in (a, b))
         return similarity_matrix(left, right, self.vectors)
-
-    def of_changed(self, vectors: Floats, passages: Sequence[Floats], other: EncodedDocument) -> Floats:
-        """Similarities of document vectors."""
-        return similarity_matrix(vectors, other.vector[None], self.vectors)[:, 0]
 
 
 class Cosine(VectorSimilarity):
@@ -281,13 +279,9 @@ class MaxSim(Similarity):
         assert document.lexical is not None
         return (sparse.diags(1 / _lengths(document.passages)) @ document.lexical.of_passages).tocsr()
 
-    def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> Floats:
+    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
         """MaxSim of all pairs of documents."""
         return _maxsim_of([one.passages for one in a], [one.passages for one in b])
-
-    def of_changed(self, vectors: Floats, passages: Sequence[Floats], other: EncodedDocument) -> Floats:
-        """MaxSim of its passages with those of the other document."""
-        return _maxsim_of(passages, [other.passages])[:, 0]
 
 
 def _maxsim_of(a: Sequence[npt.NDArray[Any]], b: Sequence[npt.NDArray[Any]]) -> Floats:

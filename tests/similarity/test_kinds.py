@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ class First(Cosine):
         found[:1, :1] = super().contributions(a, b)
         return found
 
-    def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> np.ndarray:
+    def scores(self, a: Sequence[Any], b: Sequence[Any]) -> np.ndarray:
         return np.concatenate([self.parts(one) for one in a]) @ np.concatenate([self.parts(one) for one in b]).T
 
 
