@@ -102,7 +102,9 @@ def test_more_subtopics_than_columns_are_capped_and_said(
     assert {7, 4} <= set(record.args)  # type: ignore[arg-type]
 
 
-def test_it_is_a_way_by_its_name_that_needs_a_model(encoder: DocumentEncoder, tmp_path: Path) -> None:
+def test_it_is_chosen_by_name_and_needs_a_model_that_has_learned_it(
+    encoder: DocumentEncoder, mini: DocumentEncoder, tmp_path: Path
+) -> None:
     folder = encoder.save_pretrained(tmp_path / "model")
     loaded = subtopic_finder("adaptive", "en", folder)
     assert isinstance(loaded, AdaptiveSubtopics)
@@ -115,15 +117,9 @@ def test_it_is_a_way_by_its_name_that_needs_a_model(encoder: DocumentEncoder, tm
         subtopic_finder("adaptive", "en")
     with pytest.raises(SettingsError, match="subtopics='words'"):
         subtopic_finder("words", "en", folder)
-    with pytest.raises(ModelError):
-        subtopic_finder("adaptive", "en", tmp_path / "nowhere")
-
-
-def test_a_model_that_has_not_learned_it_is_refused(mini: DocumentEncoder) -> None:
-    with pytest.raises(ModelError, match="graphdoc finetune subtopics"):
-        AdaptiveSubtopics(mini)
-    with pytest.raises(SettingsError, match="subtopic_model='x'"):
-        mini.compare("Rice is steamed.", "Tides rise.", subtopic_model="x")
+    for work in (lambda: subtopic_finder("adaptive", "en", tmp_path / "nowhere"), lambda: AdaptiveSubtopics(mini)):
+        with pytest.raises(ModelError):
+            work()
 
 
 def test_other_training_leaves_the_head_alone_or_takes_it_away(encoder: DocumentEncoder) -> None:

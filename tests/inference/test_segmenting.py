@@ -94,9 +94,6 @@ class TestWorkers:
         monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "spawn")
         assert Workers.on(torch.device("cuda")).count == 0
 
-    def test_with_a_number_they_begin_at_once(self) -> None:
-        assert Workers.on(torch.device("cpu"), 3) == Workers(3, segmenting.BLOCK_DOCUMENTS)
-
     @pytest.mark.parametrize("wrong", [-1, 1.5])
     def test_wrong_numbers(self, wrong: object) -> None:
         with pytest.raises(SettingsError) as error:

@@ -94,12 +94,6 @@ def test_heads_that_do_not_divide_the_width_are_named(settings: dict[str, Any]) 
     assert "512" in str(error.value) and "heads=" + str([*settings.values()][-1]) in str(error.value)
 
 
-def test_heads_do_not_matter_without_layers() -> None:
-    assert DocumentConfig(graph_layers=0, graph_heads=3).graph_heads == 3
-    assert DocumentConfig(chunk_attention_heads=5).chunk_attention_heads == 5
-    assert DocumentConfig(readout="sections", chunk_attention_heads=0).chunk_attention_heads == 0
-
-
 @pytest.mark.parametrize(
     ("settings", "width"),
     [

@@ -140,10 +140,6 @@ def test_names_that_cannot_be(labels: Any, multi_label: bool, message: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_one_class_is_enough_for_several_labels() -> None:
-    assert checked_labels(["spam"], True) == ["spam"]
-
-
 def test_subtopics_are_read_off_what_sentences_are_beside_their_pair(batch: GraphBatch) -> None:
     torch.manual_seed(0)
     head = SubtopicHead(6, 4)

@@ -268,17 +268,13 @@ def test_the_pass_without_gradient_draws_the_same_to_the_last_bit(dtype: torch.d
     second = dropout(values.clone().requires_grad_(), 0.3)
     assert torch.equal(first, second) and torch.equal(torch.rand(1), after)
     assert torch.equal(values, kept), "what comes in stays as it is"
-
-
-def test_values_that_are_not_contiguous() -> None:
-    values = torch.randn(40, 30).bfloat16()
-    for view in (values.T, values[::2, 1:], values[:1].expand(40, 30)):
-        torch.manual_seed(1)
-        with torch.no_grad():
-            found = dropout(view, 0.4)
-        torch.manual_seed(1)
-        with torch.no_grad():
-            assert torch.equal(found, dropout(view.contiguous(), 0.4))
+    strided = torch.randn(*shape, 2).to(dtype)[..., 0]
+    torch.manual_seed(4)
+    with torch.no_grad():
+        found = dropout(strided, 0.3)
+    torch.manual_seed(4)
+    with torch.no_grad():
+        assert torch.equal(found, dropout(strided.contiguous(), 0.3))
 
 
 def test_gradient_is_that_of_the_mask() -> None:
