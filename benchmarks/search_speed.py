@@ -26,8 +26,9 @@ import numpy.typing as npt
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
-from graphdoc.retrieval.lance import LanceStore, word_settings
+from graphdoc.retrieval.lance import LanceStore
 from graphdoc.retrieval.table import Fields, rows_of, schema_of, table_of
+from graphdoc.retrieval.terms import word_settings
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
 

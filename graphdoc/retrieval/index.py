@@ -16,7 +16,7 @@ from ..errors import RetrievalError, SettingsError
 from ..inference.levels import with_sentences
 from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
-from ..runtime.text import described, require_one_of, require_path
+from ..runtime.text import require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
@@ -30,7 +30,6 @@ from .lance import (
     State,
     folder_of,
     is_one_of,
-    word_settings,
 )
 from .results import Hit, SearchResults
 from .search import BY_PASSAGES, BY_SENTENCES, Search, SearchOptions, SearchSettings
@@ -53,7 +52,7 @@ from .table import (
     require_version,
     schema_of,
 )
-from .terms import Queries, Vector
+from .terms import Queries, Vector, word_settings
 from .updating import Boilerplate, OnError, Update, UpdateReport, encode_with_known, known_vectors
 
 
@@ -100,8 +99,6 @@ class DocumentIndex:
         require_path("place", place)
         if not isinstance(sentences, bool):
             require_one_of("sentences", sentences, get_args(Paragraph))
-        if not isinstance(repeats, bool):
-            raise SettingsError(f"repeats is {described(repeats)}; give True to keep what repeats, or False")
         encoder.require_vectors()
         # What repeats is found in the index itself.
         encoder = encoder.leaving_out(None)
@@ -119,16 +116,14 @@ class DocumentIndex:
         Args:
             place: its folder or address, as for :meth:`create`.
             encoder: the encoder that it was made with; None loads that when it is needed.
-            **loading: load that at once, with these arguments of ``DocumentEncoder.from_pretrained``.
+            **loading: where there is none, load that at once, with these arguments of
+                ``DocumentEncoder.from_pretrained``.
 
         Raises:
             RetrievalError: there is none, or one of another version of graphdoc.
             ModelError: it was made with another model.
-            SettingsError: there are an encoder and ``loading``.
         """
         require_path("place", place)
-        if encoder is not None and loading:
-            raise SettingsError(f"{next(iter(loading))} has no effect beside an encoder; leave one of them out")
         index = cls(LanceStore.open(place))
         require_version(index.record, index.place)
         if encoder is not None:

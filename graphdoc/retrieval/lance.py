@@ -57,37 +57,12 @@ _PROBES, _READ = 80, 1.5
 _MOST_PARTS = 8
 # A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
 STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
-# Languages that LanceDB can reduce to stems, by the two-letter codes that documents are cut with.
-_STEMMED = {
-    "ar": "Arabic", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fi": "Finnish",
-    "fr": "French", "hu": "Hungarian", "it": "Italian", "nl": "Dutch", "no": "Norwegian", "pt": "Portuguese",
-    "ro": "Romanian", "ru": "Russian", "sv": "Swedish", "ta": "Tamil", "tr": "Turkish",
-}  # fmt: skip
-# Scripts without spaces between words are cut by a dictionary.
-_WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
 # Version files end with these bytes, and are named so that the newest comes first.
 _VERSION_END, _LARGEST_VERSION = b"LANC", 2**64 - 1
 # Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
 warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
 
 Result = TypeVar("Result")
-
-
-def word_settings(language: str) -> dict[str, Any]:
-    """How texts in a language, given as a two-letter code, become terms of word search; BM25 as in Lucene.
-
-    >>> word_settings("de")["language"], word_settings("ja")["tokenizer"]
-    ('German', 'icu')
-    """
-    code = language.partition("-")[0].lower()
-    name = _STEMMED.get(code, "")
-    return {
-        "language": name,
-        "stem": bool(name),
-        "stop_words": not name,
-        "tokenizer": "icu" if code in _WITHOUT_SPACES else "simple",
-        "formula": "bm25 k1=1.2 b=0.75",
-    }
 
 
 def quoted(value: str) -> str:

@@ -25,7 +25,7 @@ from ..segmentation.terms import TermMaker
 from ..similarity.encoded_document import EncodedDocument
 from .fusion import Ranking, Scores, fused_scores
 from .index import DocumentIndex
-from .lance import DOCUMENT, Candidates, LanceStore, word_settings
+from .lance import DOCUMENT, Candidates, LanceStore
 from .negatives import CLOSE, JUDGED, REASONS, SIMILAR, NegativeLists
 from .table import (
     DOCUMENT_COLUMNS,
@@ -40,6 +40,7 @@ from .table import (
     text_hash,
     vectors_of,
 )
+from .terms import word_settings
 
 Rows = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,34 @@ _DAMPING = 0.75
 # More would let one word drown all others, and take long to search for.
 _MOST_COPIES = 64
 
+# Languages that LanceDB can reduce to stems, by the two-letter codes that documents are cut with.
+_STEMMED = {
+    "ar": "Arabic", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fi": "Finnish",
+    "fr": "French", "hu": "Hungarian", "it": "Italian", "nl": "Dutch", "no": "Norwegian", "pt": "Portuguese",
+    "ro": "Romanian", "ru": "Russian", "sv": "Swedish", "ta": "Tamil", "tr": "Turkish",
+}  # fmt: skip
+# Scripts without spaces between words are cut by a dictionary.
+_WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
+
 # Gives the terms of a text.
 Tokenize = Callable[[str], list[str]]
+
+
+def word_settings(language: str) -> dict[str, Any]:
+    """How texts in a language, given as a two-letter code, become terms of word search; BM25 as in Lucene.
+
+    >>> word_settings("de")["language"], word_settings("ja")["tokenizer"]
+    ('German', 'icu')
+    """
+    code = language.partition("-")[0].lower()
+    name = _STEMMED.get(code, "")
+    return {
+        "language": name,
+        "stem": bool(name),
+        "stop_words": not name,
+        "tokenizer": "icu" if code in _WITHOUT_SPACES else "simple",
+        "formula": "bm25 k1=1.2 b=0.75",
+    }
 
 
 class Word(NamedTuple):

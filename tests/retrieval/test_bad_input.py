@@ -164,8 +164,6 @@ def test_places_and_models(
         (lambda: DocumentIndex.create(index.place, encoder), RetrievalError, index.place),
         (lambda: DocumentIndex.create("foo://x/y", encoder), RetrievalError, "foo://x/y"),
         (lambda: DocumentIndex.create(tmp_path / "x", encoder, sentences="chapter"), SettingsError, "chapter"),  # type: ignore[arg-type]
-        (lambda: DocumentIndex.create(tmp_path / "x", encoder, repeats="keep"), SettingsError, "keep"),  # type: ignore[arg-type]
-        (lambda: DocumentIndex.open(index.place, encoder, dtype="float32"), SettingsError, "dtype"),
         (lambda: DocumentIndex.open(index.place, shallow), ModelError, "graph_layers was 2, now 1"),
         (lambda: DocumentIndex.open(index.place, reseeded), ModelError, "weights"),
         (lambda: DocumentIndex.open(index.place).search("rice", by="vectors"), ModelError, "tiny-roberta"),
