@@ -22,14 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError, SettingsError
-from ..runtime.files import FolderLock
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
+from .damage import TABLE_FOLDER, fall_back_from_damage
 
 logger = logging.getLogger(__name__)
 
-# The name of the table, and its folder within that of an index.
-TABLE, TABLE_FOLDER = "documents", "documents.lance"
+# The name of the table.
+TABLE = "documents"
 RECORD = b"graphdoc"
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
 IS_DOCUMENT = f"level = '{DOCUMENT}'"
@@ -57,8 +57,6 @@ _PROBES, _READ = 80, 1.5
 _MOST_PARTS = 8
 # A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
 STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
-# Version files end with these bytes, and are named so that the newest comes first.
-_VERSION_END, _LARGEST_VERSION = b"LANC", 2**64 - 1
 # Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
 warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
 
@@ -175,7 +173,7 @@ class LanceStore:
         if not cls.exists(place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
         if (folder := folder_of(place)) is not None:
-            _fall_back_from_damage(folder)
+            fall_back_from_damage(folder)
         connection, address, _ = _connected(place)
         table = _done(address, lambda: connection.open_table(TABLE))
         schema = _done(address, lambda: table.schema())
@@ -404,48 +402,6 @@ def _is_unfinished(connection: Any, folder: Path | None) -> bool:
         # Whatever else it is, opening says it.
         return isinstance(error, ValueError) and "was not found" in str(error)
     return False
-
-
-def _fall_back_from_damage(folder: Path) -> None:
-    """Set the newest version file of a table aside where it is cut short, as by a power cut or half a copy.
-
-    A warning says that the version before it is read, as also where the newest file is missing; where more than one is
-    missing or damaged, the index is refused.
-    """
-
-    def version(file: Path) -> int:
-        return _LARGEST_VERSION - int(file.stem)
-
-    def is_whole(file: Path) -> bool:
-        try:
-            return file.read_bytes().endswith(_VERSION_END)
-        except FileNotFoundError:  # Maintenance has removed it meanwhile.
-            return True
-
-    versions, newest = folder / TABLE_FOLDER / "_versions", 0
-    # Before the files are listed, so that a version that is written meanwhile is not missed.
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        newest = int(json.loads((versions / "latest_version_hint.json").read_text())["version"])
-    files = sorted(path for path in versions.glob("*.manifest") if path.stem.isdecimal() and len(path.stem) == 20)[:2]
-    whole = [file for file in files if is_whole(file)]
-    newest = max([newest, *map(version, files[:1])])
-    if not whole or newest == version(whole[0]):
-        return
-    if newest - version(whole[0]) > 1:
-        raise RetrievalError(
-            f"{folder} is damaged: versions {version(whole[0]) + 1} to {newest} are missing; copy the index again, "
-            "or remove it and index the documents again"
-        )
-    if files[0] != whole[0]:
-        with FolderLock(folder, "another change"):
-            files[0].replace(files[0].with_suffix(".damaged"))
-    logger.warning(
-        "%s: version %d is damaged or missing; version %d is read, without the change after it: copy the index again, "
-        "or index the documents again",
-        folder,
-        newest,
-        version(whole[0]),
-    )
 
 
 @cache
