@@ -11,10 +11,11 @@ from cyclopts import Group, Parameter
 
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, SettingsError
+from ..retrieval.folder import folder_of
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, left_out_line
 from .evaluate import kept, show
-from .index import folder_of, update_index, update_lines
+from .index import update_index, update_lines
 from .options import COUNT, OUTPUT, File, Json, MeasuredModel, ModelOptions
 from .output import Outputs, check_apart, require_name, written
 from .printing import Column, Table, console, half_interval, names, signed_interval
@@ -54,7 +55,7 @@ class RankingOptions:
     run_folder: Annotated[str | None, OUTPUT] = None
     """write every ranking and the judgements in the format of TREC to this folder"""
 
-    def outputs(self, sources: Sequence[str | None], folders: Sequence[str | None] = ()) -> Outputs:
+    def outputs(self, sources: Sequence[str | None], folders: Sequence[str | Path | None] = ()) -> Outputs:
         """The files that are asked for; places that cannot be written, or lie in what is read, are refused."""
         if self.run_folder is not None:
             require_name(self.run_folder)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..documents.readers import ReadingReport
 from ..errors import SettingsError
+from ..retrieval.folder import folder_of
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, EncodingModel, Json, ModelOptions
@@ -127,14 +128,6 @@ def _require_same(opened: DocumentIndex, sentences: str | None, repeats: str | N
                 f"{option} {value}: {opened.place} was made with {made_with[option]}; leave it out, or index the "
                 "documents into another place"
             )
-
-
-def folder_of(place: str) -> str | None:
-    """The folder that an index lies in; None where it is in none."""
-    from ..retrieval import lance
-
-    folder = lance.folder_of(place)
-    return None if folder is None else str(folder)
 
 
 def _exists(place: str) -> bool:

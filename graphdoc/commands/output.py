@@ -34,7 +34,7 @@ class Outputs:
     """
 
     def __init__(
-        self, sources: Iterable[str | None], *, folders: Iterable[str | None] = (), **files: str | None
+        self, sources: Iterable[str | None], *, folders: Iterable[str | Path | None] = (), **files: str | None
     ) -> None:
         self._files = {option: path for option, path in files.items() if path is not None}
         check_files(self._files)
@@ -178,7 +178,9 @@ def _check_place(path: Path) -> None:
         raise OutputError(f"{path} cannot be written: no permission in {folder}; choose another place")
 
 
-def check_apart(sources: Iterable[str | None], files: Iterable[str], folders: Iterable[str | None] = ()) -> None:
+def check_apart(
+    sources: Iterable[str | None], files: Iterable[str], folders: Iterable[str | Path | None] = ()
+) -> None:
     """Refuse outputs that would replace what is read, or be read themselves by the next run.
 
     Args:
@@ -196,5 +198,5 @@ def check_apart(sources: Iterable[str | None], files: Iterable[str], folders: It
                 raise OutputError(f"{file} is read, and would be replaced; give another place")
             raise OutputError(_LIES_IN.format(file, source))
     for folder in folders:
-        if folder and (source := source_reaching(folder, read, is_folder=True)) is not None:
+        if folder and (source := source_reaching(str(folder), read, is_folder=True)) is not None:
             raise OutputError(_LIES_IN.format(folder, source))

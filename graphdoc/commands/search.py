@@ -180,7 +180,7 @@ def searched_index(
         unread: why it is no file; this is raised where no document has its id.
         needs_sentences: whether the sentences of all documents are needed.
     """
-    from ..retrieval.lance import folder_of, has_table
+    from ..retrieval.folder import folder_of, has_table
 
     folder = folder_of(place)
     if folder is not None and is_missing(place):

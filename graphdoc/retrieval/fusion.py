@@ -120,11 +120,13 @@ def fuse(
         shares = {name: best_first(scores) for name, scores in rankings.items()}
     else:
         shares = _shares(rankings, fusion, weights)
-    parts: dict[str, dict[str, Part]] = {}
+    chosen = dict(list(_sums(shares).items())[:most])
+    parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
     for name, own in shares.items():
         for rank, (id, share) in enumerate(own.items(), start=1):
-            parts.setdefault(id, {})[name] = Part(rank, rankings[name][id], share)
-    return [Fused(id, score, parts[id]) for id, score in list(_sums(shares).items())[:most]]
+            if id in parts:
+                parts[id][name] = Part(rank, rankings[name][id], share)
+    return [Fused(id, score, parts[id]) for id, score in chosen.items()]
 
 
 def fused_scores(

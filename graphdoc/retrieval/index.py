@@ -20,6 +20,7 @@ from ..runtime.text import require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
+from .folder import folder_of
 from .fusion import Scores
 from .lance import (
     DOCUMENT,
@@ -28,7 +29,6 @@ from .lance import (
     SECTION,
     LanceStore,
     State,
-    folder_of,
     is_one_of,
 )
 from .results import Hit, SearchResults
@@ -307,7 +307,8 @@ class DocumentIndex:
         known = None
         if self.paragraph is not None:
             rows = self._store.select(["id", *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[id])
-            known = next((own.vectors.astype(np.float32) for _, own in stored_sentences(rows)), None)
+            stored = stored_sentences(rows)[1]
+            known = stored.vectors.astype(np.float32) if stored else None
         return with_sentences(encoder, encoded.document, known=known, paragraph=self.paragraph)
 
     def comparer(self, query: Document, by: str = "hybrid") -> Callable[[Hit], Comparison]:

@@ -24,7 +24,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..errors import GraphdocError, MissingExtraError, RetrievalError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
-from .damage import TABLE_FOLDER, fall_back_from_damage
+from .folder import TABLE_FOLDER, fall_back_from_damage, folder_of, has_table
 
 logger = logging.getLogger(__name__)
 
@@ -361,23 +361,6 @@ class LanceStore:
 
     def _do(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         return _done(self.place, work)
-
-
-def folder_of(place: str | Path) -> Path | None:
-    """The folder that an index lies in; None for the address of an object store.
-
-    >>> folder_of("s3://bucket/index") is None, folder_of("papers.index").name
-    (True, 'papers.index')
-    """
-    return None if "://" in str(place) else Path(place).absolute()
-
-
-def has_table(folder: Path) -> bool:
-    """Whether a folder has the table of an index, also one that is damaged or half made."""
-    try:
-        return (folder / TABLE_FOLDER).exists()
-    except OSError:  # No folder can have the name.
-        return False
 
 
 def _connected(place: str | Path) -> tuple[Any, str, bool]:

@@ -65,38 +65,42 @@ class SentenceCorpus:
         self, ids: Sequence[str] | None = None, least: int = BLOCK_SENTENCES
     ) -> Iterator[tuple[list[str], SentenceSet]]:
         """Some documents, or all, with their sentences, in blocks of so many sentences at least."""
-        block: dict[str, Sentences] = {}
-        for some in self._batches(ids):
-            block |= some
-            if sum(map(len, block.values())) >= least:
-                yield list(block), sentence_set(list(block.values()))
-                block = {}
+        block, parts, counts = list[str](), list[Sentences](), list[int]()
+        for some, sentences, sizes in self._batches(ids):
+            block, counts = [*block, *some], [*counts, *sizes]
+            parts += [sentences] if some else []
+            if sum(counts) >= least:
+                yield block, sentence_set(parts, counts)
+                block, parts, counts = [], [], []
         if block:
-            yield list(block), sentence_set(list(block.values()))
+            yield block, sentence_set(parts, counts)
 
-    def _batches(self, ids: Sequence[str] | None) -> Iterator[dict[str, Sentences]]:
+    def _batches(self, ids: Sequence[str] | None) -> Iterator[tuple[list[str], Sentences, list[int]]]:
         columns, where = ["id", *SENTENCE_COLUMNS], all_of(IS_DOCUMENT, self.where)
         if self.encoded is not None:
-            for some in _parts(list(self.encoded) if ids is None else ids, _BLOCK_DOCUMENTS):
-                yield {id: self.encoded[id] for id in some if id in self.encoded}
-        elif ids is None:
+            for id in self.encoded if ids is None else ids:
+                if (sentences := self.encoded.get(id)) is not None:
+                    yield [id], sentences, [len(sentences)]
+            return
+        if ids is None:
             state = self.store.state()
             most = _READ_PASSAGES * state.documents // max(1, state.passages)
-            for rows in self.store.batches(columns, where, most=max(1, min(_READ_DOCUMENTS, most))):
-                yield dict(stored_sentences(rows))
+            batches = self.store.batches(columns, where, most=max(1, min(_READ_DOCUMENTS, most)))
         else:
-            for some in _parts(ids, _BLOCK_DOCUMENTS):
-                yield dict(stored_sentences(self.store.select(columns, where, ids=some)))
+            batches = (self.store.select(columns, where, ids=some) for some in _parts(ids, _BLOCK_DOCUMENTS))
+        for rows in batches:
+            some, sentences, sizes = stored_sentences(rows)
+            yield some, sentences, sizes.tolist()
 
     def document(self, id: str) -> SentenceDocument | None:
         """A document with its sentences; None where there is none, or none any more."""
         columns = [*DOCUMENT_COLUMNS, "content_hash", *(SENTENCE_COLUMNS if self.encoded is None else ())]
         rows = self.store.select(columns, IS_DOCUMENT, ids=[id])
-        own = dict(stored_sentences(rows)) if self.encoded is None else self.encoded
-        if not len(rows) or id not in own:
+        sentences = stored_sentences(rows)[1] if self.encoded is None else self.encoded.get(id)
+        if not len(rows) or not sentences:
             return None
         (row,) = rows.to_pylist()
-        return SentenceDocument(document_of(row), own[id], row["content_hash"])
+        return SentenceDocument(document_of(row), sentences, row["content_hash"])
 
 
 def sample_of(corpus: SentenceCorpus, without: str | None, most: int = _SAMPLE_SENTENCES) -> SentenceSet | None:
@@ -228,9 +232,9 @@ class SentenceSearch:
         if self._paragraph is not None:
             columns = ["id", "content_hash", *SENTENCE_COLUMNS]
             rows = self._store.select(columns, IS_DOCUMENT, ids=[self._document.id])
-            if rows.column("content_hash").to_pylist() == [content_hash(self._document)]:
-                for _, sentences in stored_sentences(rows):
-                    return sentences
+            is_known = rows.column("content_hash").to_pylist() == [content_hash(self._document)]
+            if is_known and (stored := stored_sentences(rows)[1]):
+                return stored
         encoder = self._encoder()
         paragraph = self._paragraph or encoder.model.config.paragraph
         (sentences,) = encode_sentences(encoder, [self._document], paragraph, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import torch
 
 from ..documents.document import Document
@@ -84,25 +86,55 @@ def encode_sentences(
         yield Sentences(unit, np.column_stack([np.array(spans, np.int32), paragraphs]))
 
 
-def stored_sentences(rows: Any) -> Iterator[tuple[str, Sentences]]:
-    """The documents among the rows of an index that have sentences, with these."""
-    columns = (rows.column(name) for name in SENTENCE_COLUMNS)
-    for id, vectors, places in zip(rows.column("id").to_pylist(), *columns, strict=True):
-        if places.is_valid:
-            numbers = np.frombuffer(places.as_buffer(), np.int32).reshape(-1, 4)
-            unit = np.frombuffer(vectors.as_buffer(), np.float16)
-            yield id, Sentences(unit.reshape(len(numbers), -1), numbers)
+def stored_sentences(rows: Any) -> tuple[list[str], Sentences, npt.NDArray[np.int64]]:
+    """The sentences in rows of an index, without a step for each document.
+
+    Args:
+        rows: the columns ``id``, ``sentence_vectors`` and ``sentence_places`` (an Arrow table or record batch).
+
+    Returns:
+        Ids of the documents that have sentences, these one document after the other, and ``(documents,)``, how many
+        each has.
+    """
+    vectors_column, places_column = SENTENCE_COLUMNS
+    if rows.column(places_column).null_count:
+        rows = rows.filter(rows.column(places_column).is_valid())
+    content, sizes = _joined(rows.column(places_column))
+    places = np.frombuffer(content, np.int32).reshape(-1, 4)
+    vectors = np.frombuffer(_joined(rows.column(vectors_column))[0], np.float16)
+    sentences = Sentences(vectors.reshape(len(places), -1) if len(places) else vectors, places)
+    return rows.column("id").to_pylist(), sentences, sizes // places[:1].nbytes if len(places) else sizes
 
 
-def sentence_set(documents: Sequence[Sentences]) -> SentenceSet:
-    """Documents one after the other, to be compared by their sentences."""
-    # Torch widens half precision several times as fast as NumPy.
-    vectors = torch.from_numpy(np.concatenate([own.vectors for own in documents])).float().numpy()
-    ends = np.cumsum([len(own) for own in documents], dtype=np.int64)
-    is_first = np.diff(np.concatenate([own.places[:, 3] for own in documents]), prepend=-1) != 0
+def _joined(column: Any) -> tuple[Any, npt.NDArray[np.int64]]:
+    """The bytes of a column without gaps, and how many each of its values has."""
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    values = values.cast(pa.large_binary())
+    _, offsets, data = values.buffers()
+    ends = (
+        np.frombuffer(offsets, np.int64, len(values) + 1, values.offset * 8) if len(values) else np.zeros(1, np.int64)
+    )
+    return (b"" if data is None else data[int(ends[0]) : int(ends[-1])]), np.diff(ends)
+
+
+def sentence_set(parts: Sequence[Sentences], counts: Sequence[int] | None = None) -> SentenceSet:
+    """Documents one after the other, to be compared by their sentences.
+
+    Args:
+        parts: their sentences.
+        counts: sentences of every document, where a part holds several.
+    """
+    wide = torch.empty(sum(map(len, parts)), parts[0].vectors.shape[1])
+    with warnings.catch_warnings():
+        # What lies in a row of an index cannot be written, and is only read.
+        warnings.simplefilter("ignore", UserWarning)
+        # Torch widens half precision several times as fast as NumPy.
+        torch.cat([torch.from_numpy(part.vectors) for part in parts], out=wide)
+    ends = np.cumsum([len(part) for part in parts] if counts is None else counts, dtype=np.int64)
+    is_first = np.diff(np.concatenate([part.places[:, 3] for part in parts]), prepend=-1) != 0
     is_first[ends[:-1]] = True
     starts = np.append(np.flatnonzero(is_first), ends[-1]).astype(np.int64)
-    return SentenceSet(vectors, starts, np.searchsorted(starts, np.append(0, ends)).astype(np.int64))
+    return SentenceSet(wide.numpy(), starts, np.searchsorted(starts, np.append(0, ends)).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,13 @@ from graphdoc.segmentation.spans import SegmentedDocument
 def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Vectors and places of the sentences of every document."""
     rows = index.rows(["id", *SENTENCE_COLUMNS], level="document")
-    return {id: (own.vectors, own.places) for batch in rows for id, own in stored_sentences(batch)}
+    found = {}
+    for batch in rows:
+        ids, stored, counts = stored_sentences(batch)
+        ends = np.cumsum(counts)[:-1]
+        for id, *own in zip(ids, np.split(stored.vectors, ends), np.split(stored.places, ends), strict=True):
+            found[id] = tuple(own)
+    return found
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A table whose newest version is missing or cut short: the version before it is read."""
+"""The folder of an index: whether it has the table, and what is read where its newest version is damaged."""
 
 from __future__ import annotations
 
@@ -16,6 +16,23 @@ logger = logging.getLogger(__name__)
 TABLE_FOLDER = "documents.lance"
 # Version files end with these bytes, and are named so that the newest comes first.
 _VERSION_END, _LARGEST_VERSION = b"LANC", 2**64 - 1
+
+
+def folder_of(place: str | Path) -> Path | None:
+    """The folder that an index lies in; None for the address of an object store.
+
+    >>> folder_of("s3://bucket/index") is None, folder_of("papers.index").name
+    (True, 'papers.index')
+    """
+    return None if "://" in str(place) else Path(place).absolute()
+
+
+def has_table(folder: Path) -> bool:
+    """Whether a folder has the table of an index, also one that is damaged or half made."""
+    try:
+        return (folder / TABLE_FOLDER).exists()
+    except OSError:  # No folder can have the name.
+        return False
 
 
 def fall_back_from_damage(folder: Path) -> None:
