@@ -193,9 +193,12 @@ def test_fused_scores_are_those_of_the_formulas(
     assert fused == sorted(fused, key=lambda one: (-one.score, one.id))
     for one in fused:
         assert one.score == pytest.approx(sum(part.share for part in one.parts.values()))
-        assert {name: part.score for name, part in one.parts.items()} == {
-            name: scores[one.id] for name, scores in rankings.items() if one.id in scores
+        assert {name: (part.rank, part.score) for name, part in one.parts.items()} == {
+            name: (1 + sorted(scores, key=lambda id: (-scores[id], id)).index(one.id), scores[one.id])
+            for name, scores in rankings.items()
+            if one.id in scores
         }
+    assert fuse(rankings, fusion, weights, 2) == fused[:2]  # type: ignore[arg-type]
     assert [one.score for one in fuse({"words": words})] == sorted(words.values(), reverse=True)
 
 
