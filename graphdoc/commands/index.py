@@ -121,7 +121,7 @@ def _require_same(opened: DocumentIndex, sentences: str | None, repeats: str | N
     """Refuse what an index that is there was made without."""
     wanted = {"--sentences": sentences, "--repeats": repeats}
     kept = opened.record.get("repeats", KEEP)
-    made_with = {"--sentences": opened.paragraph, "--repeats": kept}
+    made_with = {"--sentences": opened.paragraph or "no sentences", "--repeats": kept}
     for option, value in wanted.items():
         if value and value != made_with[option]:
             raise SettingsError(
