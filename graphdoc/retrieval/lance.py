@@ -460,7 +460,8 @@ def _done(place: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result
 def _translated(place: str, error: Exception) -> GraphdocError:
     text = one_line(_SOURCE.sub("", str(error)))
     if isinstance(error, UnicodeEncodeError):
-        return SettingsError(f"{one_line(repr(error.object), 60)} holds half of a surrogate pair; leave it out")
+        around = error.object[max(0, error.start - 20) : error.end + 20]
+        return SettingsError(f"{one_line(repr(around))} holds half of a surrogate pair; leave it out")
     fix = next((f"; {fix}" for signs, fix in _FIXES if re.search(signs, text.lower())), "")
     retried = re.search(r"RetryError.*?(status: \d+|source: .*)", text)
     reason = f"the store fails ({one_line(retried[1], 120)})" if retried else text[:300]

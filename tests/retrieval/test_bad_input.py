@@ -168,10 +168,10 @@ def test_places_and_models(
         (lambda: DocumentIndex.open(index.place, reseeded), ModelError, "weights"),
         (lambda: DocumentIndex.open(index.place).search("rice", by="vectors"), ModelError, "tiny-roberta"),
     ]
-    for name in ("a" * 300, "a\0b", "a\ud800"):
+    for name, quoted in (("a" * 300, str(tmp_path)), ("a\0b", str(tmp_path)), ("a\ud800", "a\\ud800")):
         place = str(tmp_path / name)
         calls += [
-            (lambda place=place: DocumentIndex.create(place, encoder), GraphdocError, str(tmp_path)),  # type: ignore[misc]
+            (lambda place=place: DocumentIndex.create(place, encoder), GraphdocError, quoted),  # type: ignore[misc]
             (lambda place=place: DocumentIndex.open(place), RetrievalError, str(tmp_path)),  # type: ignore[misc]
         ]
         assert not DocumentIndex.exists(place)
