@@ -41,14 +41,15 @@ endef
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(DEMO_READY) ## compare two example documents, encode all, draw attention, and search
+demo: $(DEMO_READY) ## compare two example documents, encode all, pretrain a graph on them, and search
 	@mkdir -p $(DEMO)
 	@echo; echo "1. Comparing two documents about the same subject in different words ..."
 	@$(BIN)/graphdoc compare "$(A)" "$(B)" --model mini --html $(DEMO)/report.html --json $(DEMO)/comparison.json
 	@echo; echo "2. Encoding every document of $(DOCUMENTS) ..."
 	@$(BIN)/graphdoc encode $(DOCUMENTS) --model mini --output $(DEMO)/vectors --overwrite
-	@echo; echo "3. Drawing which passages of one document its graph looks at ..."
-	@$(BIN)/graphdoc attention "$(A)" --model mini --plot $(DEMO)/attention.png
+	@echo; echo "3. Pretraining a graph on them, in half a minute, and drawing which passages of one document it looks at ..."
+	@$(BIN)/graphdoc pretrain --config quickstart corpus.source=$(DOCUMENTS) output=$(DEMO)/quickstart --overwrite
+	@$(BIN)/graphdoc attention "$(A)" --model $(DEMO)/quickstart/model --plot $(DEMO)/attention.png
 	@echo; echo "4. Searching them: what keeps the sea out of a city ..."
 	@$(BIN)/graphdoc search $(DOCUMENTS) "what keeps the sea out of a city" --model mini --top 3 --html $(DEMO)/hits.html
 	@echo; echo "Done. Where to look:"

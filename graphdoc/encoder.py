@@ -312,14 +312,15 @@ class DocumentEncoder(VectorPipeline):
         return MutualComparison(encoded, self.describe(), self.model.config.similarity)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
-        """Show which node attends to which, for every layer and head.
+        """Show which node attends to which, for every layer and head; what passages add to the vector without graph.
 
         Args:
             document: the document.
 
         Returns:
             A table of layer, head, source, target, edge kind and weight; weights of one target sum to 1. With the
-            readout ``sections`` the document is split into its sections.
+            readout ``sections`` the document is split into its sections. A model without graph layers and learned
+            readout weights has one layer instead: what each passage adds to the document vector.
 
         Raises:
             DocumentError: the document has no text.
@@ -337,8 +338,10 @@ class DocumentEncoder(VectorPipeline):
                 f"the graph of {self.name} is one of pairs of documents, whose subtopics it has learned; use graphdoc "
                 "compare A B --subtopics MODEL, or another model"
             )
-        self._warn_if_untrained("weights")
         segmented = self.segment_with_text(document)
+        if not self.model.config.graph_layers and readout.own_attention is None:
+            return AttentionTable.of_contributions(encode_all_levels(self, segmented))
+        self._warn_if_untrained("weights")
         window = self.run([segmented], attention=True, split=readout.has_sections)
         return AttentionTable.of(
             segmented, window.batch, window.output, self.describe(), with_readout=not readout.reads_initial_nodes

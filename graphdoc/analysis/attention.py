@@ -18,6 +18,7 @@ from ..modeling import DocumentOutput
 from ..registry import READOUTS, load
 from ..runtime.files import write_atomically
 from ..segmentation.spans import SegmentedDocument
+from ..similarity.encoded_document import EncodedDocument
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +33,9 @@ class AttentionTable:
     Node 0 is the document node, the passages follow in reading order, then section nodes if the graph has them. Layers
     and heads count from 0. Where the readout averages passages, its weights are the rows of one more layer, with edge
     kind ``readout`` and the document node as target. Where it has chunkwise attention, that is one more layer with
-    edge kind ``chunkwise``, whose targets look at passages of the next section. In every layer and head the weights
-    of one target sum to 1.
+    edge kind ``chunkwise``, whose targets look at passages of the next section. A model without any attention has
+    one layer of edge kind ``contribution``: what each passage adds to the document vector. In every layer and head
+    the weights of one target sum to 1.
 
     Args:
         segmented: the document.
@@ -97,17 +99,34 @@ class AttentionTable:
             kinds = np.full(len(sources), EdgeKind.CHUNKWISE, np.int64)
             shares = output.chunk_attention.float().cpu().numpy()
             blocks += [(last, head, sources, targets, kinds, shares[:, head]) for head in range(shares.shape[1])]
-        elif not blocks or (readout is not None and with_readout):
-            # Without graph layers the document node is the mean of its passages, whatever the readout is called.
-            uniform = np.full(len(passages), 1 / len(passages), np.float32)
-            weights = uniform if readout is None else readout.float().cpu().numpy()
+        elif readout is not None and with_readout:
             kinds = np.full(len(passages), EdgeKind.READOUT, np.int64)
-            blocks.append((last, 0, passages, np.zeros_like(passages), kinds, weights))
+            blocks.append((last, 0, passages, np.zeros_like(passages), kinds, readout.float().cpu().numpy()))
         sizes = [len(block[5]) for block in blocks]
         layers, heads = (np.repeat([block[place] for block in blocks], sizes) for place in (0, 1))
         source, target, kind, weight = (np.concatenate([block[place] for block in blocks]) for place in (2, 3, 4, 5))
         section_of = batch.section_of.cpu().numpy()
         return cls(segmented, node_kind, section_of, layers, heads, source, target, kind, weight, model)
+
+    @classmethod
+    def of_contributions(cls, encoded: EncodedDocument) -> AttentionTable:
+        """Lay out what each passage adds to the vector of a document, for a model without attention.
+
+        The part of passage i is ``t_i · d / (d · d)``, where the terms ``t_i`` add up to the document vector ``d``.
+
+        Args:
+            encoded: the document.
+        """
+        count = len(encoded.segmented.passages)
+        node_kind = np.array([NodeKind.DOCUMENT] + [NodeKind.PASSAGE] * count, np.int64)
+        section_of = np.array([-1, *(passage.section for passage in encoded.segmented.passages)], np.int64)
+        vector = encoded.vector.astype(np.float64)
+        parts = (encoded.terms @ vector / (float(vector @ vector) or 1.0)).astype(np.float32)
+        zeros, kinds = np.zeros(count, np.int64), np.full(count, EdgeKind.CONTRIBUTION, np.int64)
+        passages = np.arange(1, count + 1)
+        return cls(
+            encoded.segmented, node_kind, section_of, zeros, zeros, passages, zeros, kinds, parts, encoded.model
+        )
 
     def __repr__(self) -> str:
         return f"AttentionTable({self.segmented.document.id!r}: {len(self)} weights, layers {self.layers})"
@@ -129,7 +148,7 @@ class AttentionTable:
     @property
     def readout_layer(self) -> int | None:
         """The layer that stands for the readout, if there is one: weights of passages, or chunkwise attention."""
-        rows = np.isin(self.edge_kind, (EdgeKind.READOUT, EdgeKind.CHUNKWISE))
+        rows = np.isin(self.edge_kind, (EdgeKind.READOUT, EdgeKind.CHUNKWISE, EdgeKind.CONTRIBUTION))
         return int(self.layer[rows][0]) if rows.any() else None
 
     @cached_property
@@ -174,6 +193,11 @@ class AttentionTable:
     def is_chunkwise(self) -> bool:
         """Whether the layer of the readout is chunkwise attention."""
         return bool((self.edge_kind == EdgeKind.CHUNKWISE).any())
+
+    @property
+    def has_contributions(self) -> bool:
+        """Whether the weights are what passages add to the document vector, as the model has no attention."""
+        return bool((self.edge_kind == EdgeKind.CONTRIBUTION).any())
 
     @property
     def graph_layers(self) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from rich.console import Console
 
 from ..graphs.kinds import EdgeKind, NodeKind
@@ -49,7 +48,8 @@ def attention(
 
     Prints the weights of the document node by section and the passages with the highest weights. Node 0 is the
     document node, passages follow in reading order; the weights of one target sum to 1 in every layer and head. With
-    --graph a graph itself is shown: how the document is cut into passages and how these are connected.
+    --graph a graph itself is shown: how the document is cut into passages and how these are connected. For a model
+    without a graph, such as mini, the weights are what each passage adds to the document vector.
 
     Usage examples:
       graphdoc attention a.md --plot attention.png        the figures of the paper for your document
@@ -93,14 +93,15 @@ def _print(
     heads = "mean over heads" if head is None else f"head {head}"
     if layer == attention.readout_layer and attention.is_chunkwise:
         shown = f"chunkwise attention, mean over passages, {heads}"
+    elif attention.has_contributions:
+        shown = "what each passage adds to the document vector, as this model has no graph"
     elif layer == attention.readout_layer:
         shown = f"the {attention.model['readout']} readout"
     else:
         shown = f"the document node in layer {layer}, {heads}"
     count = counted(len(attention), "weight")
-    print_lines(
-        target, [document.title or document.id, f"model {attention.model['name']}, {count}; below those of {shown}"]
-    )
+    below = shown if attention.has_contributions else f"those of {shown}"
+    print_lines(target, [document.title or document.id, f"model {attention.model['name']}, {count}; below {below}"])
     is_passage = attention.node_kind == NodeKind.PASSAGE
     numbers = list(dict.fromkeys(attention.section_of[is_passage].tolist()))
     rows = Table([names("section", 70), "passages", "weight"])
@@ -113,10 +114,7 @@ def _print(
     rows.print(target)
     more_rows(target, len(numbers), "section")
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
-    is_even = is_passage.sum() > 1 and float(np.ptp(weights[is_passage])) < 1e-7
-    if layer == attention.readout_layer and not attention.is_chunkwise and is_even:
-        target.print(f"\nevery passage has the same weight: the document vector is {attention.document_vector}")
-    elif not weights[is_passage].any():
+    if not weights[is_passage].any():
         target.print("\nit looks at no passage itself, only at sections, as their nodes stand between in this graph")
     else:
         target.print("\n[bold]passages with the highest weights[/bold]")

@@ -36,6 +36,7 @@ class EdgeKind(IntEnum):
     DOCUMENT_SECTION = 5
     READOUT = 6
     CHUNKWISE = 7
+    CONTRIBUTION = 8
 
     @property
     def label(self) -> str:

@@ -37,7 +37,6 @@ class PretrainingSettings(RunSettings):
         "validation": {"share": 0.0},
     }
     least_batch: ClassVar[int] = 2
-    changes_readout: ClassVar[bool] = True
 
     recipe: Literal["sub_documents"] = "sub_documents"
     """how a model is trained: sub_documents or sentence_pairs"""
@@ -134,7 +133,6 @@ class SentencePairSettings(RunSettings):
     }
     # A sentence vector is that of the passage encoder, and tokens are masked below it.
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora")
-    changes_readout: ClassVar[bool] = True
 
     recipe: Literal["sentence_pairs"] = "sentence_pairs"
     """how a model is trained: sub_documents or sentence_pairs"""

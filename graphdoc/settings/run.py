@@ -16,7 +16,7 @@ from ..documents.readers.folders import source_reaching
 from ..documents.readers.reading import LabelFrom, OnError
 from ..errors import SettingsError
 from .base import Count, FileName, Seed, Settings, Share, output_folder, shown
-from .document import DocumentSettings, Readout, Similarity, Unit
+from .document import DocumentSettings, Similarity, Unit
 
 Passages = Annotated[int, Field(ge=1, le=10**6)]
 
@@ -181,8 +181,6 @@ class ModelSettings(Settings):
     """store whole checkpoints, or only what was trained on top of the backbone, which is then loaded by its name"""
     begin: Literal["random", "mean"] = "random"
     """how untrained layers begin; mean makes document vectors nearly the mean of the passage vectors"""
-    result_readout: Readout | None = None
-    """readout of the trained model, where it is another than that of training; for pretraining alone"""
 
     @field_validator("settings")
     @classmethod
@@ -311,7 +309,6 @@ class RunSettings(Settings):
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora", "frozen")
     least_batch: ClassVar[int] = 1
     # Whether the model may have another readout in the end.
-    changes_readout: ClassVar[bool] = False
 
     output: FileName
     """folder of the run; the trained model is its folder model"""
@@ -353,10 +350,6 @@ class RunSettings(Settings):
         if self.model.tune not in self.tunes:
             raise SettingsError(
                 f"model.tune={self.model.tune!r} is not for this training; set it to {' or '.join(self.tunes)}"
-            )
-        if self.model.result_readout is not None and not self.changes_readout:
-            raise SettingsError(
-                f"model.result_readout={self.model.result_readout!r} is for pretraining; set model.settings.readout"
             )
         if self.training.batch_size < self.least_batch:
             raise SettingsError(

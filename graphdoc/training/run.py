@@ -26,7 +26,6 @@ from ..errors import ModelError, SettingsError
 from ..losses import Loss
 from ..modeling import DocumentConfig
 from ..modeling.document_model import start_at_mean, weights_hash
-from ..registry import READOUTS, load
 from ..runtime.files import FolderLock
 from ..runtime.processes import Processes, own_gpu, usable_device
 from ..runtime.text import printable
@@ -114,16 +113,7 @@ def require_startable(encoder: DocumentEncoder, settings: ModelSettings) -> None
 
     Raises:
         ModelError: a weight is NaN or infinite.
-        SettingsError: the result has no place for the weights of its readout.
     """
-    if settings.result_readout is not None:
-        trained, result = encoder.model.readout, load(READOUTS[settings.result_readout])(encoder.model.config)
-        if any(True for readout in (trained, result) for _ in readout.parameters()):
-            raise SettingsError(
-                f"model.result_readout={settings.result_readout} leaves no place for the weights of the "
-                f"{encoder.model.config.readout} readout that is trained, or has some that are not; leave it out, or "
-                "take readouts without weights, such as mean"
-            )
     if (wrong := not_finite(encoder.model.named_parameters())) is not None:
         raise ModelError(f"model.start={settings.start}: weight {wrong} is NaN or infinite; fetch or train it again")
 
@@ -307,8 +297,6 @@ def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], 
         return checkpoints.last or folder
     require_finite(model, state.global_step)
     target = folder / MODEL_FOLDER
-    if settings.model.result_readout is not None:
-        model.config.readout = settings.model.result_readout
 
     def finish() -> None:
         checkpoints.save_result(target)

@@ -15,9 +15,7 @@ from graphdoc.analysis.attention import CSV_COLUMNS, AttentionTable
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
-from graphdoc.evaluation import untrained_mean
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.kinds import NodeKind
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -116,22 +114,24 @@ def test_dropout_and_training_mode_change_nothing(tiny_encoder: EncoderFactory, 
 
 
 class TestMini:
-    def test_its_graph_looks_at_passages_unevenly(self, mini: DocumentEncoder, structured: list[Document]) -> None:
-        table = max((mini.attention(document) for document in structured), key=len)
-        assert table.layers == [0, 1]
-        weights = table.document_weights()[table.node_kind == NodeKind.PASSAGE]
-        assert len(weights) == 3
-        assert weights.max() > 1.2 * weights.min() > 0
-
-    def test_readout_rows_are_uniform(self, mini: DocumentEncoder, structured: list[Document]) -> None:
-        mean = untrained_mean(mini, device="cpu")
-        frame = mean.attention(structured[1]).to_frame()
-        count = len(mean.segment(structured[1]).passages)
-        assert frame["edge_kind"].unique().tolist() == ["readout"]
-        assert frame["target"].tolist() == [0] * count
-        assert frame["source"].tolist() == list(range(1, count + 1))
-        np.testing.assert_allclose(frame["weight"], 1 / count)
-        assert frame["target_kind"].unique().tolist() == ["document"]
+    @pytest.mark.parametrize("values", [{}, {"lexical": None}])
+    def test_without_graph_the_table_is_what_passages_add_to_the_vector(
+        self, structured: list[Document], values: dict[str, Any]
+    ) -> None:
+        encoder = DocumentEncoder.from_pretrained("mini", device="cpu", **values)
+        for document in structured:
+            table = encoder.attention(document)
+            frame = table.to_frame()
+            vector = encoder.encode(document).astype(np.float64)
+            passages = encoder.encode(document, level="passage").astype(np.float64)
+            count = len(passages)
+            assert frame["edge_kind"].unique().tolist() == ["contribution"] and table.has_contributions
+            assert frame["target"].tolist() == [0] * count and frame["source"].tolist() == list(range(1, count + 1))
+            assert table.section_of.tolist()[1:] == [one.section for one in table.segmented.passages]
+            assert frame["weight"].sum() == pytest.approx(1, abs=1e-6)
+            if not encoder.model.config.lexical:
+                by_hand = passages @ vector / count / (vector @ vector)
+                np.testing.assert_allclose(frame["weight"], by_hand, atol=1e-6)
 
 
 class TestTable:

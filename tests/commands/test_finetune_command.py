@@ -211,9 +211,6 @@ class TestBadInput:
         source = corpus(rows(8))
         assert "labels.multi_label" in self.refused(classify(source, "labels.multi_lable=true"))
         assert "labels.class_weights='square'" in self.refused(classify(source, "labels.class_weights=square"))
-        # The head would be of other vectors than those of the model that is saved.
-        line = self.refused(classify(source, "model.result_readout=mean"))
-        assert "model.result_readout='mean' is for pretraining" in line
         # Of two settings of this name it is the one that was given.
         line = self.refused(classify(source, "model.lora.dropout=1"))
         assert "model.lora.dropout=1" in line

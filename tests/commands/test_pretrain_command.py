@@ -646,11 +646,3 @@ class TestBadInput:
         finally:
             # Weights may still be mapped.
             subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-def test_the_result_can_have_another_readout_than_training(pretrain: Callable[..., Any], tmp_path: Path) -> None:
-    assert pretrain("model.result_readout=initial_mean", "training.epochs=1").status == 0
-    config = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
-    assert config["readout"] == "initial_mean"
-    (checkpoint,) = (tmp_path / "run").glob("checkpoint-*")
-    assert json.loads((checkpoint / "config.json").read_text())["readout"] == "document_node"

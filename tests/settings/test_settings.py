@@ -20,7 +20,6 @@ from graphdoc.registry import load as load_target
 from graphdoc.settings.base import output_folder
 from graphdoc.settings.document import DocumentSettings, setting_names
 from graphdoc.settings.finetuning import (
-    ClassificationSettings,
     ComparisonSettings,
     RetrievalSettings,
     SubtopicRunSettings,
@@ -157,7 +156,6 @@ def test_a_file_that_cannot_be_used_is_named(refused: Callable[..., str], corpus
 def test_settings_of_tasks_that_would_train_something_else_are_refused() -> None:
     corpus, pairs = {"source": "a"}, {"file": "pairs.tsv"}
     for kind, values, named in [
-        (ClassificationSettings, {"model": {"result_readout": "mean"}}, "model.result_readout='mean'"),
         (ComparisonSettings, {"loss": {"kind": "cosine"}}, "loss.kind='cosine'"),
         (ComparisonSettings, {"groups": {"by": "links"}}, "groups.by='links'"),
         (RetrievalSettings, {}, "queries.source"),

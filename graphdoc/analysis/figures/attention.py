@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, Normalize, PowerNorm
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -63,15 +63,18 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     axes.set_xlim(-0.7, len(weights) - 0.3)
     count_in_whole_numbers(axes.xaxis)
     is_readout = layer == table.readout_layer
-    is_uniform = is_readout and not table.is_chunkwise and float(np.ptp(weights[passages])) < 1e-7
-    axes.margins(y=0.2 if is_uniform else 0.12)
+    axes.axhline(1 / passages.sum(), color=MUTED, linewidth=0.8, linestyle="--", zorder=0)
+    axes.margins(y=0.12)
     name = f"{table.model.get('readout')} readout" if is_readout else f"document node, layer {layer}, {_heads(head)}"
     if is_readout and table.is_chunkwise:
         name = f"chunkwise attention, mean over passages, {_heads(head)}"
-    axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
-    if is_uniform:
-        text = f"every passage has the same weight: the document vector is\n{table.document_vector}"
-        axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=9, color=MUTED)
+    if table.has_contributions:
+        axes.set(ylabel="share of the document vector")
+        axes.set_title("what each passage adds to the document vector (there is no graph)", loc="left", fontsize=11)
+    else:
+        axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
+    text = f"dashed: even, 1/{passages.sum()}"
+    axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=9, color=MUTED)
     if len(numbers) <= MOST_NAMED:
         # Headings stand where the bars are: hierarchical document nodes look at section nodes and at no passage.
         labelled = passages if weights[passages].any() else table.node_kind == NodeKind.SECTION
@@ -85,12 +88,7 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
 
 def _draw_weights(axes: Axes, table: AttentionTable, layer: int, head: int | None) -> None:
     weights = np.ma.masked_equal(table.matrix(layer, head), 0.0)
-    least, most = float(weights.min()), float(weights.max())
-    # Where most weights are far below the largest, a square-root scale keeps both visible; where all are alike, a
-    # scale from the least to the largest shows what differs.
-    are_alike = 0.25 * most < least < most
-    norm = Normalize(vmin=least, vmax=most) if are_alike else PowerNorm(0.5, vmin=0.0, vmax=most)
-    draw_matrix(axes, weights, "attention weight", norm=norm)
+    draw_matrix(axes, weights, "attention weight", norm=Normalize(vmin=0.0, vmax=float(weights.max())))
     axes.set(xlabel="source node", ylabel="target node")
     count_in_whole_numbers(axes.xaxis, axes.yaxis)
     name = f"layer {table.layer_number(layer)}, {_heads(head)}"
