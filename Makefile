@@ -48,7 +48,8 @@ demo: $(DEMO_READY) ## compare two example documents, encode all, pretrain a gra
 	@echo; echo "2. Encoding every document of $(DOCUMENTS) ..."
 	@$(BIN)/graphdoc encode $(DOCUMENTS) --model mini --output $(DEMO)/vectors --overwrite
 	@echo; echo "3. Pretraining a graph on them, in half a minute, and drawing which passages of one document it looks at ..."
-	@$(BIN)/graphdoc pretrain --config quickstart corpus.source=$(DOCUMENTS) output=$(DEMO)/quickstart --overwrite
+	@rm -rf $(DEMO)/quickstart
+	@$(BIN)/graphdoc pretrain --config quickstart corpus.source=$(DOCUMENTS) output=$(DEMO)/quickstart
 	@$(BIN)/graphdoc attention "$(A)" --model $(DEMO)/quickstart/model --plot $(DEMO)/attention.png
 	@echo; echo "4. Searching them: what keeps the sea out of a city ..."
 	@$(BIN)/graphdoc search $(DOCUMENTS) "what keeps the sea out of a city" --model mini --top 3 --html $(DEMO)/hits.html
@@ -56,7 +57,7 @@ demo: $(DEMO_READY) ## compare two example documents, encode all, pretrain a gra
 	@echo "  $(DEMO)/report.html      open it in a browser: both texts side by side, every passage pair to click"
 	@echo "  $(DEMO)/comparison.json  the same as data: scores, matrices, passages with their places in the text"
 	@echo "  $(DEMO)/vectors/         one vector per document in Parquet (id, vector), and manifest.json"
-	@echo "  $(DEMO)/attention.png    which passages the graph looks at, by section"
+	@echo "  $(DEMO)/attention.png    which passages the graph of the model in $(DEMO)/quickstart looks at, by section"
 	@echo "  $(DEMO)/hits.html        what the search found, and why"
 	@echo "Your own documents: $(BIN)/graphdoc compare YOURS.md THEIRS.html --html report.html"
 
