@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -105,8 +106,6 @@ def compare(
     documents = [reading.one(source, report) for source in sources]
     if not documents:
         raise DocumentError("no document is named; name one or two files, or a folder")
-    if list(sources).count("-") > 1:
-        raise DocumentError("standard input can be read only once; name a file for the other document")
     encoder = model.load().leaving_out(left_out)
     by_model = subtopics not in (None, "words", "vectors")
     options: dict[str, Any] = {"subtopics": "adaptive" if by_model else subtopics}
@@ -119,7 +118,11 @@ def compare(
             html=comparison.to_html,
             json=lambda path: write_json(path, comparison.to_dict()),
             csv=lambda path: comparison.to_csv(path, "passage" if level is None or level == "all" else level),
-            plot=lambda path: _plot(comparison, level or "section", path),
+            plot=lambda path: (
+                _plot_levels((comparison.a, comparison.b), comparison, path)
+                if level == "all"
+                else comparison.plot(path, level or "section")
+            ),
         )
     if target is None:
         return
@@ -139,13 +142,11 @@ def _left_out(folder: str) -> Repeats | None:
     return repeats
 
 
-def _plot(comparison: Any, level: str, path: str) -> None:
-    if level != "all":
-        comparison.plot(path, level)
-        return
+def _plot_levels(documents: Sequence[EncodedDocument], comparison: Comparison | MutualComparison, path: str) -> None:
+    """Draw documents, their sections and passages in one picture."""
     from ..similarity.mutual_comparison import MutualComparison
 
-    MutualComparison((comparison.a, comparison.b), comparison.model, comparison.similarity).plot(path)
+    MutualComparison(documents, comparison.model, comparison.similarity).plot(path)
 
 
 def _print_two(target: Console, comparison: Comparison, top: int, *, sentences: bool) -> None:
@@ -295,7 +296,11 @@ def _compare_many(
         html=lambda path: comparison.to_html(path, links=links),
         json=lambda path: write_json(path, comparison.to_dict()),
         csv=comparison.to_csv,
-        plot=lambda path: _plot_many(comparison, path, all_levels=all_levels),
+        plot=lambda path: (
+            _plot_levels(comparison.documents[:MOST_DRAWN], comparison, path)
+            if all_levels
+            else comparison.plot_documents(path)
+        ),
     )
     if target is None:
         return
@@ -306,16 +311,6 @@ def _compare_many(
     outputs.report(target)
     if links and folder is not None:
         written(target, [folder.folder])
-
-
-def _plot_many(comparison: Any, path: str, *, all_levels: bool) -> None:
-    if not all_levels:
-        comparison.plot_documents(path)
-        return
-    from ..similarity.mutual_comparison import MutualComparison
-
-    shown = comparison.documents[:MOST_DRAWN]
-    MutualComparison(shown, comparison.model, comparison.similarity).plot(path)
 
 
 def _print_many(target: Console, comparison: MutualComparison) -> None:

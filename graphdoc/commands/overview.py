@@ -6,9 +6,8 @@ import json as json_format
 import logging
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sized
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sized
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ..overview import Overview
     from ..segmentation.spans import Coverage
     from ..similarity.encoded_document import EncodedDocument
-    from ..vectors.folder import Manifest
 
 logger = logging.getLogger("graphdoc")
 
@@ -84,30 +82,30 @@ def overview(
     outputs = Outputs(sources, html=html, json=json, csv=csv)
     if reports is not None and (html is None or not sources or "-" in sources):
         raise SettingsError(f"--reports {reports} needs --html, and documents that can be read a second time")
-    folder = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
-    made = _Making(
-        sources=sources,
-        repeats=repeats,
-        place=vectors,
-        folder=_folder_of_vectors(outputs, sources, vectors),
-        overwrite=overwrite,
-        model=model,
-        reading=reading,
-        report=ReadingReport(places={}),
-    )
-    whole, encoder, notes = made.stored() if made.is_stored else made.encoded()
+    linked = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
+    folder = _folder_of_vectors(outputs, sources, vectors)
+    report = ReadingReport(places={})
+    is_stored = vectors is not None and not overwrite and (Path(vectors) / "manifest.json").exists()
+    if is_stored:
+        whole, notes = _of_vectors(Path(vectors or ""), sources, repeats, reading, report)
+    else:
+        whole, encoder = _of_documents(
+            sources, folder, repeats, model, reading, report, overwrite=overwrite, keeps=vectors is not None
+        )
+        notes = []
     pairs: list[Report] = []
-    if folder is not None:
-        pairs, coverage = _write_reports(folder, whole.pairs(reports or 0), made, whole, encoder())
+    if linked is not None:
+        if is_stored:
+            encoder = _encoder_of(whole, Path(vectors or ""), model)
+        pairs, coverage = _write_reports(linked, whole.pairs(reports or 0), sources, reading, whole, encoder)
         # Where all of the documents were encoded here, it was said of all of them.
-        if made.is_stored:
+        if is_stored:
             coverage.warn()
 
     def write_page(path: str) -> None:
-        name = ", ".join(
-            Path(one).resolve().name if one != "-" else "Standard input" for one in sources or [vectors or ""]
-        )
-        whole.to_html(path, name=name, reports=pairs, command=made.command(whole), keeps_repeats=repeats == KEEP)
+        names = (Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [vectors or ""])
+        command = _compare_command(whole, model, reading, folder, report.places or {}, is_stored=is_stored)
+        whole.to_html(path, name=", ".join(names), reports=pairs, command=command, keeps_repeats=repeats == KEEP)
 
     target = outputs.write(
         html=write_page, json=lambda path: write_json(path, whole.to_dict()), csv=lambda path: whole.to_csv(path)
@@ -116,179 +114,146 @@ def overview(
         return
     _print(target, whole, keeps_repeats=repeats == KEEP)
     print_lines(target, notes)
-    list_left_out(target, made.report)
-    list_without_id(target, made.report)
+    list_left_out(target, report)
+    list_without_id(target, report)
     outputs.report(target)
-    if pairs and folder is not None:
-        written(target, [folder.folder])
+    if pairs and linked is not None:
+        written(target, [linked.folder])
 
 
 def _folder_of_vectors(outputs: Outputs, sources: tuple[str, ...], vectors: str | None) -> Path | None:
-    """Where vectors go: where they are wanted, else beside the first output; None for nowhere.
-
-    Raises:
-        OutputError: it lies in a folder that is read.
-    """
-    if vectors is not None:
+    """Where vectors go: where they are wanted, else beside the first output; None for nowhere."""
+    if vectors is None:
+        first = next((path for path in outputs.paths if path != "-"), None)
+        folder = None if first is None else beside(first, "vectors")
+    else:
         require_name(vectors)
-        check_apart(sources, [], [vectors])
-        return Path(vectors)
-    first = next((path for path in outputs.paths if path != "-"), None)
-    if first is None:
-        return None
-    folder = beside(first, "vectors")
-    try:
-        check_apart(sources, [], [str(folder)])
-    except OutputError as error:
-        raise OutputError(f"{error} with --vectors") from None
+        folder = Path(vectors)
+    check_apart(sources, [], [folder])
     return folder
 
 
-@dataclass(frozen=True)
-class _Making:
-    """How an overview is made, as the options say."""
+def _of_vectors(
+    folder: Path, sources: tuple[str, ...], repeats: str, reading: Reading, report: ReadingReport
+) -> tuple[Overview, list[str]]:
+    """The overview of stored vectors, and what has to be said of documents without a vector or the other way round."""
+    with quick_imports():
+        from ..overview import Overview
+    from ..vectors.folder import Manifest, read_repeats, read_vectors
 
-    sources: tuple[str, ...]
-    repeats: str
-    place: str | None
-    folder: Path | None
-    overwrite: bool
-    model: EncodingModel
-    reading: Reading
-    report: ReadingReport
+    manifest = Manifest.read(folder)
+    if manifest.settings.get("level", "document") != "document":
+        raise OutputError(f"{folder} holds no vectors of whole documents; encode into another folder without --level")
+    if repeats == KEEP and manifest.model.get("repeats"):
+        raise SettingsError(f"--repeats keep: the vectors of {folder} leave out what repeats; encode them anew")
+    whole = Overview.of_vectors(
+        *read_vectors(folder),
+        reading.many(sources, report) if sources else (),
+        model=manifest.model,
+        language=str(manifest.model.get("language") or "en"),
+        repeats=read_repeats(folder),
+    )
+    unread = sum(not digest.fingerprint for digest in whole.documents)
+    notes = []
+    if unknown := report.documents - (len(whole.documents) - unread):
+        notes.append(f"{counted(unknown, 'document')} without a vector in {folder}: left out")
+    if unread:
+        notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
+    return whole, notes
 
-    @property
-    def is_stored(self) -> bool:
-        """Whether the vectors are there, and are taken as they are."""
-        if self.place is None or self.overwrite:
-            return False
-        with quick_imports():
-            from ..vectors.folder import MANIFEST_FILE
-        return (Path(self.place) / MANIFEST_FILE).exists()
 
-    def stored(self) -> tuple[Overview, Callable[[], DocumentEncoder], list[str]]:
-        """The overview of stored vectors, what gives their encoder, and what has to be said."""
-        with quick_imports():
-            from ..overview import Overview
-        from ..vectors.folder import Manifest, read_repeats, read_vectors
+def _of_documents(
+    sources: tuple[str, ...],
+    folder: Path | None,
+    repeats: str,
+    model: EncodingModel,
+    reading: Reading,
+    report: ReadingReport,
+    *,
+    overwrite: bool,
+    keeps: bool,
+) -> tuple[Overview, DocumentEncoder]:
+    """The overview of documents that are encoded now, and their encoder.
 
-        assert self.place is not None
-        manifest = Manifest.read(self.place)
-        level = manifest.settings.get("level", "document")
-        if level != "document":
-            raise OutputError(
-                f"{self.place} holds vectors of {level} level; encode into another folder without --level"
-            )
-        if self.repeats == KEEP and manifest.model.get("repeats"):
-            raise SettingsError(
-                f"--repeats keep: the vectors of {self.place} leave out what repeats; encode anew with --repeats keep"
-            )
-        ids, vectors = read_vectors(self.place)
-        left_out = read_repeats(manifest.folder)
-        known = set(ids)
-        unknown = 0
+    Vectors of other documents in the folder are replaced, unless it keeps them or the documents were read for once.
+    """
+    with quick_imports():
+        from ..overview import Overview
 
-        def counting() -> Iterable[Document]:
-            nonlocal unknown
-            for document in self.reading.many(self.sources, self.report) if self.sources else ():
-                unknown += document.id not in known
-                yield document
-
-        whole = Overview.of_vectors(
-            ids,
-            vectors,
-            counting(),
-            model=manifest.model,
-            language=str(manifest.model.get("language") or "en"),
-            repeats=left_out,
-        )
-        notes = []
-        if unknown:
-            notes.append(f"{counted(unknown, 'document')} without a vector in {self.place}: left out")
-        if unread := sum(not digest.fingerprint for digest in whole.documents):
-            notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
-        return whole, lambda: self._encoder_of(manifest).leaving_out(left_out), notes
-
-    def encoded(self) -> tuple[Overview, Callable[[], DocumentEncoder], list[str]]:
-        """The overview of documents that are encoded now, and their encoder."""
-        with quick_imports():
-            from ..overview import Overview
-        from ..vectors.folder import ANOTHER_FOLDER
-
-        documents: Iterable[Document] = self.reading.many(self.sources, self.report)
-        encoder = self.model.load()
-        on_error: Literal["skip", "stop"] = "skip" if self.reading.skips_unencodable(self.sources) else "stop"
+    documents: Iterable[Document] = reading.many(sources, report)
+    encoder = model.load()
+    on_error: Literal["skip", "stop"] = "skip" if reading.skips_unencodable(sources) else "stop"
+    with noting_languages(encoder) as noted:
+        encoder, kept = without_repeats(encoder, noted(documents), repeats)
+        make = partial(Overview.of, encoder, kept, vectors=folder, report=report, on_error=on_error)
         try:
-            with noting_languages(encoder) as noted:
-                encoder, kept = without_repeats(encoder, noted(documents), self.repeats)
+            return make(overwrite=overwrite), encoder
+        except OtherDocumentsError:
+            if keeps or not isinstance(kept, Sized):
+                raise
+            logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
+            return make(overwrite=True), encoder
 
-                def make(*, overwrite: bool) -> Overview:
-                    return Overview.of(
-                        encoder,
-                        kept,
-                        vectors=self.folder,
-                        report=self.report,
-                        on_error=on_error,
-                        overwrite=overwrite,
-                    )
 
-                try:
-                    whole = make(overwrite=self.overwrite)
-                except OtherDocumentsError:
-                    # Vectors that somebody asked for are kept, and what was read once cannot be read again.
-                    if self.place is not None or not isinstance(kept, Sized):
-                        raise
-                    logger.warning("the documents have changed since %s was made; all are encoded anew", self.folder)
-                    whole = make(overwrite=True)
-        except OutputError as error:
-            if self.place is None and self.folder is not None and ANOTHER_FOLDER in str(error):
-                kept_there = f"{self.folder} holds the vectors of an earlier overview, which lies beside it"
-                fix = "replace them with --overwrite, or give another folder with --vectors"
-                raise OutputError(f"{kept_there}; {str(error).replace(ANOTHER_FOLDER, fix)}") from error
-            raise
-        return whole, lambda: encoder, []
+def _encoder_of(whole: Overview, folder: Path, model: EncodingModel) -> DocumentEncoder:
+    """The encoder that the options name, which has to be the one of stored vectors, to whose scores reports belong."""
+    from ..vectors.folder import read_repeats
 
-    def _encoder_of(self, manifest: Manifest) -> DocumentEncoder:
-        """The encoder that the options name, if it is the one of stored vectors, to whose scores reports belong."""
-        encoder = self.model.load()
-        here = json_format.loads(json_format.dumps(encoder.describe()))
-        for name, now in here.items():
-            before = manifest.model.get(name, now)
-            if before != now and name not in _MAY_DIFFER:
-                raise SettingsError(
-                    f"--reports: {manifest.folder} was made with {name}={before!r}, and the model has {now!r}; give "
-                    "--model and --max-passages as they were"
-                )
-        return encoder
+    encoder = model.load()
+    for name, now in json_format.loads(json_format.dumps(encoder.describe())).items():
+        if name not in _MAY_DIFFER and whole.model.get(name, now) != now:
+            raise SettingsError(
+                f"--reports: {folder} was made with {name}={whole.model[name]!r}, and the model has {now!r}; give "
+                "--model and --max-passages as they were"
+            )
+    return encoder.leaving_out(read_repeats(folder))
 
-    def command(self, whole: Overview) -> Command:
-        """The command that compares two of the documents as the page does."""
-        from ..analysis.overview_page.page import Command
 
-        model, dtype, limit = self.model.model or "mini", self.model.dtype, self.model.max_passages
-        made_with: dict[str, Any] = {"dtype": dtype, "max_passages": limit}
-        if self.is_stored:
-            # Of a model in a folder, the record has the last part of its name alone.
-            name = str(whole.model.get("name", model))
-            model = model if Path(model).name == name else name
-            stored = {key: whole.model[key] for key in made_with if key in whole.model}
-            made_with |= {key: "all" if value is None else value for key, value in stored.items()}
-        options = {
-            "model": None if model == "mini" else model,
-            "dtype": None if made_with["dtype"] == "auto" else made_with["dtype"],
-            "max-passages": made_with["max_passages"],
-            "repeats": self.folder if whole.model.get("repeats") else None,
-            "encoding": None if self.reading.encoding == "utf-8" else self.reading.encoding,
-        }
-        given = [part for name, value in options.items() if value is not None for part in _option(name, value)]
-        given += [part for column in self.reading.column for part in _option("column", column)]
-        places = self.report.places or {}
-        named = [_place(digest.id, places.get(digest.id)) for digest in whole.documents]
-        return Command(named, shlex.join([*given, "--html", "report.html"]))
+def _compare_command(
+    whole: Overview,
+    model: EncodingModel,
+    reading: Reading,
+    folder: Path | None,
+    places: Mapping[str, str],
+    *,
+    is_stored: bool,
+) -> Command:
+    """The command that compares two of the documents as the page does."""
+    from ..analysis.overview_page.page import Command
+
+    name = model.model or "mini"
+    made_with: dict[str, Any] = {"dtype": model.dtype, "max_passages": model.max_passages}
+    if is_stored:
+        # Of a model in a folder, the record has the last part of its name alone.
+        recorded = str(whole.model.get("name", name))
+        name = name if Path(name).name == recorded else recorded
+        stored = {key: whole.model[key] for key in made_with if key in whole.model}
+        made_with |= {key: "all" if value is None else value for key, value in stored.items()}
+    options = {
+        "model": None if name == "mini" else name,
+        "dtype": None if made_with["dtype"] == "auto" else made_with["dtype"],
+        "max-passages": made_with["max_passages"],
+        "repeats": folder if whole.model.get("repeats") else None,
+        "encoding": None if reading.encoding == "utf-8" else reading.encoding,
+    }
+    values = [(option, value) for option, value in options.items() if value is not None]
+    values += [("column", column) for column in reading.column]
+    parts: list[str] = []
+    for option, value in values:
+        # A value may begin as options do.
+        is_like_option = str(value).startswith("-")
+        parts += [f"--{option}={value}"] if is_like_option else [f"--{option}", str(value)]
+    named = [_place(digest.id, places.get(digest.id)) for digest in whole.documents]
+    return Command(named, shlex.join([*parts, "--html", "report.html"]))
 
 
 def _write_reports(
-    folder: Reports, pairs: Iterable[tuple[int, int, float]], made: _Making, whole: Overview, encoder: DocumentEncoder
+    folder: Reports,
+    pairs: Iterable[tuple[int, int, float]],
+    sources: tuple[str, ...],
+    reading: Reading,
+    whole: Overview,
+    encoder: DocumentEncoder,
 ) -> tuple[list[Report], Coverage]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
     from ..analysis.overview_page.page import Report
@@ -298,7 +263,7 @@ def _write_reports(
 
     pairs = list(pairs)
     wanted = {whole.documents[row].id for a, b, _ in pairs for row in (a, b)}
-    documents = {one.id: one for one in made.reading.many(made.sources) if one.id in wanted}
+    documents = {document.id: document for document in reading.many(sources) if document.id in wanted}
     reports: list[Report] = []
     coverage: dict[str, Coverage] = {}
 
@@ -327,11 +292,6 @@ def _place(id: str, place: str | None) -> str | None:
     if row is not None and is_corpus(split_suffix(Path(row["file"]))[1]):
         return f"{row['file']}#{id}"
     return place if Path(place).is_file() else None
-
-
-def _option(name: str, value: object) -> list[str]:
-    """An option and its value, which may begin as options do."""
-    return [f"--{name}={value}"] if str(value).startswith("-") else [f"--{name}", str(value)]
 
 
 def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
