@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import transformers
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from ..documents.readers import Skipped
+from ..documents.readers import ReadingReport, Skipped
 from ..errors import OtherDocumentsError, OutputError
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import PRECISIONS
@@ -28,7 +30,7 @@ from ..segmentation.repeats import RepeatFilter, Repeats
 from ..segmentation.spans import Coverage
 from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__
-from .shards import FORMAT, FORMAT_VERSION, Shard, is_whole, read_record, read_rows, shard_name
+from .shards import Record, ShardInput, is_whole, read_record, read_rows, shard_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +43,6 @@ REPEATS_FILE = "repeats.safetensors"
 ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
 _PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json|repeats\.safetensors)")
-_AS_WRITTEN = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 # What an encoder's configuration says about where it came from, not about what it computes.
 _NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
@@ -49,7 +50,7 @@ _NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "
 class ShardEntry(BaseModel):
     """A shard as the manifest lists it: its file, documents and vectors in it, and the BLAKE2b hash of the file."""
 
-    model_config = _AS_WRITTEN
+    model_config = Record.model_config
 
     file: str
     documents: int
@@ -57,7 +58,16 @@ class ShardEntry(BaseModel):
     checksum: str
 
 
-class Manifest(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A finished shard: its entry in the manifest, and what of its documents was encoded and skipped."""
+
+    entry: ShardEntry
+    coverage: Coverage
+    skipped: tuple[Skipped, ...]
+
+
+class Manifest(Record):
     """What a folder of vectors holds and how it was made; nothing in it depends on when or in how many runs.
 
     Args:
@@ -75,15 +85,7 @@ class Manifest(BaseModel):
         ignored: files passed over in folders, with reasons.
     """
 
-    model_config = _AS_WRITTEN
-
     folder: Path = Field(exclude=True)
-    format: Literal["graphdoc vectors"] = FORMAT
-    format_version: Literal[1] = FORMAT_VERSION
-    model: dict[str, Any]
-    weights: str
-    settings: dict[str, Any]
-    versions: dict[str, str]
     hidden_size: int
     documents: int
     rows: int
@@ -94,7 +96,6 @@ class Manifest(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Manifest:
-        """Refuse parts that do not agree with each other."""
         names = [shard_name(number) for number in range(len(self.shards))]
         totals = [sum(getattr(entry, name) for entry in self.shards) for name in ("documents", "rows")]
         if [entry.file for entry in self.shards] != names or totals != [self.documents, self.rows]:
@@ -105,13 +106,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(
-        cls,
-        folder: Path,
-        origin: Mapping[str, Any],
-        hidden_size: int,
-        shards: Iterable[Shard],
-        skipped: Iterable[Skipped],
-        ignored: Iterable[Skipped],
+        cls, folder: Path, origin: Mapping[str, Any], hidden_size: int, shards: Iterable[Shard], report: ReadingReport
     ) -> Manifest:
         """Sum up the shards of a finished run.
 
@@ -120,22 +115,17 @@ class Manifest(BaseModel):
             origin: model, weights, settings and versions.
             hidden_size: length of a vector.
             shards: all shards in order.
-            skipped: what was not even read.
-            ignored: files passed over.
+            report: what was not even read.
         """
-        entries, coverage, all_skipped = [], Coverage(), list(skipped)
+        entries, coverage, skipped = list[ShardEntry](), Coverage(), list(report.skipped)
         for shard in shards:
-            entries.append(
-                ShardEntry(
-                    file=shard.file, documents=shard.coverage.documents, rows=shard.rows, checksum=shard.checksum
-                )
-            )
+            entries.append(shard.entry)
             coverage += shard.coverage
-            all_skipped.extend(shard.skipped)
-        rows = sum(entry.rows for entry in entries)
+            skipped += shard.skipped
         return cls(
-            folder=folder, **origin, hidden_size=hidden_size, documents=coverage.documents, rows=rows,
-            shards=tuple(entries), coverage=coverage, skipped=tuple(all_skipped), ignored=tuple(ignored),
+            folder=folder, **origin, hidden_size=hidden_size, documents=coverage.documents,
+            rows=sum(entry.rows for entry in entries), shards=tuple(entries), coverage=coverage,
+            skipped=tuple(skipped), ignored=tuple(report.ignored),
         )  # fmt: skip
 
     @classmethod
@@ -146,7 +136,7 @@ class Manifest(BaseModel):
             OutputError: there is none, or it is not one of graphdoc.
         """
         path = Path(folder) / MANIFEST_FILE
-        if not path.exists():
+        if not os.path.lexists(path):
             reason = "is not finished; run the encoding again" if path.parent.is_dir() else "is no folder"
             raise OutputError(f"{folder} {reason}")
         try:
@@ -174,22 +164,23 @@ class Manifest(BaseModel):
 
     def summarise(self, console: Console) -> None:
         """Print what was written, and what was not, for people to read."""
-        coverage, lines = self.coverage, []
-        lines.append(
+        coverage = self.coverage
+        lines = [
             f"{counted(self.documents, 'document')}, {counted(self.rows, 'vector')} of {self.hidden_size} numbers "
             f"({self.settings['level']} level), model {self.model['name']}"
-        )
+        ]
         if coverage.documents_not_whole:
             reasons = (f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())
-            lines.append(
-                f"not encoded whole: {counted(coverage.documents_not_whole, 'document')} ({', '.join(reasons)})"
-            )
+            documents = counted(coverage.documents_not_whole, "document")
+            lines.append(f"not encoded whole: {documents} ({', '.join(reasons)})")
         if coverage.furniture:
             lines.append(f"left out of pages as navigation, headers and the like: {coverage.furniture:,} characters")
         if coverage.kept_repeats:
             lines.append(f"{counted(coverage.kept_repeats, 'document')} mostly boilerplate: it was kept for them")
-        lists = (("skipped", "document", self.skipped, 10), ("passed over", "file", self.ignored, 3))
-        for what, noun, entries, most in lists:
+        for what, noun, entries, most in (
+            ("skipped", "document", self.skipped, 10),
+            ("passed over", "file", self.ignored, 3),
+        ):
             if entries:
                 lines.append(f"{what}: {counted(len(entries), noun)}")
                 lines += ["  " + one_line(f"{entry.source}: {entry.reason}") for entry in entries[:most]]
@@ -230,28 +221,26 @@ class VectorFolder:
         Raises:
             OutputError: another run is under way, the folder cannot be written, or holds something else.
         """
-        with suppress(OSError, ValueError):  # what is wrong with the name shows when the folder is made
-            if self.folder.exists() and not self.folder.is_dir():
-                raise OutputError(f"{self.folder} is a file; give a folder")
-            self._is_new = not self.folder.exists()
+        self._is_new = not os.path.lexists(self.folder)
         lock = FolderLock(self.folder, "an encoding")
         lock.acquire()
         self._lock = lock
         self.open()
-        listed: set[str] = set()
-        if self._finished is not None:
-            listed = {entry.file for entry in self._finished.shards}
-            if not overwrite:
-                self._compare(self._finished.to_dict(), self.folder / MANIFEST_FILE)
+        # What the manifest speaks of is our own, even damaged; shards that it lists are looked at in their turn.
+        listed = set() if self._finished is None else {entry.file for entry in self._finished.shards}
+        if self._finished is not None and not overwrite:
+            self._compare(self._finished, self.folder / MANIFEST_FILE)
         for _, path in _shards_in(self.folder):
-            # What the manifest lists is our own, and looked at when its turn comes.
             if path.name not in listed:
                 record = read_record(path)
                 if not overwrite:
                     self._compare(record, path)
-        # Where the manifest speaks of it, it is our own, even damaged.
         if not (overwrite and self._finished is not None and self._finished.model.get("repeats")):
-            _holds_repeats(self.folder, None if overwrite else self.origin["model"].get("repeats", {}))
+            repeats = self._repeats()
+            if not overwrite and repeats not in (None, self.origin["model"].get("repeats", {})):
+                raise OutputError(
+                    f"{self.folder / REPEATS_FILE} holds what repeats in other documents; {ANOTHER_FOLDER}"
+                )
         _remove(path for path in self.folder.iterdir() if _PARTIAL_FILE.fullmatch(path.name))
 
     def open(self) -> None:
@@ -260,7 +249,7 @@ class VectorFolder:
         Raises:
             OutputError: there is one that graphdoc did not write.
         """
-        self._finished = Manifest.read(self.folder) if (self.folder / MANIFEST_FILE).exists() else None
+        self._finished = Manifest.read(self.folder) if os.path.lexists(self.folder / MANIFEST_FILE) else None
 
     def clear(self) -> None:
         """Remove what graphdoc wrote, the manifest first: without it nothing that is left looks whole.
@@ -277,7 +266,7 @@ class VectorFolder:
         Raises:
             OtherDocumentsError: a finished run had fewer documents, or another one had more.
         """
-        if is_end and any(found >= number for found, _ in _shards_in(self.folder)):
+        if is_end and any(there >= number for there, _ in _shards_in(self.folder)):
             raise OtherDocumentsError(
                 f"{self.path(number)} was made of documents after the end of the input; {ANOTHER_FOLDER}"
             )
@@ -287,8 +276,8 @@ class VectorFolder:
                 f"more now; {ANOTHER_FOLDER}"
             )
 
-    def find(self, number: int) -> tuple[dict[str, Any], str] | None:
-        """The record inside a shard, and its checksum; None where it has to be made.
+    def find(self, number: int) -> str | None:
+        """The checksum of a shard that is there; None where it has to be made.
 
         In a finished folder a shard that was changed is an error; in an unfinished one it is made again.
 
@@ -296,16 +285,39 @@ class VectorFolder:
             OutputError: it was made otherwise than this run does, is no shard, or was changed.
         """
         path = self.path(number)
-        if not path.exists() and not path.is_symlink():
+        if not os.path.lexists(path):
             return None
         if self._finished is not None:
-            _require_unchanged(path, self._finished.shards[number].checksum)
-        record = read_record(path)
-        self._compare(record, path)
-        if self._finished is None and not is_whole(path):
+            checksum = self._finished.shards[number].checksum
+            _require_unchanged(path, checksum)
+            return checksum
+        self._compare(read_record(path), path)
+        if not is_whole(path):
             logger.warning("%s is not as it was written; it is made again", path)
             return None
-        return record, file_checksum(path)
+        return file_checksum(path)
+
+    def shard(self, made_of: ShardInput, checksum: str | None = None) -> Shard:
+        """A shard that is there.
+
+        Args:
+            made_of: the documents of the input that it is to hold.
+            checksum: its checksum, if it is known.
+
+        Raises:
+            OtherDocumentsError: it was made of other documents.
+        """
+        path = self.path(made_of.number)
+        record = read_record(path)
+        if (record.read, record.input_hash) != (made_of.read, made_of.hash):
+            start = made_of.number * int(self.origin["settings"]["shard_size"])
+            raise OtherDocumentsError(
+                f"{path} was made of other documents than the input's {start + 1} to {start + made_of.read}; "
+                f"{ANOTHER_FOLDER}"
+            )
+        documents, checksum = record.coverage.documents, checksum or file_checksum(path)
+        entry = ShardEntry(file=path.name, documents=documents, rows=record.rows, checksum=checksum)
+        return Shard(entry, record.coverage, record.skipped)
 
     def begin_shard(self) -> None:
         """Let the folder look unfinished while a shard is made.
@@ -321,7 +333,7 @@ class VectorFolder:
         Raises:
             OutputError: it cannot be written.
         """
-        if isinstance(left_out, Repeats) and left_out and not _holds_repeats(self.folder, left_out.describe()):
+        if isinstance(left_out, Repeats) and left_out and self._repeats() != left_out.describe():
             left_out.save(self.folder / REPEATS_FILE)
         if self._finished != manifest or not (self.folder / MANIFEST_FILE).exists():
             manifest.write()
@@ -337,8 +349,14 @@ class VectorFolder:
             with suppress(OSError):
                 self.folder.rmdir()
 
-    def _compare(self, there: Mapping[str, Any], path: Path) -> None:
-        differences = list(_differences(there, self.origin))
+    def _repeats(self) -> dict[str, Any] | None:
+        """What is kept as left out; None where there is no such file."""
+        path = self.folder / REPEATS_FILE
+        return Repeats.load(path).describe() if os.path.lexists(path) else None
+
+    def _compare(self, there: Record, path: Path) -> None:
+        """Refuse what another model or other settings made."""
+        differences = list(_differences(there.model_dump(), self.origin))
         if differences:
             # What repeats depends on the documents alone.
             of_documents = all(difference.startswith("repeats was ") for difference in differences)
@@ -404,10 +422,18 @@ def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Proce
     """
     if any(processes.gather(encoder.is_precision_open)):
         if processes.is_first:
-            record = None if overwrite else _begun_with(folder)
-            begun = None if record is None else record["model"].get("dtype")
-            encoder.settle_precision(begun if isinstance(begun, str) and begun in PRECISIONS else None)
+            begun = None if overwrite else _precision_of(folder)
+            encoder.settle_precision(begun if begun in PRECISIONS else None)
         encoder.settle_precision(processes.gather(encoder.precision if processes.is_first else None)[0])
+
+
+def _precision_of(folder: Path) -> str | None:
+    """The precision that a folder was begun in; None where nothing says so."""
+    with suppress(OSError, OutputError, StopIteration):
+        if (folder / MANIFEST_FILE).exists():
+            return Manifest.read(folder).model.get("dtype")
+        return next(read_record(path) for _, path in _shards_in(folder)).model.get("dtype")
+    return None
 
 
 def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sentences: bool = True) -> dict[str, Any]:
@@ -438,18 +464,9 @@ def library_versions() -> dict[str, str]:
     return {name: str(version) for name, version in versions.items()}
 
 
-def _begun_with(folder: Path) -> Mapping[str, Any] | None:
-    """The manifest of a folder or the record of its first shard; None where nothing says how it was begun."""
-    with suppress(OSError, OutputError):
-        if (folder / MANIFEST_FILE).exists():
-            return Manifest.read(folder).to_dict()
-        return next((read_record(path) for _, path in _shards_in(folder)), None)
-    return None
-
-
 def _shards_in(folder: Path) -> list[tuple[int, Path]]:
-    found = [(_SHARD_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
-    return sorted((int(match[1]), path) for match, path in found if match)
+    matches = [(_SHARD_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
+    return sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def _require_unchanged(path: Path, checksum: str) -> None:
@@ -457,25 +474,6 @@ def _require_unchanged(path: Path, checksum: str) -> None:
         raise OutputError(f"{path} is missing; run the encoding again to make it anew")
     if file_checksum(path) != checksum:
         raise OutputError(f"{path} was changed since {MANIFEST_FILE} was written; remove it and run again")
-
-
-def _holds_repeats(folder: Path, wanted: Mapping[str, Any] | None) -> bool:
-    """Whether what was left out as repeated is kept in a folder.
-
-    Args:
-        folder: the folder.
-        wanted: what it has to be (:meth:`~graphdoc.segmentation.repeats.Repeats.describe`); None for whatever it is.
-
-    Raises:
-        OutputError: a file of that name is there and holds something else.
-    """
-    path = folder / REPEATS_FILE
-    if not path.exists() and not path.is_symlink():
-        return False
-    if wanted is not None and Repeats.load(path).describe() != wanted:
-        raise OutputError(f"{path} holds what repeats in other documents; {ANOTHER_FOLDER}")
-    Repeats.load(path)
-    return True
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -487,12 +485,11 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    # Weights that were brought to another precision are other numbers of the same model.
-    is_rounded_alike = there.get("model", {}).get("dtype") == here["model"].get("dtype")
     for part in ("settings", "model", "versions"):
-        for name in dict.fromkeys((*here[part], *there.get(part, {}))):
-            before, now = there.get(part, {}).get(name), here[part].get(name)
+        for name in dict.fromkeys((*here[part], *there[part])):
+            before, now = there[part].get(name), here[part].get(name)
             if before != now:
                 yield f"{name} was {before!r}, now {now!r}"
-    if is_rounded_alike and there.get("weights") != here["weights"]:
+    # Weights that were brought to another precision are other numbers of the same model.
+    if there["model"].get("dtype") == here["model"].get("dtype") and there["weights"] != here["weights"]:
         yield "the model has other weights"

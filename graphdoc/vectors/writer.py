@@ -6,9 +6,9 @@ import logging
 import pickle
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, count, islice, takewhile
 from pathlib import Path
@@ -20,8 +20,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped
 from ..documents.readers.records import SeenIds
-from ..documents.section import clean_text
-from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
+from ..errors import DocumentError, OutputError, SettingsError
 from ..inference.pipeline import LEVELS, EncodingOptions, EncodingPipeline, Level
 from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import AnyDocument, Workers, as_document, documents_of, segment_in_order
@@ -31,8 +30,8 @@ from ..runtime.progress import progress_bar
 from ..runtime.ray import RayCluster
 from ..runtime.text import require_one_of, require_path, require_whole
 from ..segmentation.spans import Coverage, SegmentedDocument
-from .folder import ANOTHER_FOLDER, Manifest, VectorFolder, agree_on_precision, library_versions, origin_of
-from .shards import TEXT_COLUMNS, InputHash, Shard, ShardWriter, shard_record
+from .folder import Manifest, Shard, VectorFolder, agree_on_precision, library_versions, origin_of
+from .shards import TEXT_COLUMNS, ShardInput, ShardRecord, write_shard
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +126,7 @@ def encode_to_disk(
     """
     require_one_of("level", level, LEVELS)
     for column in columns:
-        require_one_of("columns", column, tuple(TEXT_COLUMNS))
+        require_one_of("columns", column, TEXT_COLUMNS)
     require_one_of("on_error", on_error, ("stop", "skip"))
     require_whole("shard_size", shard_size, may_be_none=False)
     require_whole("token_budget", token_budget)
@@ -138,20 +137,23 @@ def encode_to_disk(
     documents = documents_of(documents)
     chosen = tuple(name for name in TEXT_COLUMNS if name in columns)
     settings = Settings(level, normalize, dtype, shard_size, token_budget, padding, chosen)
+    report = ReadingReport() if report is None else report
     with Processes(encoder.device) as processes, ExitStack() as stack:
         if ray is not None and processes.count > 1:
             raise SettingsError(f"ray is {ray!r} in one of {processes.count} processes; start a single one")
         agree_on_precision(encoder, Path(folder), processes, overwrite)
-        cluster = None if ray is None else stack.enter_context(RayCluster(ray, ShardEncoder(encoder)))
         values = asdict(settings) | {"columns": list(chosen)}
-        target = VectorFolder(folder, origin_of(encoder, values, has_sentences=level == "sentence"))
+        origin = origin_of(encoder, values, has_sentences=level == "sentence")
+        shards = ShardEncoder(encoder, settings, origin, on_error)
+        cluster = None if ray is None else stack.enter_context(RayCluster(ray, shards))
+        target = VectorFolder(folder, origin)
         failed = True
         try:
             processes.run_first(lambda: target.prepare(overwrite))
             coming = _readable(documents)
             first = list(islice(coming, 1))
             if not first:
-                raise _nothing_to_encode(report.skipped if report is not None else ())
+                raise _nothing_to_encode(report.skipped)
             # Nothing of another run is removed before all processes have read something.
             processes.gather(None)
             if overwrite:
@@ -161,22 +163,15 @@ def encode_to_disk(
             processes.gather(None)
             total = len(documents) if isinstance(documents, Sized) else None
             with progress_bar(show_progress if processes.is_first else False, total) as bar:
-                job = _Job(encoder, target, settings, processes, bar, on_error, ahead)
-                job.run(chain(first, coming), cluster)
+                job = _Job(shards, target, processes, bar)
+                job.run(chain(first, coming), ahead, cluster)
             is_new = any(processes.gather(job.has_encoded))
-            shards = dict(chain.from_iterable(share.items() for share in processes.gather(job.shards)))
-            manifest = Manifest.of(
-                target.folder,
-                target.origin,
-                encoder.vector_size(level),
-                (shards[number] for number in sorted(shards)),
-                report.skipped if report is not None else (),
-                report.ignored if report is not None else (),
-            )
+            made = dict(chain.from_iterable(share.items() for share in processes.gather(job.shards)))
+            in_order = (made[number] for number in sorted(made))
+            manifest = Manifest.of(target.folder, origin, encoder.vector_size(level), in_order, report)
             if not manifest.rows:
                 raise _nothing_to_encode(manifest.skipped)
-            if report is not None:
-                report.leave_out(manifest.skipped[len(report.skipped) :])
+            report.leave_out(manifest.skipped[len(report.skipped) :])
             processes.run_first(lambda: target.finish(manifest, encoder.segmenter.repeats))
             failed = False
         finally:
@@ -186,30 +181,6 @@ def encode_to_disk(
         if not is_new:
             logger.warning("%s held these vectors already: nothing was left to encode", target.folder)
     return manifest
-
-
-class ShardInput(NamedTuple):
-    """What a shard is made of.
-
-    Args:
-        documents: documents of the input, those that are left out among them.
-        input_hash: hash of them.
-        skipped: what is no document, or not one of its own.
-    """
-
-    documents: int
-    input_hash: str
-    skipped: tuple[Skipped, ...]
-
-
-@dataclass(slots=True)
-class _Share:
-    """The documents of a shard as they are read, and what it was made of before, if it is there."""
-
-    number: int
-    made_of: tuple[int, str] | None
-    input_hash: InputHash = field(default_factory=InputHash)
-    skipped: list[Skipped] = field(default_factory=list)
 
 
 # Stands after the last document of a shard, among those that are cut ahead.
@@ -224,48 +195,36 @@ class _Job:
         shards: its shards by number.
     """
 
-    def __init__(
-        self,
-        encoder: EncodingPipeline,
-        target: VectorFolder,
-        settings: Settings,
-        processes: Processes,
-        bar: tqdm[Any],
-        on_error: OnError,
-        workers: Workers,
-    ) -> None:
-        self._encoder, self._target, self._settings, self._processes = encoder, target, settings, processes
-        self._bar, self._on_error, self._workers = bar, on_error, workers
+    def __init__(self, encoder: ShardEncoder, target: VectorFolder, processes: Processes, bar: tqdm[Any]) -> None:
+        self._encoder, self._target, self._processes, self._bar = encoder, target, processes, bar
         self._seen = SeenIds()
         self._position = 0
-        self._to_make: deque[_Share] = deque()
+        self._to_make: deque[ShardInput] = deque()
         self.has_encoded = False
         self.shards: dict[int, Shard] = {}
 
-    def run(self, coming: Iterator[AnyDocument], cluster: RayCluster | None) -> None:
+    def run(self, coming: Iterator[AnyDocument], workers: Workers, cluster: RayCluster | None) -> None:
         """Go through the input, and encode the shards of this process that do not exist, here or on a cluster.
 
         Cutting runs ahead of encoding, over the ends of shards.
         """
         documents = self._documents(coming)
         if cluster is not None:
-            for made in cluster.map("make", self._tasks(documents)):
+            sent: dict[int, ShardInput] = {}
+            for number, content in cluster.map("encode", self._tasks(documents, sent)):
+                made_of = sent.pop(number)
                 self._target.begin_shard()
-                write_atomically(self._target.path(made.number), partial(Path.write_bytes, data=made.content))
-                self._keep(made.number, made.record, made.checksum)
-                self._bar.update(made.documents)
+                write_atomically(self._target.path(number), partial(Path.write_bytes, data=content))
+                self._keep(made_of)
+                self._bar.update(made_of.read - len(made_of.skipped))
             return
-        with closing(segment_in_order(documents, self._encoder.segmenter, self._workers)) as segmented:
+        with closing(segment_in_order(documents, self._encoder.encoder.segmenter, workers)) as segmented:
             for first in segmented:
-                share = self._to_make.popleft()
-                own = takewhile(lambda document: document is not _END, chain([first], segmented))
+                made_of = self._to_make.popleft()
+                its_own = takewhile(lambda document: document is not _END, chain([first], segmented))
                 self._target.begin_shard()
-                path, origin = self._target.path(share.number), self._target.origin
-                made_of = partial(self._made_of, share)
-                record, checksum = make_shard(
-                    self._encoder, path, own, self._settings, origin, made_of, self._on_error, self._bar
-                )
-                self._keep(share.number, record, checksum)
+                self._encoder.write(self._target.path(made_of.number), its_own, made_of, self._bar)
+                self._keep(made_of)
 
     def _documents(self, coming: Iterator[AnyDocument]) -> Iterator[Document | SegmentedDocument]:
         """The documents of the shards that this process has to make, with an end after each."""
@@ -274,134 +233,146 @@ class _Job:
             self._target.check_count(number, is_end=not first)
             if not first:
                 return
-            values = chain(first, islice(coming, self._settings.shard_size - 1))
-            if number % self._processes.count != self._processes.rank:
-                for value in values:
-                    self._pass_over(value)
-                continue
-            found = self._target.find(number)
-            share = _Share(number, None if found is None else (found[0]["read"], found[0]["input_hash"]))
-            if found is None:
-                self._to_make.append(share)
-                yield from self._taken(values, share)
+            made_of = ShardInput(number)
+            values = self._read(chain(first, islice(coming, self._encoder.settings.shard_size - 1)), made_of)
+            is_mine = number % self._processes.count == self._processes.rank
+            checksum = self._target.find(number) if is_mine else None
+            if is_mine and checksum is None:
+                self._to_make.append(made_of)
+                yield from values
                 yield _END
                 continue
-            for _ in self._taken(values, share):
-                if not self._bar.disable:
-                    # Counted as there from the start, since the bar computes the speed from the rest.
-                    self._bar.initial += 1
+            for _ in values:
                 self._bar.update(1)
-            self._made_of(share)
-            shard = Shard.of(self._target.path(number).name, *found)
-            if shard.skipped and self._on_error == "stop":
-                raise DocumentError(f"{shard.skipped[0].source}: {shard.skipped[0].reason}")
-            self.shards[number] = shard
+            if is_mine:
+                shard = self.shards[number] = self._target.shard(made_of, checksum)
+                if shard.skipped and self._encoder.on_error == "stop":
+                    raise DocumentError(f"{shard.skipped[0].source}: {shard.skipped[0].reason}")
 
-    def _taken(self, values: Iterable[AnyDocument], share: _Share) -> Iterator[Document]:
+    def _read(self, values: Iterable[AnyDocument], made_of: ShardInput) -> Iterator[Document]:
         """The documents of a shard; what is none is skipped where that is wanted."""
         for value in values:
             self._position += 1
             try:
                 document = as_document(value)
-                self._require_new(document.id)
+                if self._seen.add(document.id) is not None:
+                    raise DocumentError(
+                        f"the id {document.id!r} of document {self._position} is taken by an earlier one; give each "
+                        "its own id"
+                    )
             except DocumentError as error:
-                if self._on_error == "stop":
+                if self._encoder.on_error == "stop":
                     raise
-                share.skipped.append(Skipped(f"document {self._position}", str(error)))
-                share.input_hash.count_unread()
+                made_of.skip(Skipped(f"document {self._position}", str(error)))
                 self._bar.update(1)
                 continue
-            share.input_hash.add(document)
+            made_of.add(document)
             yield document
 
-    def _pass_over(self, value: AnyDocument) -> None:
-        """Look at the id of a document that is another process's, and at nothing else where the row names it."""
-        self._position += 1
-        self._bar.update(1)
-        try:
-            row = value if isinstance(value, Mapping) and isinstance(value.get("id"), str) else None
-            self._require_new(clean_text(row["id"]).strip() if row else as_document(value).id)
-        except DocumentError:
-            if self._on_error == "stop":
-                raise
-
-    def _require_new(self, id: str) -> None:
-        if self._seen.add(id) is not None:
-            raise DocumentError(
-                f"the id {id!r} of document {self._position} is taken by an earlier one; give each its own id"
-            )
-
-    def _made_of(self, share: _Share) -> ShardInput:
-        """What a shard is made of, once all its documents are read; of one that exists, the same as before.
-
-        Raises:
-            OtherDocumentsError: it was made of other documents.
-        """
-        read, digest = share.input_hash.documents, share.input_hash.hexdigest()
-        if share.made_of is not None and share.made_of != (read, digest):
-            start = share.number * self._settings.shard_size
-            raise OtherDocumentsError(
-                f"{self._target.path(share.number)} was made of other documents than the input's {start + 1} to "
-                f"{start + read}; {ANOTHER_FOLDER}"
-            )
-        return ShardInput(read, digest, tuple(share.skipped))
-
-    def _tasks(self, documents: Iterator[Document | SegmentedDocument]) -> Iterator[ShardTask]:
+    def _tasks(
+        self, documents: Iterator[Document | SegmentedDocument], sent: dict[int, ShardInput]
+    ) -> Iterator[ShardTask]:
         """The shards that this process has to make, with their documents, for a cluster."""
-        own: list[Document] = []
+        waiting: list[Document] = []
         for document in documents:
             if isinstance(document, Document):
-                own.append(document)
+                waiting.append(document)
                 continue
-            share = self._to_make.popleft()
-            origin, precision = self._target.origin, self._encoder.precision
-            yield ShardTask(
-                share.number, tuple(own), self._made_of(share), self._settings, origin, precision, self._on_error
-            )
-            own = []
+            made_of = self._to_make.popleft()
+            sent[made_of.number] = made_of
+            yield ShardTask(made_of.number, tuple(waiting), tuple(made_of.skipped))
+            waiting = []
 
-    def _keep(self, number: int, record: Mapping[str, Any], checksum: str) -> None:
+    def _keep(self, made_of: ShardInput) -> None:
         self.has_encoded = True
-        self.shards[number] = Shard.of(self._target.path(number).name, record, checksum)
+        self.shards[made_of.number] = self._target.shard(made_of)
 
 
-def make_shard(
-    encoder: EncodingPipeline,
-    path: Path,
-    documents: Iterable[SegmentedDocument],
-    settings: Settings,
-    origin: Mapping[str, Any],
-    made_of: Callable[[], ShardInput],
-    on_error: OnError,
-    bar: tqdm[Any],
-) -> tuple[dict[str, Any], str]:
-    """Encode the documents of one shard by themselves, so that its bytes depend on nothing else.
+class ShardTask(NamedTuple):
+    """A shard to encode in a process of a cluster: its number, its documents, and what was skipped between them."""
+
+    number: int
+    documents: tuple[Document, ...]
+    skipped: tuple[Skipped, ...]
+
+
+class ShardEncoder:
+    """Encodes shards, each by itself, so that its bytes depend on nothing else.
 
     Args:
-        encoder: the encoder.
-        path: the file.
-        documents: its documents, cut.
+        encoder: the encoder; it is copied to the processes of a cluster.
         settings: how vectors are made.
         origin: model, weights, settings and versions.
-        made_of: what the shard is made of, asked for once its documents are read.
         on_error: whether a document without text is skipped.
-        bar: counts documents.
-
-    Returns:
-        Its record and its checksum.
     """
-    coverage, without_text = Coverage(), list[Skipped]()
 
-    def with_text() -> Iterator[SegmentedDocument]:
-        for segmented in documents:
-            if on_error == "skip" and not segmented.passages:
-                without_text.append(Skipped(f"document {segmented.document.id!r}", "it has no text to encode"))
-                bar.update(1)
-                continue
-            yield segmented
+    def __init__(
+        self, encoder: EncodingPipeline, settings: Settings, origin: Mapping[str, Any], on_error: OnError
+    ) -> None:
+        self.encoder, self.settings, self.origin, self.on_error = encoder, settings, origin, on_error
 
-    with ShardWriter(path, settings.level, encoder.vector_size(settings.level), settings.columns) as writer:
-        for segmented, vectors in encoder.stream(
+    def __getstate__(self) -> dict[str, Any]:
+        device = self.encoder.device
+        # Processes may have another device, or none.
+        place(self.encoder.model, "cpu")
+        try:
+            return {**vars(self), "encoder": pickle.dumps(self.encoder)}
+        finally:
+            place(self.encoder.model, device)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, encoder=pickle.loads(state["encoder"]))
+
+    def begin(self) -> None:
+        """Move to the device of this process.
+
+        Raises:
+            OutputError: this process has other versions of the libraries.
+        """
+        if (versions := library_versions()) != self.origin["versions"]:
+            raise OutputError(
+                f"a machine of the Ray cluster has the versions {versions}, not {self.origin['versions']}"
+            )
+        place(self.encoder.model, None)
+
+    def encode(self, task: ShardTask) -> tuple[int, bytes]:
+        """Encode a shard on a cluster, and give its number and the bytes of its file.
+
+        Raises:
+            DocumentError: a document has no text.
+        """
+        made_of = ShardInput(task.number)
+        for document in task.documents:
+            made_of.add(document)
+        for skipped in task.skipped:
+            made_of.skip(skipped)
+        segmented = segment_in_order(task.documents, self.encoder.segmenter, Workers(0))
+        with tempfile.TemporaryDirectory() as folder, progress_bar(False) as bar:
+            path = Path(folder) / "shard"
+            self.write(path, segmented, made_of, bar)
+            return task.number, path.read_bytes()
+
+    def write(self, path: Path, documents: Iterable[SegmentedDocument], made_of: ShardInput, bar: tqdm[Any]) -> None:
+        """Encode the documents of a shard and write its file.
+
+        Args:
+            path: the file.
+            documents: its documents, cut.
+            made_of: what it is made of, which is known once its documents are read.
+            bar: counts documents.
+        """
+        encoder, settings = self.encoder, self.settings
+        coverage, without_text = Coverage(), list[Skipped]()
+
+        def with_text() -> Iterator[SegmentedDocument]:
+            for segmented in documents:
+                if self.on_error == "skip" and not segmented.passages:
+                    without_text.append(Skipped(f"document {segmented.document.id!r}", "it has no text to encode"))
+                    bar.update(1)
+                    continue
+                yield segmented
+
+        encoded = encoder.stream(
             with_text(),
             level=settings.level,
             dtype=settings.dtype,
@@ -410,79 +381,23 @@ def make_shard(
             workers=0,
             totals=coverage,
             bar=bar,
-        ):
-            writer.add(segmented, torch.nn.functional.normalize(vectors, dim=-1) if settings.normalize else vectors)
-        read, input_hash, skipped = made_of()
-        # Cutting runs ahead, so the order in which both kinds are met says nothing.
-        record = shard_record(origin, read, input_hash, writer.rows, coverage, [*skipped, *without_text])
-        return record, writer.finish(record)
+        )
+        if settings.normalize:
+            encoded = ((one, torch.nn.functional.normalize(vectors, dim=-1)) for one, vectors in encoded)
 
-
-class ShardTask(NamedTuple):
-    """A shard to make in a process of a cluster."""
-
-    number: int
-    documents: tuple[Document, ...]
-    made_of: ShardInput
-    settings: Settings
-    origin: Mapping[str, Any]
-    precision: str
-    on_error: OnError
-
-
-class MadeShard(NamedTuple):
-    """A shard that was made: how many documents were given, the bytes of its file, its record and checksum."""
-
-    number: int
-    documents: int
-    content: bytes
-    record: dict[str, Any]
-    checksum: str
-
-
-class ShardEncoder:
-    """Makes shards of vectors in a process of a cluster, to which the encoder is copied.
-
-    Args:
-        encoder: the encoder.
-    """
-
-    def __init__(self, encoder: EncodingPipeline) -> None:
-        self.encoder = encoder
-
-    def __getstate__(self) -> dict[str, Any]:
-        device = self.encoder.device
-        # Processes may have another device, or none.
-        place(self.encoder.model, "cpu")
-        try:
-            return {"encoder": pickle.dumps(self.encoder)}
-        finally:
-            place(self.encoder.model, device)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.encoder = pickle.loads(state["encoder"])
-
-    def begin(self) -> None:
-        """Move to the device of this process."""
-        place(self.encoder.model, None)
-
-    def make(self, task: ShardTask) -> MadeShard:
-        """Make a shard.
-
-        Raises:
-            DocumentError: a document has no text.
-            OutputError: this process has other versions of the libraries.
-        """
-        if (own := library_versions()) != task.origin["versions"]:
-            raise OutputError(f"a machine of the Ray cluster has the versions {own}, not {task.origin['versions']}")
-        self.encoder.settle_precision(task.precision)
-        cut = segment_in_order(task.documents, self.encoder.segmenter, Workers(0))
-        with tempfile.TemporaryDirectory() as folder, progress_bar(False) as bar:
-            path = Path(folder) / "shard"
-            record, checksum = make_shard(
-                self.encoder, path, cut, task.settings, task.origin, lambda: task.made_of, task.on_error, bar
+        def record(rows: int) -> ShardRecord:
+            # Cutting runs ahead, so the order in which both kinds are met says nothing.
+            skipped = (*made_of.skipped, *without_text)
+            return ShardRecord(
+                **self.origin,
+                read=made_of.read,
+                rows=rows,
+                input_hash=made_of.hash,
+                coverage=coverage,
+                skipped=skipped,
             )
-            return MadeShard(task.number, len(task.documents), path.read_bytes(), record, checksum)
+
+        write_shard(path, encoded, settings.level, encoder.vector_size(settings.level), settings.columns, record)
 
 
 def _nothing_to_encode(skipped: Sequence[Skipped]) -> DocumentError:

