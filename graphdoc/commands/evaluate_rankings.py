@@ -11,7 +11,6 @@ from cyclopts import Group, Parameter
 
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, SettingsError
-from ..retrieval.folder import folder_of
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, left_out_line
 from .evaluate import kept, show
@@ -215,6 +214,8 @@ def evaluate_search(
         corpus: documents (default: those of --queries); may be repeated
         index: keep the index there, or take what is there (default: in memory)
     """
+    with quick_imports():
+        from ..retrieval.lance import folder_of
     outputs = ranking.outputs([queries, *corpus], [None if index is None else folder_of(index)])
 
     with quick_imports():

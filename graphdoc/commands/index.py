@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..documents.readers import ReadingReport
 from ..errors import SettingsError
-from ..retrieval.folder import folder_of
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, EncodingModel, Json, ModelOptions
@@ -64,6 +63,8 @@ def index(
     require_name(output)
     if not (sources or delete or maintain or describe):
         raise SettingsError("there is nothing to do; name documents, or give --delete, --maintain or --describe")
+    with quick_imports():
+        from ..retrieval.lance import folder_of
     outputs = Outputs(sources, folders=[folder_of(output)], json=json)
     opened = model.open_index(output) if not sources or _exists(output) else None
     if opened is not None:

@@ -17,8 +17,7 @@ from .sources import CorpusReading
 if TYPE_CHECKING:
     from ..evaluation import Judgements
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.mining import MiningSettings
-    from ..retrieval.negatives import NegativeLists
+    from ..retrieval.mining import MiningSettings, NegativeLists
 
 _EXAMPLES, _SHOWN = 3, 3
 

@@ -34,9 +34,9 @@ from .sources import CorpusReading, encodable, is_missing, no_documents
 
 if TYPE_CHECKING:
     from ..documents.document import Document
+    from ..retrieval.alignments import HitAlignment
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import SearchResults
-    from ..retrieval.sentences import HitAlignment
 
 logger = logging.getLogger("graphdoc")
 
@@ -180,7 +180,7 @@ def searched_index(
         unread: why it is no file; this is raised where no document has its id.
         needs_sentences: whether the sentences of all documents are needed.
     """
-    from ..retrieval.folder import folder_of, has_table
+    from ..retrieval.lance import folder_of, has_table
 
     folder = folder_of(place)
     if folder is not None and is_missing(place):

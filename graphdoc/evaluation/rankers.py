@@ -15,10 +15,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
-from ..retrieval.fusion import Fusion, Scores, fused_scores
-from ..retrieval.index import DocumentIndex
-from ..retrieval.mining import index_words
-from ..retrieval.search import SearchOptions
+from ..retrieval.index import DocumentIndex, index_words
+from ..retrieval.search import Fusion, Scores, SearchOptions, fused_scores
 from ..retrieval.sentences import encode_sentences
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph

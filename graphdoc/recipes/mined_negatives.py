@@ -23,8 +23,7 @@ from ..graphs.kinds import JoinedGraphs
 from ..graphs.layout import Packing
 from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash
-from ..retrieval.mining import MinedDocuments, MiningSettings, PassageWords, WordScores, merged, mine
-from ..retrieval.negatives import NegativeLists
+from ..retrieval.mining import MinedDocuments, MiningSettings, NegativeLists, PassageWords, WordScores, merged, mine
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted, printable

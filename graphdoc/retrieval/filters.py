@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from ..errors import SettingsError
@@ -24,6 +24,7 @@ _FLIPPED = str.maketrans("<>", "><")
 _WORDS = frozenset(["AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "IS", "NULL", "BETWEEN", "TRUE", "FALSE"])
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 _TEXT, _LIST, _TRUTH, _WHOLE, _NUMBER = "text", "lists of texts", "true or false", "whole numbers", "numbers"
+_ORDERED = (_TEXT, _WHOLE, _NUMBER)
 
 
 class _Token(NamedTuple):
@@ -69,7 +70,7 @@ class _Parser:
         self._next = self._depth = self._conditions = self._wildcards = 0
 
     def parsed(self) -> str:
-        condition = self._either()
+        condition = self._alternatives()
         if self._token.kind != "end":
             self._fail(f"cannot hold {one_line(self._token.text, 60)!r} there")
         return condition
@@ -91,10 +92,6 @@ class _Parser:
         return self._tokens[self._next]
 
     @property
-    def _before(self) -> str:
-        return f"before {one_line(self._token.text, 60)!r}" if self._token.text else "at its end"
-
-    @property
     def _is_literal(self) -> bool:
         kind, text = self._token
         return kind in ("text", "number") or (kind == "word" and text.upper() in ("TRUE", "FALSE", "NULL"))
@@ -113,40 +110,41 @@ class _Parser:
 
     def _require(self, sign: str) -> None:
         if not self._takes(sign):
-            self._fail(f"needs {sign} {self._before}")
+            self._lacks(sign)
+
+    def _lacks(self, what: str) -> NoReturn:
+        text = self._token.text
+        self._fail(f"needs {what} " + (f"before {one_line(text, 60)!r}" if text else "at its end"))
 
     def _fail(self, reason: str) -> NoReturn:
         raise SettingsError(
             f"the filter {one_line(self._where, 60)!r} {reason}; write conditions like: year >= 2010 AND label = 'sea'"
         )
 
-    def _either(self) -> str:
-        return self._joined("OR", lambda: self._joined("AND", self._condition))
+    def _alternatives(self) -> str:
+        parts = [self._conditions_of_all()]
+        while self._takes("OR"):
+            parts.append(self._conditions_of_all())
+        return parts[0] if len(parts) == 1 else " OR ".join(f"({part})" for part in parts)
 
-    def _joined(self, word: str, part: Callable[[], str]) -> str:
-        parts = [part()]
-        while self._takes(word):
-            parts.append(part())
-        if word == "OR" and len(parts) > 1:
-            parts = [f"({condition})" for condition in parts]
-        return f" {word} ".join(parts)
+    def _conditions_of_all(self) -> str:
+        parts = [self._condition()]
+        while self._takes("AND"):
+            parts.append(self._condition())
+        return " AND ".join(parts)
 
     def _condition(self) -> str:
-        if self._takes("NOT"):
-            return f"NOT ({self._nested(self._condition)})"
-        if self._takes("("):
-            condition = self._nested(self._either)
-            self._require(")")
-            return f"({condition})"
-        return self._comparison()
-
-    def _nested(self, part: Callable[[], str]) -> str:
+        is_negated = self._takes("NOT")
+        if not is_negated and not self._takes("("):
+            return self._comparison()
         self._depth += 1
         if self._depth > MOST_DEPTH:
             self._fail(f"is nested more than {MOST_DEPTH} deep")
-        condition = part()
+        condition = self._condition() if is_negated else self._alternatives()
         self._depth -= 1
-        return condition
+        if not is_negated:
+            self._require(")")
+        return f"NOT ({condition})" if is_negated else f"({condition})"
 
     def _comparison(self) -> str:
         self._conditions += 1
@@ -158,7 +156,7 @@ class _Parser:
                 self._fail(f"compares {one_line(value.text, 60)} with no column")
             return self._compared(self._column(), sign.translate(_FLIPPED), value)
         name = self._column()
-        stored = self._stored(name)
+        stored, held = self._described(name)
         if self._takes("IS", "NULL"):
             return f"{stored} IS NULL"
         if self._takes("IS", "NOT", "NULL"):
@@ -169,19 +167,19 @@ class _Parser:
         if self._takes("IN"):
             return negation + self._in(name)
         if self._takes("BETWEEN"):
-            first = self._ordered(name, self._value())
+            first = self._literal(name, self._value(), _ORDERED)
             self._require("AND")
-            return f"{stored} {negation}BETWEEN {first} AND {self._ordered(name, self._value())}"
+            return f"{stored} {negation}BETWEEN {first} AND {self._literal(name, self._value(), _ORDERED)}"
         for word in ("LIKE", "ILIKE"):
             if self._takes(word):
                 return f"{stored} {negation}{word} {self._pattern(name)}"
-        if negation or self._held(name) != _TRUTH:
-            self._fail(f"compares {name} with nothing {self._before}")
+        if negation or held != _TRUTH:
+            self._lacks(f"a comparison of {one_line(name, 60)}")
         return stored
 
     def _value(self) -> _Token:
         if not self._is_literal:
-            self._fail(f"needs a value {self._before}")
+            self._lacks("a value")
         return self._take()
 
     def _sign(self) -> str | None:
@@ -190,7 +188,7 @@ class _Parser:
     def _column(self) -> str:
         kind, text = self._token
         if kind not in ("word", "quoted") or (kind == "word" and text.upper() in _WORDS):
-            self._fail(f"needs a column {self._before}")
+            self._lacks("a column")
         self._take()
         if kind == "word" and self._token.text == "(":
             self._fail(f"calls {one_line(text, 60)}, and functions are not for filters")
@@ -198,40 +196,32 @@ class _Parser:
         if name not in self._columns:
             is_value = self._next > 1 and self._tokens[self._next - 2].text in _SIGNS
             hint = f"a text stands in single quotes: '{one_line(name, 60)}'; " if is_value else ""
+            names = [one_line(_quoted_name(known), 60) for known in [*self._columns][:_MOST_NAMED]]
+            more = len(self._columns) - len(names)
             raise SettingsError(
-                f"the filter names {one_line(name, 60)!r}, which is no column; {hint}{self._columns_there()}"
+                f"the filter names {one_line(name, 60)!r}, which is no column; {hint}there are {', '.join(names)}"
+                + (f" and {more:,} more" if more else "")
             )
         return name
 
-    def _columns_there(self) -> str:
-        plain = (bool(_PLAIN_NAME.fullmatch(name)) and name.upper() not in _WORDS for name in self._columns)
-        quoted = ('"' + name.replace('"', '""') + '"' for name in self._columns)
-        names = [own if is_plain else other for own, other, is_plain in zip(self._columns, quoted, plain, strict=True)]
-        more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-        return f"there are {', '.join(one_line(name, 60) for name in names[:_MOST_NAMED])}{more}"
-
-    def _stored(self, name: str) -> str:
-        return f"`{self._columns[name].stored}`"
-
-    def _held(self, name: str) -> str:
-        return kind_name(self._columns[name].kind)
+    def _described(self, name: str) -> tuple[str, str]:
+        """A column as the store writes it, and what it holds."""
+        return f"`{self._columns[name].stored}`", kind_name(self._columns[name].kind)
 
     def _beside(self, name: str, sign: str) -> str:
         """A comparison of two columns."""
         other = self._column()
-        kinds = {self._held(column).removeprefix("whole ") for column in (name, other)}
-        if len(kinds) > 1 or _LIST in kinds:
+        (stored, held), (other_stored, other_held) = self._described(name), self._described(other)
+        if held == _LIST or held.removeprefix("whole ") != other_held.removeprefix("whole "):
             self._misfit(name, other)
-        return f"{self._stored(name)} {sign} {self._stored(other)}"
+        return f"{stored} {sign} {other_stored}"
 
     def _compared(self, name: str, sign: str, value: _Token) -> str:
-        if self._held(name) == _LIST:
-            if sign not in ("=", "!="):
-                self._misfit(name, value.text)
-            has = f"array_has({self._stored(name)}, {self._literal(name, value)})"
-            return has if sign == "=" else f"NOT {has}"
-        literal = self._literal(name, value) if sign in ("=", "!=") else self._ordered(name, value)
-        return f"{self._stored(name)} {sign} {literal}"
+        stored, held = self._described(name)
+        literal = self._literal(name, value, () if sign in ("=", "!=") else _ORDERED)
+        if held == _LIST:
+            return f"{'' if sign == '=' else 'NOT '}array_has({stored}, {literal})"
+        return f"{stored} {sign} {literal}"
 
     def _in(self, name: str) -> str:
         self._require("(")
@@ -239,42 +229,42 @@ class _Parser:
         while self._takes(","):
             values.append(self._literal(name, self._value()))
         self._require(")")
-        stored, listed = self._stored(name), ", ".join(values)
-        return f"array_has_any({stored}, [{listed}])" if self._held(name) == _LIST else f"({stored} IN ({listed}))"
+        (stored, held), listed = self._described(name), ", ".join(values)
+        return f"array_has_any({stored}, [{listed}])" if held == _LIST else f"({stored} IN ({listed}))"
 
     def _pattern(self, name: str) -> str:
         value = self._value()
-        if self._held(name) != _TEXT:
-            self._misfit(name, value.text)
         self._wildcards += sum(map(value.text.count, "%_"))
         if self._wildcards > MOST_WILDCARDS:
             self._fail(f"has more than {MOST_WILDCARDS} wildcards (% and _)")
-        return self._literal(name, value)
+        return self._literal(name, value, (_TEXT,))
 
-    def _ordered(self, name: str, value: _Token) -> str:
-        if self._held(name) not in (_TEXT, _WHOLE, _NUMBER):
-            self._misfit(name, value.text)
-        return self._literal(name, value)
-
-    def _literal(self, name: str, value: _Token) -> str:
-        """A value as the store writes it for a column, which holds values of this type."""
-        held, text = self._held(name), value.text
+    def _literal(self, name: str, value: _Token, kinds: Sequence[str] = ()) -> str:
+        """A value as the store writes it for a column, which holds values of its type, one of ``kinds`` if any."""
+        held, text = self._described(name)[1], value.text
         if value.kind == "word" and text.upper() == "NULL":
             self._fail(f"compares {one_line(name, 60)} with NULL; write IS NULL")
-        if value.kind == "text" and held in (_TEXT, _LIST):
-            return text
-        if value.kind == "word" and held == _TRUTH:
-            return text.upper()
-        if value.kind == "number" and held == _WHOLE:
-            whole = int(text) if text.lstrip("+-").isdigit() and len(text) < 30 else float(text)
-            if abs(whole) < 2**63 and whole == int(whole):
-                return str(int(whole))
-        if value.kind == "number" and held == _NUMBER and math.isfinite(float(text)):
-            return repr(float(text))
+        if not kinds or held in kinds:
+            if value.kind == "text" and held in (_TEXT, _LIST):
+                return text
+            if value.kind == "word" and held == _TRUTH:
+                return text.upper()
+            if value.kind == "number" and held == _WHOLE:
+                whole = int(text) if text.lstrip("+-").isdigit() and len(text) < 30 else float(text)
+                if abs(whole) < 2**63 and whole == int(whole):
+                    return str(int(whole))
+            if value.kind == "number" and held == _NUMBER and math.isfinite(float(text)):
+                return repr(float(text))
         self._misfit(name, text)
 
     def _misfit(self, name: str, value: str) -> NoReturn:
         raise SettingsError(
-            f"the filter does not fit its columns: {one_line(name, 60)} holds {self._held(name)}, and is compared "
-            f"with {one_line(value, 60)}"
+            f"the filter does not fit its columns: {one_line(name, 60)} holds {self._described(name)[1]}, and is "
+            f"compared with {one_line(value, 60)}"
         )
+
+
+def _quoted_name(name: str) -> str:
+    """The name of a column as a filter writes it."""
+    is_plain = _PLAIN_NAME.fullmatch(name) and name.upper() not in _WORDS
+    return name if is_plain else '"' + name.replace('"', '""') + '"'

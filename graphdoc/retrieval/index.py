@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Unpack, get_args
 
@@ -17,28 +18,22 @@ from ..inference.levels import with_sentences
 from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
 from ..runtime.text import require_one_of, require_path
+from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
-from .folder import folder_of
-from .fusion import Scores
-from .lance import (
-    DOCUMENT,
-    IS_DOCUMENT,
-    PASSAGE,
-    SECTION,
-    LanceStore,
-    State,
-    is_one_of,
-)
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
-from .search import BY_PASSAGES, BY_SENTENCES, Search, SearchOptions, SearchSettings
-from .sentence_search import SentenceSearch
-from .sentences import stored_sentences
+from .search import BY_PASSAGES, BY_SENTENCES, Scores, Search, SearchOptions, SearchSettings
+from .sentences import SentenceSearch, stored_sentences
 from .table import (
     DOCUMENT_COLUMNS,
+    FORMAT,
+    FORMAT_VERSION,
     SENTENCE_COLUMNS,
     SENTENCE_PLACES,
+    Boilerplate,
+    Fields,
     document_of,
     field_columns,
     filter_columns,
@@ -50,10 +45,15 @@ from .table import (
     record_of,
     require_same_model,
     require_version,
+    rows_of,
     schema_of,
+    table_of,
 )
 from .terms import Queries, Vector, word_settings
-from .updating import Boilerplate, OnError, Update, UpdateReport, encode_with_known, known_vectors
+from .updating import OnError, Update, UpdateReport, encode_with_known, known_vectors
+
+# Documents that are written to an index of words at once.
+_WRITTEN = 2_000
 
 
 class DocumentIndex:
@@ -318,11 +318,11 @@ class DocumentIndex:
             query: the query document.
             by: what was searched by; of a search by sentences a comparison has these too.
         """
-        by_sentences = by in BY_SENTENCES
+        has_sentences = by in BY_SENTENCES
         encoded = self.encoder.encode_levels(query)
-        if by_sentences:
+        if has_sentences:
             encoded = with_sentences(self.encoder, encoded, paragraph=self.paragraph)
-        return lambda hit: self.encoder.compare(encoded, self.encoded(hit.id, sentences=by_sentences))
+        return lambda hit: self.encoder.compare(encoded, self.encoded(hit.id, sentences=has_sentences))
 
     def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
         """Find documents.
@@ -343,21 +343,18 @@ class DocumentIndex:
         """
         chosen, store = SearchSettings(k=k, **settings), self._latest
         state = store.state()
-        hits: tuple[Hit, ...] = ()
-        if chosen.by_sentences:
+        search: Search | SentenceSearch
+        if chosen.by in BY_SENTENCES:
             if not isinstance(query, Document):
                 raise SettingsError(f"by={chosen.by!r} ranks by a document; give one, such as Document.from_text(...)")
             shown: dict[str, Any] = {"text": query.text, "document": query.id, "title": query.title}
             search = SentenceSearch(store, lambda: self.encoder, query, lambda: self._queries.query(query), chosen)
-            hits = search.run() if state.documents else ()
-            warnings = search.warnings
         else:
-            asked = self._queries.query(query)
-            shown = {"text": asked.shown, "document": asked.id, "title": asked.title}
-            hits = Search(store, asked, chosen).run() if state.documents else ()
-            warnings = [*asked.warnings]
-            if "words" in chosen.rankings and not store.tokens(asked.text):
-                warnings.append("no word of the query is searched for: all are stop words or signs")
+            terms = self._queries.query(query)
+            shown = {"text": terms.shown, "document": terms.id, "title": terms.title}
+            search = Search(store, terms, chosen)
+        hits = search.run() if state.documents else ()
+        warnings = search.warnings
         if state.is_maintenance_due:
             warnings.append(
                 f"maintenance is due: {state.waiting:,} of {state.rows:,} rows came after the last one (maintain)"
@@ -389,9 +386,9 @@ class DocumentIndex:
         """
         chosen = SearchSettings(k=k, **settings)
         require_one_of("by", chosen.by, BY_PASSAGES)
-        store, asked = self._latest, self._queries.query(query)
-        asked = asked if vector is None else replace(asked, vector=lambda: vector)
-        rankings = Search(store, asked, chosen).rankings(None if ids is None else is_one_of("id", ids))
+        store, terms = self._latest, self._queries.query(query)
+        terms = terms if vector is None else replace(terms, vector=lambda: vector)
+        rankings = Search(store, terms, chosen).rankings(None if ids is None else is_one_of("id", ids))
         return {name: ranking.scores for name, ranking in rankings.items()}
 
     def _about(self, state: State) -> dict[str, Any]:
@@ -413,3 +410,26 @@ class DocumentIndex:
         """The right to write; an object store keeps writers apart itself."""
         folder = folder_of(self._store.place)
         return nullcontext() if folder is None else FolderLock(folder, "another change")
+
+
+def index_words(documents: Iterable[SegmentedDocument], language: str, place: str = "memory://") -> DocumentIndex:
+    """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time."""
+    about = {"format": FORMAT, "format_version": FORMAT_VERSION, "similarity": "cosine", "source": None}
+    model = {"model": {"name": "none: words alone"}, "weights": None}
+    schema = schema_of(1, 1, 1)
+    store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
+    waiting = iter(documents)
+    while window := list(islice(waiting, _WRITTEN)):
+        rows = [row for segmented in window for row in _word_rows(segmented, Fields(schema))]
+        store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
+    store.maintain()
+    return DocumentIndex(store)
+
+
+def _word_rows(segmented: SegmentedDocument, fields: Fields) -> list[dict[str, Any]]:
+    """The rows of a document without its vectors."""
+    count = len(segmented.passages)
+    nothing = np.zeros((count, 1), np.float32)
+    encoded = EncodedDocument(segmented, np.zeros(1, np.float32), nothing, nothing, np.ones(count, np.float32))
+    rows = rows_of(encoded, None, fields, unit_length=False)
+    return [{name: value for name, value in row.items() if not isinstance(value, np.ndarray)} for row in rows]

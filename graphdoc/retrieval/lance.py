@@ -22,14 +22,16 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError, SettingsError
+from ..runtime.files import FolderLock
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
-from .folder import TABLE_FOLDER, fall_back_from_damage, folder_of, has_table
 
 logger = logging.getLogger(__name__)
 
-# The name of the table.
-TABLE = "documents"
+# The table, and its folder within that of an index.
+TABLE, TABLE_FOLDER = "documents", "documents.lance"
+# Version files end with these bytes, and are named so that the newest comes first.
+_VERSION_END, _LARGEST_VERSION = b"LANC", 2**64 - 1
 RECORD = b"graphdoc"
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
 IS_DOCUMENT = f"level = '{DOCUMENT}'"
@@ -40,20 +42,18 @@ _VECTORS = {"passage_vector": PASSAGE, "document_vector": DOCUMENT}
 _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
 # Below this number of rows a search that reads all of them is quick, and finds the best for certain.
 ROWS_FOR_VECTOR_INDEX = 20_000
-# Below this number of vectors there is nothing to learn the structure from.
+# With fewer vectors there is nothing to learn the structure from.
 _LEAST_FOR_VECTOR_INDEX = 1_024
-# Rows that came after the last maintenance, as a share of all, from which on it is due.
+# Maintenance is due where more than this share of the rows came after the last one.
 _DUE = 0.05
 # Readers of an older version have this long to finish.
 KEPT_VERSIONS = timedelta(hours=1)
-# Bits of a number in the search structure. A search among a million takes as long with 3 as with 4, in 48 MB less;
-# with 2 it reads twice as many rows as are wanted to find the best.
+# Bits of a number in the search structure: 4 take more memory and 2 more time, both for nothing.
 _BITS = 3
 _PARTITION = 8_192
 # Partitions that a search looks into, and whole vectors that it compares for each that is wanted.
 _PROBES, _READ = 80, 1.5
-# Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long;
-# making one of them takes 12 CPU minutes for a million passages.
+# Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long.
 _MOST_PARTS = 8
 # A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
 STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
@@ -79,7 +79,7 @@ def all_of(*conditions: str | None) -> str | None:
 
 
 class Candidates(NamedTuple):
-    """The rows that one search finds, best first: documents, numbers of passages, and scores ``(rows,)``."""
+    """The rows that a search finds, best first: documents, numbers of passages, and scores ``(rows,)``."""
 
     ids: Sequence[str]
     numbers: Sequence[int]
@@ -87,14 +87,13 @@ class Candidates(NamedTuple):
 
 
 class State(NamedTuple):
-    """How large an index is, and what maintenance is due.
+    """How large an index is.
 
     Args:
         documents: number of documents.
         passages: number of passages.
         rows: rows at all levels.
-        waiting: rows that came after the last maintenance: word search counts them roughly, and vector search reads
-            all of them.
+        waiting: rows that came after the last maintenance, which word search counts roughly.
         version: number of the last change.
     """
 
@@ -106,14 +105,12 @@ class State(NamedTuple):
 
     @property
     def is_maintenance_due(self) -> bool:
-        """Whether more than a twentieth of the rows came after the last maintenance."""
+        """Whether more than a twentieth of the rows wait for it."""
         return self.waiting > _DUE * self.rows
 
 
 class LanceStore:
-    """A table of LanceDB, whose rows can be searched by words and by vectors.
-
-    A change of documents is one commit: readers see all rows of a document, or none.
+    """A table of LanceDB, searched by words and by vectors; a change of documents is one commit.
 
     Args:
         table: the table, opened for asynchronous use.
@@ -122,12 +119,11 @@ class LanceStore:
     """
 
     def __init__(self, table: Any, place: str, schema: Any) -> None:
-        self._opened, self.place = table, place
-        self._process = os.getpid()
+        self._opened, self.place, self._process = table, place, os.getpid()
         self.record: Mapping[str, Any] = json.loads(schema.metadata[RECORD])
         self._is_prepared = False
-        # What is known of the version that is read.
-        self._schema: Any = schema
+        # Of the version that is read, as the state is.
+        self.schema = schema
         self._state: State | None = None
 
     @classmethod
@@ -138,10 +134,10 @@ class LanceStore:
             RetrievalError: something is there already, or the place cannot be written.
         """
         folder = folder_of(place)
-        names = set[str]()
+        others = set[str]()
         with suppress(OSError, ValueError):
-            names = set() if folder is None else {entry.name for entry in folder.iterdir()}
-        if others := names - {".lock", TABLE_FOLDER}:
+            others = {entry.name for entry in folder.iterdir()} - {".lock", TABLE_FOLDER} if folder else others
+        if others:
             raise RetrievalError(f"{place} holds other files, such as {min(others)}; give an empty folder, or another")
         connection, address, is_there = _connected(place)
         if is_there and not _is_unfinished(connection, folder):
@@ -191,11 +187,6 @@ class LanceStore:
             )
         return self._opened
 
-    @property
-    def schema(self) -> Any:
-        """Columns of the table (an Arrow schema)."""
-        return self._schema
-
     def refresh(self) -> None:
         """See what other processes have written."""
         self._do(lambda: self._table.checkout_latest())
@@ -204,9 +195,9 @@ class LanceStore:
 
     def _changed(self) -> None:
         schema = self._do(lambda: self._table.schema())
-        if schema.metadata != self._schema.metadata:
+        if schema.metadata != self.schema.metadata:
             raise RetrievalError(f"{self.place} is another index than the one that was opened here; open it again")
-        self._schema, self._state = schema, None
+        self.schema, self._state = schema, None
 
     def add_columns(self, columns: Mapping[str, Any]) -> None:
         """Add columns of metadata, by name and Arrow type; rows that are there have nothing in them."""
@@ -244,18 +235,13 @@ class LanceStore:
     def select(self, columns: Iterable[str], where: str | None = None, *, ids: Sequence[str] = ()) -> Any:
         """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
         condition = all_of(is_one_of("id", ids) if ids else None, where)
-
-        def rows() -> Coroutine[Any, Any, Any]:
-            query = self._table.query().select(list(columns))
-            return (query.where(condition) if condition else query).to_arrow()  # type: ignore[no-any-return]
-
-        return self._do(rows)
+        return self._do(lambda: _restricted(self._table.query(), columns, condition).to_arrow())
 
     def batches(self, columns: Iterable[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
         condition = all_of(f"level != '{_GONE}'", where)
         batches = self._do(
-            lambda: self._table.query().select(list(columns)).where(condition).to_batches(max_batch_length=most)
+            lambda: _restricted(self._table.query(), columns, condition).to_batches(max_batch_length=most)
         )
 
         async def next_batch() -> Any:
@@ -266,12 +252,8 @@ class LanceStore:
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
-
-        def query() -> Any:
-            match = _lancedb().query.MatchQuery(words, column)
-            return self._table.query().nearest_to_text(match).limit(most)
-
-        return self._candidates(query, "_score", most, where)
+        match = _lancedb().query.MatchQuery(words, column)
+        return self._candidates(lambda: self._table.query().nearest_to_text(match).limit(most), "_score", most, where)
 
     def by_vector(
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
@@ -281,10 +263,10 @@ class LanceStore:
             # Rows of sections have such vectors too.
             where = all_of(IS_DOCUMENT, where)
         query = partial(self._nearest, vector, column, most)
-        found = self._candidates(partial(query, is_bounded=where is None), "_distance", most, where)
-        if where is None and len(found.ids) < min(most, self.state().passages):
-            found = self._candidates(partial(query, is_bounded=False), "_distance", most, None)
-        return found
+        nearest = self._candidates(partial(query, is_bounded=where is None), "_distance", most, where)
+        if where is None and len(nearest.ids) < min(most, self.state().passages):
+            nearest = self._candidates(partial(query, is_bounded=False), "_distance", most, None)
+        return nearest
 
     def _nearest(self, vector: npt.NDArray[np.float32], column: str, most: int, *, is_bounded: bool) -> Any:
         nearest = self._table.query().nearest_to(vector).column(column).distance_type(self.record["similarity"])
@@ -295,11 +277,7 @@ class LanceStore:
         return nearest.refine_factor(1).limit(math.ceil(_READ * most))
 
     def _candidates(self, query: Callable[[], Any], score: str, most: int, where: str | None) -> Candidates:
-        def ranked() -> Coroutine[Any, Any, Any]:
-            columns = query().select(["id", "number", score])
-            return (columns.where(where) if where else columns).to_arrow()  # type: ignore[no-any-return]
-
-        rows = self._do(ranked)[:most]
+        rows = self._do(lambda: _restricted(query(), ("id", "number", score), where).to_arrow())[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
@@ -332,7 +310,7 @@ class LanceStore:
     def state(self) -> State:
         """How large it is, and what is waiting."""
         if self._state is None:
-            self._state = self._do(lambda: self._counted())
+            self._state = self._do(self._counted)
         return self._state
 
     async def _counted(self) -> State:
@@ -363,6 +341,59 @@ class LanceStore:
         return _done(self.place, work)
 
 
+def folder_of(place: str | Path) -> Path | None:
+    """The folder that an index lies in; None for an address, such as of an object store."""
+    return None if "://" in str(place) else Path(place).absolute()
+
+
+def has_table(folder: Path) -> bool:
+    """Whether a folder has the table of an index, also one that is damaged or half made."""
+    try:
+        return (folder / TABLE_FOLDER).exists()
+    except OSError:  # No folder can have the name.
+        return False
+
+
+def fall_back_from_damage(folder: Path) -> None:
+    """Set the newest version file of a table aside where it is cut short, and warn that the one before it is read.
+
+    Raises:
+        RetrievalError: more than one version is missing or damaged.
+    """
+
+    def version(file: Path) -> int:
+        return _LARGEST_VERSION - int(file.stem)
+
+    def is_whole(file: Path) -> bool:
+        try:
+            return file.read_bytes().endswith(_VERSION_END)
+        except FileNotFoundError:  # Maintenance has removed it meanwhile.
+            return True
+
+    versions, newest = folder / TABLE_FOLDER / "_versions", 0
+    # Before the files are listed, so that a version that is written meanwhile is not missed.
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = int(json.loads((versions / "latest_version_hint.json").read_text())["version"])
+    files = sorted(path for path in versions.glob("*.manifest") if path.stem.isdecimal() and len(path.stem) == 20)[:2]
+    whole = [file for file in files if is_whole(file)]
+    newest = max([newest, *map(version, files[:1])])
+    if not whole or newest == version(whole[0]):
+        return
+    again = "copy the index again, or index the documents again"
+    if newest - version(whole[0]) > 1:
+        raise RetrievalError(f"{folder} is damaged: versions {version(whole[0]) + 1} to {newest} are missing; {again}")
+    if files[0] != whole[0]:
+        with FolderLock(folder, "another change"):
+            files[0].replace(files[0].with_suffix(".damaged"))
+    read = f"version {version(whole[0])} is read, without the change after it"
+    logger.warning(f"{folder}: version {newest} is damaged or missing; {read}: {again}")
+
+
+def _restricted(query: Any, columns: Iterable[str], where: str | None) -> Any:
+    query = query.select(list(columns))
+    return query.where(where) if where else query
+
+
 def _connected(place: str | Path) -> tuple[Any, str, bool]:
     """A connection to LanceDB, the place as it takes it, and whether the table is there, whole or not."""
     address = str(folder_of(place) or place)
@@ -377,7 +408,7 @@ def _is_unfinished(connection: Any, folder: Path | None) -> bool:
     if folder is None:
         return False
     files = (path for path in (folder / TABLE_FOLDER).rglob("*") if path.is_file())
-    if not all(path.parent.name in ("_transactions", "_versions") for path in files):
+    if any(path.parent.name not in ("_transactions", "_versions") for path in files):
         return False
     try:
         wait_for(connection.open_table(TABLE))
@@ -423,6 +454,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 # The thread of the loop is not there in a process that was forked, which not every system can do.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_loop.cache_clear)
+
 
 # Where in LanceDB's own source an error arose.
 _SOURCE = re.compile(r",?\s*(?:/\S+)?/(?:registry/src|rustc)/\S+|(?<=\s)/rustc/\S+")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,30 +21,18 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..errors import RetrievalError, SettingsError
+from ..documents.parsing.formats import numbered_lines
+from ..documents.section import clean_text
+from ..errors import DocumentError, RetrievalError, SettingsError
+from ..runtime.files import write_atomically
 from ..runtime.progress import progress_bar
-from ..runtime.text import described, require_one_of, require_whole
+from ..runtime.text import counted, described, require_one_of, require_whole
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
-from ..similarity.encoded_document import EncodedDocument
-from .fusion import Ranking, Scores, fused_scores
 from .index import DocumentIndex
-from .lance import DOCUMENT, Candidates, LanceStore
-from .negatives import CLOSE, JUDGED, REASONS, SIMILAR, NegativeLists
-from .table import (
-    DOCUMENT_COLUMNS,
-    FORMAT,
-    FORMAT_VERSION,
-    Fields,
-    document_of,
-    headings_above,
-    rows_of,
-    schema_of,
-    table_of,
-    text_hash,
-    vectors_of,
-)
-from .terms import word_settings
+from .lance import DOCUMENT, Candidates
+from .search import Ranking, Scores, fused_scores
+from .table import DOCUMENT_COLUMNS, document_of, headings_above, text_hash, vectors_of
 
 Rows = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
@@ -48,12 +40,21 @@ Ranker = Literal["words", "vectors", "both"]
 # Gives the scores of documents for the query of an id, those of its positives among them.
 WordScores = Callable[[str, Sequence[str]], Scores]
 
+_LISTS_FORMAT, _LISTS_VERSION = "graphdoc negatives", 1
+# Why a document that ranks high is no negative; the first that holds counts.
+JUDGED, CLOSE, SIMILAR = "judged_positive", "score_close_to_positive", "near_duplicate_of_positive"
+REASONS = {
+    JUDGED: "are judged positives",
+    CLOSE: "have scores too close to that of the best positive, or above it",
+    SIMILAR: "are copies or near-duplicates of a positive",
+}
+_AGAIN = "mine the negatives again with: graphdoc mine"
 # Documents that are compared with some queries at once, queries at most, and scores that are held, 4 bytes each.
 _BLOCK, _QUERIES, _MOST_SCORES = 16_384, 256, 2**26
 # Documents wanted of a word search for one negative, since some of those found are none.
 _FOUND_PER_NEGATIVE = 2
-# Positives whose scores are asked for at once, and documents that are written to an index of words at once.
-_POSITIVES, _WRITTEN = 500, 2_000
+# Positives whose scores are asked for at once.
+_POSITIVES = 500
 # Passages that a search takes at least, as an index does; k1 and b of BM25 are Lucene's.
 _FEWEST_PASSAGES, K1, B = 1_000, 1.2, 0.75
 
@@ -76,7 +77,7 @@ class MinedDocuments:
 
     def __post_init__(self) -> None:
         if len(self.rows) < len(self.ids):
-            twice = next(id for id, count in Counter(self.ids).items() if count > 1)
+            ((twice, _),) = Counter(self.ids).most_common(1)
             raise RetrievalError(f"two documents have the id {twice!r}; give each its own to mine negatives")
 
     @cached_property
@@ -150,11 +151,7 @@ class MiningSettings:
         return ("words", "vectors") if self.by == "both" else (self.by,)
 
     def limit(self, best: float) -> float:
-        """The score above which a candidate is too close to the best positive.
-
-        >>> MiningSettings(margin=0.05).limit(0.8), MiningSettings(margin=None).limit(0.8)
-        (0.76, inf)
-        """
+        """The score above which a candidate is too close to the best positive."""
         return np.inf if self.margin is None else best - self.margin * abs(best)
 
 
@@ -172,9 +169,8 @@ def mine(
 ) -> NegativeLists:
     """Mine negatives for queries.
 
-    A list holds the best ``depth`` of the candidates that remain. Not among them are judged positives, documents
-    whose score is too close to that of the best positive, and copies and near-duplicates of a positive; how many of
-    each were passed over is counted. With both rankings a document that is too close in one of them is no negative.
+    A list holds the best ``depth`` of the candidates that remain. Passed over, and counted, are judged positives,
+    documents whose score is too close to that of the best positive in a ranking, and copies of a positive.
 
     Args:
         documents: where negatives are looked for.
@@ -208,21 +204,16 @@ def mine(
     with progress_bar(show_progress, len(queries), "Mining negatives", "queries") as bar:
         for start in range(0, len(queries), together):
             some = queries[start : start + together]
-            similarities: Vectors | None = None
-            if "vectors" in settings.rankings:
-                assert vectors is not None
-                similarities = documents.similarities(vectors[[place for place, _ in some]], device)
+            scores: dict[str, Any] = {}
+            if "words" in settings.rankings and words is not None:
+                answering = ((query, [documents.ids[row] for row in answers[query]]) for _, query in some)
+                scores["words"] = [_word_row(documents, words(*asked)) for asked in answering]
+            if "vectors" in settings.rankings and vectors is not None:
+                scores["vectors"] = documents.similarities(vectors[[place for place, _ in some]], device)
             for row, (_, query) in enumerate(some):
-                scores: dict[str, npt.NDArray[Any]] = {}
-                if "words" in settings.rankings:
-                    assert words is not None
-                    scores["words"] = _word_row(
-                        documents, words(query, [documents.ids[row] for row in answers[query]])
-                    )
-                if similarities is not None:
-                    scores["vectors"] = similarities[row]
                 others = documents.rows_of((never or {}).get(query, ()))
-                lists[query], counts = _negatives(documents, answers[query], others, scores, settings)
+                of_query = {name: rows[row] for name, rows in scores.items()}
+                lists[query], counts = _negatives(documents, answers[query], others, of_query, settings)
                 excluded.update(counts)
                 bar.update(1)
     return NegativeLists(
@@ -257,10 +248,6 @@ def _negatives(
     scores: Mapping[str, npt.NDArray[Any]],
     settings: MiningSettings,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The negatives of a query, best first, and numbers of candidates passed over by reason.
-
-    ``scores`` are ``(documents,)`` by ranking, minus infinity for documents that were not found.
-    """
     is_close = np.zeros(len(documents.ids), np.bool_)
     for row in scores.values():
         best = float(row[positives].max())
@@ -288,8 +275,7 @@ def _walk(
 ) -> tuple[list[int], set[int], tuple[float, float]]:
     """Go down a ranking until there are enough negatives.
 
-    Gives places of the negatives; those of near-duplicates that were passed over; and the score of the last negative,
-    with the sign turned, with its place in order, which come after those of all candidates if there are too few.
+    Gives places of the negatives, those of near-duplicates that were passed over, and where the ranking was left.
     """
     most, candidates = 2 * settings.depth, np.flatnonzero(scores > -np.inf)
     while True:
@@ -300,12 +286,11 @@ def _walk(
         rows = rows[np.lexsort((documents.order[rows], -scores[rows]))]
         is_similar = documents.is_similar(rows, positives, settings.mask_similar)
         places = np.flatnonzero(~is_similar)[: settings.depth]
-        if len(places) == settings.depth:
-            last = int(rows[places[-1]])
-            passed = rows[: places[-1]][is_similar[: places[-1]]]
-            return rows[places].tolist(), set(passed.tolist()), (-scores[last], documents.order[last])
-        if len(rows) == len(candidates):
-            return rows[places].tolist(), set(rows[is_similar].tolist()), (np.inf, -1)
+        is_enough = len(places) == settings.depth
+        if is_enough or len(rows) == len(candidates):
+            end = places[-1] if is_enough else len(rows)
+            last = (-scores[rows[end]], documents.order[rows[end]]) if is_enough else (np.inf, -1)
+            return rows[places].tolist(), set(rows[:end][is_similar[:end]].tolist()), last
         most *= 4
 
 
@@ -313,17 +298,15 @@ def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeList
     """Lists that several processes have mined, each for some of the queries, in the order of all of them."""
     all_parts = list(parts)
     lists = {query: ids for part in all_parts for query, ids in part.lists.items()}
-    counts = Counter[str]()
-    for part in all_parts:
-        counts.update(part.excluded)
-    record = {**all_parts[0].record, "excluded": dict(counts)}
+    record = dict(all_parts[0].record)
     for name in ("queries", "queries_without_positive", "queries_without_negatives", "unknown_positives"):
         record[name] = sum(part.record[name] for part in all_parts)
+    record["excluded"] = {reason: sum(part.excluded.get(reason, 0) for part in all_parts) for reason in REASONS}
     return NegativeLists(record, {query: lists[query] for query in order if query in lists})
 
 
 def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDocuments:
-    """The documents of an index, to mine negatives among them; vectors take ``documents x hidden x 4`` bytes."""
+    """The documents of an index, to mine negatives among them."""
     columns = [*DOCUMENT_COLUMNS, *(["document_vector"] if vectors else [])]
     ids: list[str] = []
     texts: list[str] = []
@@ -340,8 +323,7 @@ def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDo
 def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) -> WordScores:
     """The word search of an index, as :func:`mine` asks it for ``depth`` negatives of queries.
 
-    A document's score is the sum of its three best passages. Positives that are not among those found are searched
-    for by themselves.
+    Positives that are not among those found are searched for by themselves.
     """
 
     def scores(query: str, positives: Sequence[str]) -> Scores:
@@ -357,10 +339,9 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
 
 
 class PassageWords:
-    """BM25 of passages in this process, which data loaders may fork: LanceDB's threads do not go together with forks.
+    """Word search in this process, which data loaders may fork, as LanceDB's threads may not be.
 
-    Terms are those of :class:`~graphdoc.segmentation.terms.TermMaker`, the formula is Lucene's, as in an index, and a
-    document's score is the sum of its three best passages.
+    Terms are those of :class:`~graphdoc.segmentation.terms.TermMaker`; scores are those of an index.
 
     Args:
         documents: the documents, held as counts of their terms.
@@ -410,24 +391,109 @@ def bm25_weights(counts: csr_matrix) -> csr_matrix:
     )
 
 
-def index_words(documents: Iterable[SegmentedDocument], language: str, place: str = "memory://") -> DocumentIndex:
-    """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time."""
-    about = {"format": FORMAT, "format_version": FORMAT_VERSION, "similarity": "cosine", "source": None}
-    model = {"model": {"name": "none: words alone"}, "weights": None}
-    schema = schema_of(1, 1, 1)
-    store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
-    waiting = iter(documents)
-    while window := list(islice(waiting, _WRITTEN)):
-        rows = [row for segmented in window for row in _word_rows(segmented, Fields(schema))]
-        store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
-    store.maintain()
-    return DocumentIndex(store)
+@dataclass(frozen=True)
+class NegativeLists:
+    """Negatives of queries, and where they come from.
+
+    Args:
+        record: what they were mined with as plain values: the settings, the model with the hash of its weights, and
+            ``excluded``, the number of candidates by the reason that they are none.
+        lists: ids of documents by query id, best first; a query that has none left has an empty list.
+    """
+
+    record: Mapping[str, Any]
+    lists: Mapping[str, tuple[str, ...]]
+
+    def __len__(self) -> int:
+        """Number of queries."""
+        return len(self.lists)
+
+    @property
+    def excluded(self) -> dict[str, int]:
+        """Candidates that are no negatives, by reason."""
+        return dict(self.record.get("excluded", {}))
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Queries for which no negative is left."""
+        return tuple(query for query, ids in self.lists.items() if not ids)
+
+    @property
+    def content(self) -> str:
+        """Hash of the lists, by which they are known again."""
+        return hashlib.blake2b(self._lines(), digest_size=16).hexdigest()
+
+    def describe(self) -> list[str]:
+        """What there is, and what was left out, in a few lines."""
+        total = sum(map(len, self.lists.values()))
+        mean, by = total / len(self.lists) if self.lists else 0.0, self.record.get("by", "unknown means")
+        lines = [f"{counted(total, 'mined negative')} of {_queries(len(self))}, {mean:.1f} each, by {by}"]
+        lines += [
+            f"no negatives: {self.excluded[reason]:,} candidates that {words}"
+            for reason, words in REASONS.items()
+            if self.excluded.get(reason)
+        ]
+        return [*lines, f"{_queries(len(self.without))} without any"] if self.without else lines
+
+    def write(self, path: str | Path) -> Path:
+        """Write the lists with their record as JSON Lines, atomically; a name that ends in ``.gz`` is compressed.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        about = {"format": _LISTS_FORMAT, "format_version": _LISTS_VERSION}
+        header = {**about, "queries": len(self), "record": self.record}
+        content = json.dumps(header).encode() + b"\n" + self._lines()
+        # Without name and time, so that the same lists are the same file.
+        content = gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content
+        return write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+    def _lines(self) -> bytes:
+        lines = ({"query": query, "negatives": list(ids)} for query, ids in self.lists.items())
+        return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+    @classmethod
+    def read(cls, path: str | Path) -> NegativeLists:
+        """Read lists that :meth:`write` wrote.
+
+        Raises:
+            RetrievalError: the file is missing, damaged or of another version.
+        """
+        lines = _parsed(path)
+        _, header = next(lines, (0, {}))
+        record, version = header.get("record"), header.get("format_version")
+        if header.get("format") != _LISTS_FORMAT or version != _LISTS_VERSION or not isinstance(record, dict):
+            raise RetrievalError(
+                f"{path} is no file of negatives of format version {_LISTS_VERSION}, but of {version!r}; {_AGAIN}"
+            )
+        lists: dict[str, tuple[str, ...]] = {}
+        for number, line in lines:
+            query, ids = line.get("query"), cast(list[str], line.get("negatives"))
+            are_ids = isinstance(ids, list) and all(isinstance(id, str) and clean_text(id).strip() for id in ids)
+            if not isinstance(query, str) or not are_ids or query in lists or len(set(ids)) < len(ids):
+                raise RetrievalError(
+                    f'{path}:{number}: this is not {{"query": id, "negatives": [ids]}} with each id once; {_AGAIN}'
+                )
+            lists[query] = tuple(ids)
+        if len(lists) != header.get("queries"):
+            written = header.get("queries")
+            raise RetrievalError(f"{path} is damaged: it has {_queries(len(lists))} of {written!r}; {_AGAIN}")
+        return cls(record, lists)
 
 
-def _word_rows(segmented: SegmentedDocument, fields: Fields) -> list[dict[str, Any]]:
-    """The rows of a document without its vectors."""
-    count = len(segmented.passages)
-    nothing = np.zeros((count, 1), np.float32)
-    encoded = EncodedDocument(segmented, np.zeros(1, np.float32), nothing, nothing, np.ones(count, np.float32))
-    rows = rows_of(encoded, None, fields, unit_length=False)
-    return [{name: value for name, value in row.items() if not isinstance(value, np.ndarray)} for row in rows]
+def _parsed(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        for number, text in numbered_lines(path):
+            try:
+                value = json.loads(text)
+            except ValueError:
+                value = None
+            if not isinstance(value, dict):
+                raise RetrievalError(f"{path}:{number}: the line is not a JSON object; {_AGAIN}")
+            yield number, value
+    except DocumentError as error:
+        raise RetrievalError(str(error)) from error.__cause__
+
+
+def _queries(count: int) -> str:
+    return f"{count:,} {'query' if count == 1 else 'queries'}"

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from urllib.parse import quote
 
 from ..analysis.pages.search import write_search_page
-from ..analysis.report.page import render_report
 from ..runtime.files import write_text
 from ..similarity.comparison import Comparison
-from .fusion import Part
-from .sentences import ALIGNMENT_COLUMNS, SIDES, HitAlignment
+from .alignments import ALIGNMENT_COLUMNS, HitAlignment, hit_report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +23,21 @@ FROM_THE_HIT = "best match of the hit's paragraph"
 _BY_PASSAGES = ("hybrid", "words", "vectors")
 _HIT_COLUMNS = ("rank", "id", "title", "score")
 _PASSAGE_COLUMNS = ("passage", "heading", "start", "end", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one ranking gives a document.
+
+    Args:
+        rank: its place there, from 1.
+        score: its score there.
+        share: what it adds to the fused score.
+    """
+
+    rank: int
+    score: float
+    share: float
 
 
 class TermPart(NamedTuple):
@@ -181,9 +194,8 @@ class Hit:
 
     @cached_property
     def alignment(self) -> HitAlignment | None:
-        """Which paragraphs and sentences of the hit are like which of the query document.
+        """Which paragraphs and sentences of the hit are like which of the query document, adding up to the score.
 
-        Contributions of its pairs add up to the score by sentences. It is computed when it is asked for first, and
         None where the search was not by sentences.
         """
         return None if self.aligned is None else self.aligned()
@@ -197,8 +209,7 @@ class Hit:
 
         Args:
             explain: whether the explanation is among them.
-            excerpt: whether the alignment is cut to what a page shows of it
-                (:meth:`~graphdoc.retrieval.sentences.HitAlignment.excerpt`).
+            excerpt: whether the alignment is cut to what a page shows of it.
         """
         aligned = self.alignment
         return {
@@ -258,22 +269,14 @@ class SearchResults:
         return f"SearchResults({len(self)} by {self.by}: {shown}{', ...' if len(self) > 3 else ''})"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per document and passage shown, or per document and pair of its alignment.
-
-        Returns:
-            ``rank``, ``id``, ``title``, ``score``, ``words_rank``, ``words_score``, ``vectors_rank``,
-            ``vectors_score``, and of the passage ``passage``, ``heading``, ``start``, ``end``, ``text``. Of a search
-            by sentences in place of vectors the rank and score by sentences, and in place of passages of every pair
-            ``direction``, ``contribution``, ``similarity``, and paragraph, heading, sentence and text of ``source``
-            and ``candidate``.
-        """
+        """One row per document and passage shown, or per document and pair of its alignment (:attr:`columns`)."""
         import pandas as pd
 
         return pd.DataFrame(self.rows(), columns=self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of :meth:`to_frame`."""
+        """The columns of :meth:`to_frame`: of the document, its rank and score in each ranking, and of each row."""
         parts = [f"{name}_{value}" for name in self._rankings for value in ("rank", "score")]
         return (*_HIT_COLUMNS, *parts, *(_PASSAGE_COLUMNS if self.by in _BY_PASSAGES else ALIGNMENT_COLUMNS))
 
@@ -287,10 +290,10 @@ class SearchResults:
                 shared |= {f"{name}_rank": part and part.rank, f"{name}_score": part and part.score}
             if hit.alignment is None:
                 passages = ({"passage": passage.number, **passage.to_dict()} for passage in hit.passages)
-                own = [{name: values[name] for name in _PASSAGE_COLUMNS} for values in passages]
+                parts = [{name: values[name] for name in _PASSAGE_COLUMNS} for values in passages]
             else:
-                own = list(hit.alignment.rows())
-            rows += [{**dict.fromkeys(self.columns), **shared, **row} for row in own or [{}]]
+                parts = list(hit.alignment.rows())
+            rows += [{**dict.fromkeys(self.columns), **shared, **part} for part in parts or [{}]]
         return rows
 
     @property
@@ -349,52 +352,3 @@ def report_paths(path: str | Path, count: int) -> list[Path]:
     """The comparison reports of hits beside their page: ``hits-comparisons/001.html`` for ``hits.html``."""
     folder = Path(path).with_name(f"{Path(path).stem}-comparisons")
     return [folder / f"{rank:03d}.html" for rank in range(1, count + 1)]
-
-
-def hit_report(comparison: Comparison, aligned: HitAlignment | None = None) -> str:
-    """Return the report of a hit beside the query document, as an HTML page.
-
-    A comparison knows nothing of the search that led to it: it looks in both directions and never normalises. Here
-    the alignment is that of the search, whose contributions add up to the score of the hit. The report shows passages
-    that the model reads; pairs with sentences beyond them are counted and left out.
-    """
-    content = comparison.to_dict()
-    if aligned is not None:
-        pairs, left_out = _pairs_shown(aligned, comparison)
-        about = {"by": aligned.alignment.by, "score": aligned.score}
-        if pairs:
-            content["alignment"] = {**about, "pairs": pairs}
-        ways = {"direction": aligned.direction, "normalisation": aligned.normalisation}
-        content["search"] = {**about, **ways, "aligned": bool(pairs), "left_out": left_out}
-    return render_report(content)
-
-
-def _pairs_shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[dict[str, Any]], int]:
-    """The pairs of paragraphs with the numbers that parts have in the comparison, and how many are not in it."""
-    if aligned.whole or comparison.a.sentences is None or comparison.b.sentences is None:
-        return [], 0
-    # By side and number of a sentence in its document the number that it has in the comparison.
-    rows: dict[str, dict[int, int]] = {}
-    paragraphs: dict[str, Any] = {}
-    sides = ((aligned.source, comparison.a), (aligned.candidate, comparison.b))
-    for side, (document, encoded) in zip(SIDES, sides, strict=True):
-        shown = {(span.section, span.start, span.end): row for row, span in enumerate(encoded.sentences or ())}
-        places = map(tuple, document.sentences.places[:, :3].tolist())
-        rows[side] = {number: shown[place] for number, place in enumerate(places) if place in shown}
-        paragraphs[side] = encoded.paragraph_rows
-    pairs, left_out = [], 0
-    for pair in aligned.pairs:
-        sentences = [
-            {**part._asdict(), **{side: rows[side][getattr(part, side)] for side in SIDES}}
-            for part in pair.sentences
-            if all(getattr(part, side) in rows[side] for side in SIDES)
-        ]
-        left_out += len(pair.sentences) - len(sentences)
-        first: dict[str, Any] = {side: aligned.first_sentence(side, getattr(pair, side)) for side in SIDES}
-        first = sentences[0] if sentences else {side: rows[side].get(number) for side, number in first.items()}
-        if not sentences and (pair.sentences or None in first.values()):
-            left_out += not pair.sentences
-            continue
-        numbers = {side: int(paragraphs[side][first[side]]) for side in SIDES}
-        pairs.append({**pair._asdict(), "sentences": sentences, **numbers})
-    return pairs, left_out

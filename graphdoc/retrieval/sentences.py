@@ -1,12 +1,13 @@
-"""Sentences of documents as an index keeps them, and where two documents are alike by their sentences."""
+"""The sentences of the documents of an index, and search with a document by them."""
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,22 +15,43 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import torch
 
 from ..documents.document import Document
+from ..encoder import DocumentEncoder
+from ..errors import RetrievalError
 from ..inference.pipeline import EncodingPipeline
 from ..segmentation.segmenter import paragraph_numbers
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import Paragraph
-from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
-from ..similarity.hierarchical import Direction, Normalisation, SentenceSet
-from .table import SENTENCE_COLUMNS
-
-SIDES = ("source", "candidate")
-# What a page shows of an alignment, however long the documents are. A paragraph may be a whole document.
-SHOWN_PAIRS, SHOWN_SENTENCES, _OPENING = 5, 12, 4
-# The columns of the rows of an alignment.
-ALIGNMENT_COLUMNS = (
-    *("direction", "contribution", "similarity"),
-    *(f"{side}_{name}" for side in SIDES for name in ("paragraph", "heading", "sentence", "text")),
+from ..similarity.alignment import align
+from ..similarity.hierarchical import Background, By, DocumentScorer, SentenceSet
+from .alignments import HitAlignment, SentenceDocument, adding_up_to
+from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
+from .results import Explanation, Hit, PairPart
+from .search import (
+    Fused,
+    Ranking,
+    Scores,
+    Search,
+    SearchSettings,
+    WordsUnit,
+    condition_of,
+    fuse,
+    fused_scores,
+    rows_of_hits,
+    term_parts,
 )
+from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, Boilerplate, content_hash, document_of, paragraph_of
+from .terms import Query
+
+# Sentences that are scored together: enough that a product is worth its while, and some 25 MB of vectors.
+BLOCK_SENTENCES = 16_384
+# Documents that are looked up together, by id alone or with their sentences.
+_BLOCK_IDS, _BLOCK_DOCUMENTS = 500, 64
+# Passages that documents have, which are read together; a passage is about five sentences.
+_READ_PASSAGES, _READ_DOCUMENTS = 2_000, 256
+# Sentences of the documents that z-scores come from, where there are more.
+_SAMPLE_SENTENCES = 100_000
+Item = TypeVar("Item")
+_TO_INDEX = "index them anew with sentences (graphdoc index --sentences section)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +76,6 @@ class Sentences:
         content = self.vectors.astype(np.float16).tobytes(), self.places.astype(np.int32).tobytes()
         return dict(zip(SENTENCE_COLUMNS, content, strict=True))
 
-    @property
-    def starts(self) -> npt.NDArray[np.int64]:
-        """``(paragraphs,)``, the first sentence of every paragraph."""
-        return np.flatnonzero(np.diff(self.places[:, 3], prepend=-1))
-
 
 def encode_sentences(
     encoder: EncodingPipeline,
@@ -70,7 +87,7 @@ def encode_sentences(
 
     Args:
         encoder: the model.
-        documents: the documents, each with text; such as have the vectors of their passages have them encoded once.
+        documents: the documents, each with text; those with vectors of their passages are not encoded twice.
         paragraph: which sentences belong together.
         show_progress: show a bar; None shows it on a terminal when the work is long.
 
@@ -111,9 +128,9 @@ def _joined(column: Any) -> tuple[Any, npt.NDArray[np.int64]]:
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     values = values.cast(pa.large_binary())
     _, offsets, data = values.buffers()
-    ends = (
-        np.frombuffer(offsets, np.int64, len(values) + 1, values.offset * 8) if len(values) else np.zeros(1, np.int64)
-    )
+    ends = np.zeros(1, np.int64)
+    if len(values):
+        ends = np.frombuffer(offsets, np.int64, len(values) + 1, values.offset * 8)
     return (b"" if data is None else data[int(ends[0]) : int(ends[-1])]), np.diff(ends)
 
 
@@ -138,188 +155,254 @@ def sentence_set(parts: Sequence[Sentences], counts: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SentenceDocument:
-    """A document with its sentences, to be shown beside another one.
+class SentenceCorpus:
+    """The documents of an index with their sentences.
 
     Args:
-        document: the document.
-        sentences: its sentences.
-        version: hash of what the index holds of it; None for the query document.
+        store: the index.
+        where: a condition that documents have to meet, in the SQL of the store.
+        encoded: sentences by document, where the index keeps none.
     """
 
-    document: Document
-    sentences: Sentences
-    version: str | None = None
+    store: LanceStore
+    where: str | None = None
+    encoded: Mapping[str, Sentences] | None = None
 
-    def heading(self, sentence: int) -> str:
-        """Heading of the section that a sentence is in."""
-        return self.document.sections[int(self.sentences.places[sentence, 0])].heading
+    def blocks(
+        self, ids: Sequence[str] | None = None, least: int = BLOCK_SENTENCES
+    ) -> Iterator[tuple[list[str], SentenceSet]]:
+        """Some documents, or all, with their sentences, in blocks of so many sentences at least."""
+        block, parts, counts = list[str](), list[Sentences](), list[int]()
+        for some, sentences, sizes in self._batches(ids):
+            block, counts = [*block, *some], [*counts, *sizes]
+            parts += [sentences] if some else []
+            if sum(counts) >= least:
+                yield block, sentence_set(parts, counts)
+                block, parts, counts = [], [], []
+        if block:
+            yield block, sentence_set(parts, counts)
 
-    def text(self, sentence: int) -> str:
-        """The text of a sentence."""
-        section, start, end, _ = self.sentences.places[sentence].tolist()
-        return str(self.document.sections[section].text[start:end])
+    def _batches(self, ids: Sequence[str] | None) -> Iterator[tuple[list[str], Sentences, Sequence[int]]]:
+        columns, where = ["id", *SENTENCE_COLUMNS], all_of(IS_DOCUMENT, self.where)
+        if self.encoded is not None:
+            for id in self.encoded if ids is None else ids:
+                if (sentences := self.encoded.get(id)) is not None:
+                    yield [id], sentences, [len(sentences)]
+            return
+        if ids is None:
+            state = self.store.state()
+            most = _READ_PASSAGES * state.documents // max(1, state.passages)
+            batches = self.store.batches(columns, where, most=max(1, min(_READ_DOCUMENTS, most)))
+        else:
+            batches = (self.store.select(columns, where, ids=some) for some in _parts(ids, _BLOCK_DOCUMENTS))
+        for rows in batches:
+            some, sentences, sizes = stored_sentences(rows)
+            yield some, sentences, sizes.tolist()
+
+    def sample(self, without: str) -> SentenceSet | None:
+        """The sentences of all documents but one, or of a sample where there are too many.
+
+        Which documents are in the sample depends on their ids alone, so that it is the same for every search.
+        """
+
+        def drawn(id: str) -> bytes:
+            return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+        every = self.store.select(["id"], IS_DOCUMENT).column("id").to_pylist()
+        ids = sorted((id for id in every if id != without), key=drawn)
+        return next((sentences for _, sentences in self.blocks(ids, _SAMPLE_SENTENCES)), None)
 
 
-@dataclass(frozen=True)
-class HitAlignment:
-    """What the score of a hit by sentences is made of.
+class SentenceSearch:
+    """One search of an index with a document, by its sentences.
 
     Args:
-        alignment: pairs of paragraphs and sentences; their contributions add up to the score.
+        store: the index.
+        encoder: gives its encoder when it is needed.
         source: the query document.
-        candidate: the hit.
-        direction: whether the document was looked for in the hit, or also the hit in it.
-        normalisation: how scores were normalised.
+        query: makes its words and its vector, where they count.
+        settings: how documents are ranked.
     """
 
-    alignment: Alignment
-    source: SentenceDocument
-    candidate: SentenceDocument
-    direction: Direction = "source"
-    normalisation: Normalisation = "none"
+    def __init__(
+        self,
+        store: LanceStore,
+        encoder: Callable[[], DocumentEncoder],
+        source: Document,
+        query: Callable[[], Query],
+        settings: SearchSettings,
+    ) -> None:
+        self._store, self._encoder, self._document, self._query = store, encoder, source, query
+        self._settings, self._by = settings, cast(By, settings.by)
+        self._words_unit: WordsUnit = settings.words_unit or "document"
+        self._paragraph = paragraph_of(store.record)
+        self._where = condition_of(store, settings.where, source.id)
+        self.warnings: list[str] = []
 
-    @property
-    def whole(self) -> bool:
-        """Whether the only pair is that of both documents as wholes."""
-        return self.alignment.by == "document"
+    def run(self) -> tuple[Hit, ...]:
+        """The hits, best first."""
+        ids = self._ids()
+        if ids is not None and not ids:
+            return ()
+        self._corpus = self._sentences_of(ids)
+        source = self._source_sentences()
+        self._source, self._sentences = SentenceDocument(self._document, source.places), sentence_set([source])
+        names = ("by", "normalisation", "direction")
+        self._comparing: dict[str, Any] = {name: getattr(self._settings, name) for name in names}
+        self._comparing["background"] = self._background()
+        scores = self._scores(ids)
+        if not scores:
+            return ()
+        rankings: dict[str, Mapping[str, float]] = {self._by: scores}
+        words = Ranking({})
+        weight = self._settings.weight or 0.0
+        if weight:
+            matching = self._words(None if ids is None else list(scores))
+            # What word search did not find has none of the words.
+            of_words = {id: matching.scores.get(id, 0.0) for id in scores}
+            if len(set(of_words.values())) > 1:
+                rankings, words = {"words": of_words, **rankings}, matching
+            else:
+                reason = "tells none of the documents from another" if self._query().text else "has no words to find"
+                self.warnings.append(f"word search {reason}: words count nothing")
+        return self._hits(fuse(rankings, "weighted", {"words": weight, self._by: 1 - weight}, self._settings.k), words)
 
-    @property
-    def score(self) -> float:
-        """The score by sentences, the sum of the contributions of all pairs."""
-        return self.alignment.score
+    def _ids(self) -> list[str] | None:
+        """Ids of the documents that are ranked; None for all."""
+        settings, place = self._settings, self._store.place
+        if settings.normalisation == "zscore" and self._paragraph is None:
+            raise RetrievalError(
+                f"{place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
+                f"documents; {_TO_INDEX}, or leave normalisation out"
+            )
+        if settings.candidates is not None:
+            return self._candidates(tuple(settings.candidates))
+        if settings.pool is not None:
+            first = SearchSettings(k=settings.pool, where=settings.where)
+            rankings = Search(self._store, self._query(), first).rankings()
+            return list(fused_scores({name: ranking.scores for name, ranking in rankings.items()}))[: settings.pool]
+        if self._paragraph is None:
+            raise RetrievalError(
+                f"{place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; {_TO_INDEX}, or "
+                "rank the nearest alone (pool=100, --pool 100), whose sentences are encoded now"
+            )
+        return None
 
-    @property
-    def pairs(self) -> tuple[ParagraphPair, ...]:
-        """Pairs of paragraphs, with their sentence pairs."""
-        return self.alignment.pairs
-
-    def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
-        """The strongest pairs of paragraphs, each with the pair of its sentences that adds most, if any.
-
-        A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
-        nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
-        """
-        return [(pair, next(iter(_best_first(pair)), None)) for pair in self.alignment.best(most)]
-
-    def first_sentence(self, side: str, paragraph: int) -> int:
-        """Number of the first sentence of a paragraph of the ``source`` or the ``candidate``."""
-        return 0 if self.whole else int(self._starts[side][paragraph])
-
-    def heading(self, side: str, paragraph: int) -> str:
-        """Heading of the section that a paragraph is in; of the whole document its title."""
-        document = self._sides[side]
-        return document.document.title if self.whole else document.heading(self.first_sentence(side, paragraph))
-
-    def text(self, side: str, sentence: int) -> str:
-        """A sentence of the ``source`` or the ``candidate``."""
-        return self._sides[side].text(sentence)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, each pair with headings or texts of both sides."""
-        about = {"direction": self.direction, "normalisation": self.normalisation}
-        return {
-            **self.alignment.to_dict(),
-            **about,
-            "pairs": [self._pair(pair, pair.sentences) for pair in self.pairs],
-        }
-
-    def excerpt(self) -> dict[str, Any]:
-        """The strongest pairs as plain values, with a stretch of each text: what a page shows.
-
-        Returns:
-            ``by``, ``direction``, ``normalisation``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are)
-            and ``pairs``, those of :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs
-            there are), and ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside
-            them, each with ``sentence``, ``text`` and ``space`` before it, and None where some are left out; no
-            stretches where documents were compared as wholes.
-        """
-        pairs = []
-        for pair in self.alignment.best(SHOWN_PAIRS):
-            shown = _best_first(pair)[:SHOWN_SENTENCES]
-            stretches = {
-                f"{side}_stretch": self._stretch(side, getattr(pair, side), {getattr(part, side) for part in shown})
-                for side in SIDES
+    def _candidates(self, ids: Sequence[str]) -> list[str]:
+        """The candidates that the index has and the filter admits, without the query document."""
+        present, admitted = (
+            {
+                id
+                for some in _parts(ids, _BLOCK_IDS)
+                for id in self._store.select(["id"], all_of(IS_DOCUMENT, where), ids=some).column("id").to_pylist()
             }
-            pairs.append({**self._pair(pair, shown), "total": len(pair.sentences), **stretches})
-        about = {"direction": self.direction, "normalisation": self.normalisation, "whole": self.whole}
-        return {"by": self.alignment.by, "score": self.score, **about, "total": len(self.pairs), "pairs": pairs}
+            for where in (None, self._where)
+        )
+        missing = [id for id in ids if id not in present]
+        if len(missing) == len(ids):
+            raise RetrievalError(
+                f"{self._store.place} has none of the {len(ids):,} candidates, such as {ids[0]!r}; give ids of its "
+                "documents"
+            )
+        if missing:
+            self.warnings.append(
+                f"{len(missing):,} of {len(ids):,} candidates, such as {missing[0]!r}, are not in the index: left out"
+            )
+        if self._document.id in present:
+            self.warnings.append(f"{self._document.id!r} is a candidate of itself and was left out")
+        return [id for id in ids if id in admitted]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """One row for each pair of sentences, or of paragraphs where no sentences were compared.
+    def _sentences_of(self, ids: Sequence[str] | None) -> SentenceCorpus:
+        """The sentences of the documents that are ranked: those of the index, or encoded now."""
+        if self._paragraph is not None or ids is None:
+            return SentenceCorpus(self._store, self._where)
+        encoder = self._encoder().leaving_out(Boilerplate.of(self._store, ids))
+        tables = (self._store.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=some) for some in _parts(ids, _BLOCK_IDS))
+        documents = [document_of(row) for rows in tables for row in rows.to_pylist()]
+        encoded = encode_sentences(encoder, documents, encoder.model.config.paragraph, None)
+        names = (document.id for document in documents)
+        return SentenceCorpus(self._store, None, dict(zip(names, encoded, strict=True)))
 
-        The strongest pairs of paragraphs come first, and within each the sentences that add most.
-        """
-        for pair in self.alignment.best():
-            for part in _best_first(pair) or (None,):
-                row: dict[str, Any] = {"direction": pair.direction, "contribution": (part or pair).contribution}
-                row["similarity"] = pair.score if part is None else part.cosine
-                for side in SIDES:
-                    paragraph, sentence = getattr(pair, side), None if part is None else getattr(part, side)
-                    text = None if sentence is None else self.text(side, sentence)
-                    row |= {f"{side}_paragraph": paragraph, f"{side}_heading": self.heading(side, paragraph)}
-                    row |= {f"{side}_sentence": sentence, f"{side}_text": text}
-                yield row
+    def _source_sentences(self) -> Sentences:
+        """The sentences of the query document: those of the index, if it has it as it is."""
+        if self._paragraph is not None:
+            columns = ["id", "content_hash", *SENTENCE_COLUMNS]
+            rows = self._store.select(columns, IS_DOCUMENT, ids=[self._document.id])
+            is_known = rows.column("content_hash").to_pylist() == [content_hash(self._document)]
+            if is_known and (stored := stored_sentences(rows)[1]):
+                return stored
+        encoder = self._encoder()
+        paragraph = self._paragraph or encoder.model.config.paragraph
+        (sentences,) = encode_sentences(encoder, [self._document], paragraph, None)
+        return sentences
 
-    @cached_property
-    def _sides(self) -> dict[str, SentenceDocument]:
-        return {"source": self.source, "candidate": self.candidate}
-
-    @cached_property
-    def _starts(self) -> dict[str, npt.NDArray[np.int64]]:
-        return {side: document.sentences.starts for side, document in self._sides.items()}
-
-    def _pair(self, pair: ParagraphPair, sentences: Sequence[SentencePair]) -> dict[str, Any]:
-        """A pair of paragraphs as plain values, with some of its pairs of sentences."""
-        values = pair._asdict() | {f"{side}_heading": self.heading(side, getattr(pair, side)) for side in SIDES}
-        parts = []
-        for part in sentences:
-            texts = {f"{side}_text": self.text(side, getattr(part, side)) for side in SIDES}
-            places = {
-                f"{side}_place": document.sentences.places[getattr(part, side), :3].tolist()
-                for side, document in self._sides.items()
-            }
-            parts.append({**part._asdict(), **texts, **places})
-        return {**values, "sentences": parts}
-
-    def _stretch(self, side: str, paragraph: int, paired: Set[int]) -> list[dict[str, Any] | None] | None:
-        """The sentences of a paragraph that are in pairs, and those beside them; its first ones where none are."""
-        if self.whole:
+    def _background(self) -> Background | None:
+        """What scores are usually like in the whole index, whatever is ranked; None where they are not normalised."""
+        if self._settings.normalisation == "none":
             return None
-        document, starts = self._sides[side], self._starts[side]
-        places = document.sentences.places
-        first, end = int(starts[paragraph]), int([*starts[1:], len(places)][paragraph])
-        near = {number for sentence in paired for number in range(sentence - 1, sentence + 2) if first <= number < end}
-        shown: list[dict[str, Any] | None] = []
-        last = first - 1
-        for number in sorted(near) or range(first, min(end, first + _OPENING)):
-            space = ""
-            if number > last + 1:
-                shown.append(None)
-            elif last >= first:
-                section, start = places[number, :2].tolist()
-                space = document.document.sections[section].text[int(places[last, 2]) : start]
-            shown.append({"sentence": number, "text": document.text(number), "space": space})
-            last = number
-        return [*shown, None] if last < end - 1 else shown
+        sample = SentenceCorpus(self._store).sample(self._document.id)
+        if sample is None:
+            return None
+        return Background.of_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
+
+    def _scores(self, ids: Sequence[str] | None) -> Scores:
+        """Scores of some documents, or of all, a block of them in memory at a time."""
+        scorer, scored = DocumentScorer(self._sentences, **self._comparing), list[str]()
+        for block, sentences in self._corpus.blocks(ids):
+            scored += block
+            scorer.add(sentences)
+        return dict(zip(scored, scorer.scores().tolist(), strict=True))
+
+    def _words(self, ids: Sequence[str] | None) -> Ranking:
+        """What word search finds: of some documents, or of all."""
+        if not self._query().text:
+            return Ranking({})
+        search = Search(self._store, self._query(), SearchSettings(by="words", where=self._settings.where))
+        depth = max(1, self._store.state().rows)
+        conditions = [None] if ids is None else [is_one_of("id", some) for some in _parts(ids, _BLOCK_IDS)]
+        rankings = [search.ranking("words", self._words_unit, condition, depth) for condition in conditions]
+        scores = {id: score for ranking in rankings for id, score in ranking.scores.items()}
+        return Ranking(scores, {id: best for ranking in rankings for id, best in ranking.passages.items()})
+
+    def _hits(self, chosen: Sequence[Fused], words: Ranking) -> tuple[Hit, ...]:
+        rows: dict[str, dict[str, Any]] = {}
+        for some in _parts(chosen, _BLOCK_IDS):
+            rows |= rows_of_hits(self._store, [fused.id for fused in some], {})[0]
+        hits = []
+        for rank, fused in enumerate(chosen, start=1):
+            row = rows[fused.id]
+            aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
+            explained = partial(self._explain, fused, aligned, words.passages.get(fused.id, {}))
+            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
+            hits.append(Hit(*about, (), row["metadata"], explained, aligned))
+        return tuple(hits)
+
+    def _aligned(self, id: str, score: float, version: str | None) -> HitAlignment:
+        """Where a hit is like the query document."""
+        encoded = self._corpus.encoded
+        columns = [*DOCUMENT_COLUMNS, "content_hash", *(SENTENCE_COLUMNS if encoded is None else ())]
+        rows = self._store.select(columns, IS_DOCUMENT, ids=[id])
+        if rows.column("content_hash").to_pylist() != [version]:
+            raise RetrievalError(f"document {id!r} has changed or was removed since; search again")
+        sentences = stored_sentences(rows)[1] if encoded is None else encoded[id]
+        candidate = SentenceDocument(document_of(rows.to_pylist()[0]), sentences.places)
+        alignment = adding_up_to(score, align(self._sentences, sentence_set([sentences]), **self._comparing))
+        settings = self._settings
+        return HitAlignment(alignment, self._source, candidate, settings.direction, settings.normalisation)
+
+    def _explain(
+        self, fused: Fused, aligned: Callable[[], HitAlignment], passages: Mapping[int, float]
+    ) -> Explanation:
+        """Take the score of a document apart."""
+        alignment, text = aligned(), self._query().text if "words" in fused.parts else ""
+        terms = term_parts(self._store, text, fused, self._words_unit, passages)
+        parts = []
+        for pair in alignment.pairs:
+            headings = alignment.heading("source", pair.source), alignment.heading("candidate", pair.candidate)
+            parts.append(PairPart(pair.source, pair.candidate, *headings, pair.contribution, pair.direction))
+        by_part = sorted(parts, key=lambda part: (-part.part, part.source, part.candidate))
+        return Explanation(*fused, terms, (), tuple(by_part))
 
 
-def _best_first(pair: ParagraphPair) -> list[SentencePair]:
-    """Pairs of sentences, those first that add most."""
-    return sorted(pair.sentences, key=lambda part: (-part.contribution, part.source, part.candidate))
-
-
-def adding_up_to(score: float, alignment: Alignment) -> Alignment:
-    """Spread over contributions what rounding took: a product of many vectors rounds otherwise than one of few."""
-    parts = [part for pair in alignment.pairs for part in (pair.sentences or (pair,))]
-    factor = (score - alignment.score) / (sum(abs(part.contribution) for part in parts) or 1.0)
-
-    def scaled(contribution: float) -> float:
-        return contribution + abs(contribution) * factor
-
-    pairs = []
-    for pair in alignment.pairs:
-        sentences = tuple(part._replace(contribution=scaled(part.contribution)) for part in pair.sentences)
-        whole = sum(part.contribution for part in sentences) if sentences else scaled(pair.contribution)
-        pairs.append(pair._replace(contribution=whole, sentences=sentences))
-    return replace(alignment, pairs=tuple(pairs))
+def _parts(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]

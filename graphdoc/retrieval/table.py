@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
-from .lance import DOCUMENT, PASSAGE, SECTION
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 2
 REPEATED = "repeated"
@@ -419,6 +420,34 @@ def paragraph_of(record: Mapping[str, Any]) -> Paragraph | None:
 def leaves_out_repeats(record: Mapping[str, Any]) -> bool:
     """Whether an index leaves out passages that repeat in it."""
     return record.get("repeats") == "leave-out"
+
+
+@dataclass(frozen=True, slots=True)
+class Boilerplate:
+    """The passages that an index leaves out of its documents, by their ids, since they repeat in it."""
+
+    places: Mapping[str, list[Place]]
+
+    @classmethod
+    def of(cls, store: LanceStore, ids: Sequence[str]) -> Boilerplate:
+        """What an index leaves out of some of its documents."""
+        if not leaves_out_repeats(store.record):
+            return cls({})
+        rows = store.select(["id", REPEATED], IS_DOCUMENT, ids=ids).to_pylist()
+        return cls({row["id"]: repeated_places(row) for row in rows})
+
+    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
+        """Which passages of a document repeat, and whether these are so much of it that all of them count."""
+        return self.places.get(document.id, []), False
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing, since vectors of an index are compared with others by the model alone."""
+        return {}
+
+
+def repeated_places(row: Mapping[str, Any]) -> list[Place]:
+    """The passages that are left out of the document of a row."""
+    return [tuple(place) for place in json.loads(row[REPEATED] or "[]")]
 
 
 def require_version(record: Mapping[str, Any], place: str) -> None:

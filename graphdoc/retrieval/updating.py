@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -37,9 +36,9 @@ from .table import (
     Fields,
     content_hash,
     document_of,
-    leaves_out_repeats,
     numbers_without_column,
     paragraph_of,
+    repeated_places,
     rows_of,
     table_of,
     tokens_hash,
@@ -273,34 +272,7 @@ class Update:
         """All documents, with the passages that are left out of each."""
         for batch in self._store.batches([*DOCUMENT_COLUMNS, REPEATED], IS_DOCUMENT):
             for row in batch.to_pylist():
-                yield document_of(row), _places(row)
-
-
-@dataclass(frozen=True, slots=True)
-class Boilerplate:
-    """The passages that an index leaves out of its documents, by their ids, since they repeat in it."""
-
-    places: Mapping[str, list[Place]]
-
-    @classmethod
-    def of(cls, store: LanceStore, ids: Sequence[str]) -> Boilerplate:
-        """What an index leaves out of some of its documents."""
-        if not leaves_out_repeats(store.record):
-            return cls({})
-        rows = store.select(["id", REPEATED], IS_DOCUMENT, ids=ids).to_pylist()
-        return cls({row["id"]: _places(row) for row in rows})
-
-    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
-        """Which passages of a document repeat, and whether these are so much of it that all of them count."""
-        return self.places.get(document.id, []), False
-
-    def describe(self) -> dict[str, Any]:
-        """Nothing, since vectors of an index are compared with others by the model alone."""
-        return {}
-
-
-def _places(row: Mapping[str, Any]) -> list[Place]:
-    return [tuple(place) for place in json.loads(row[REPEATED] or "[]")]
+                yield document_of(row), repeated_places(row)
 
 
 def encode_with_known(

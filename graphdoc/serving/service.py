@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import GraphdocError, SettingsError
+from ..retrieval.alignments import hit_report
 from ..retrieval.index import DocumentIndex
-from ..retrieval.results import SearchResults, hit_report
+from ..retrieval.results import SearchResults
 from ..retrieval.search import BY_SENTENCES
 from ..runtime.text import require_one_of
 from ..version import __version__

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .encoded_document import EncodedDocument
 
 Floats = npt.NDArray[np.float64]
-# As many as search adds up (graphdoc.retrieval.fusion).
+# As many as search adds up (graphdoc.retrieval.search).
 BEST_PASSAGES = 3
 
 

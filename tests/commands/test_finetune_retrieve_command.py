@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from graphdoc import DocumentEncoder
 from graphdoc.evaluation import read_run
-from graphdoc.retrieval.negatives import NegativeLists
+from graphdoc.retrieval.mining import NegativeLists
 
 pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
 

@@ -14,7 +14,7 @@ from retrieval_examples import write_beir
 from safetensors.torch import load_file
 
 from graphdoc.recipes import mined_negatives
-from graphdoc.retrieval.negatives import CLOSE, JUDGED, SIMILAR, NegativeLists
+from graphdoc.retrieval.mining import CLOSE, JUDGED, SIMILAR, NegativeLists
 
 pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
 

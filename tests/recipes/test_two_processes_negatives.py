@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from two_processes import run_commands
 
 from graphdoc.cli import main
-from graphdoc.retrieval.negatives import NegativeLists
+from graphdoc.retrieval.mining import NegativeLists
 
 pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
 pytestmark = pytest.mark.distributed

@@ -12,7 +12,7 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.analysis.report.page import render_report
-from graphdoc.retrieval import results as module
+from graphdoc.retrieval import alignments as module
 from graphdoc.retrieval.results import SearchResults
 from graphdoc.segmentation.segmenter import Segmenter
 

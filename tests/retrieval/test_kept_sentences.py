@@ -10,8 +10,7 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import SettingsError
-from graphdoc.retrieval.sentence_search import SentenceCorpus
-from graphdoc.retrieval.sentences import Sentences, sentence_set, stored_sentences
+from graphdoc.retrieval.sentences import SentenceCorpus, Sentences, sentence_set, stored_sentences
 from graphdoc.retrieval.table import SENTENCE_COLUMNS
 from graphdoc.segmentation.segmenter import paragraph_numbers
 from graphdoc.segmentation.spans import SegmentedDocument

@@ -12,18 +12,21 @@ from hypothesis import strategies as st
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import RetrievalError, SettingsError
 from graphdoc.retrieval import mining
+from graphdoc.retrieval.index import index_words
 from graphdoc.retrieval.mining import (
+    CLOSE,
+    JUDGED,
+    REASONS,
+    SIMILAR,
     MinedDocuments,
     MiningSettings,
     PassageWords,
     Ranker,
     documents_of_index,
-    index_words,
     merged,
     mine,
     word_scores,
 )
-from graphdoc.retrieval.negatives import CLOSE, JUDGED, REASONS, SIMILAR
 
 Words = dict[str, dict[str, float]]
 

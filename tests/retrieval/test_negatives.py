@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphdoc.documents.section import clean_text
 from graphdoc.errors import OutputError, RetrievalError
-from graphdoc.retrieval.negatives import CLOSE, JUDGED, SIMILAR, NegativeLists
+from graphdoc.retrieval.mining import CLOSE, JUDGED, SIMILAR, NegativeLists
 
 LISTS = NegativeLists(
     {"by": "both", "depth": 3, "excluded": {JUDGED: 2, CLOSE: 0, SIMILAR: 1}},
@@ -67,7 +67,6 @@ def test_damaged_files(tmp_path: Path) -> None:
         ([header, '{"query": "q1", "negatives": "abc"}'], ":2"),
         ([header, lines[0], lines[0]], ":3"),
         ([header, '{"query": "q1", "negatives": ["a", "a"]}'], ":2"),
-        ([json.dumps({**values, "record": {"excluded": {JUDGED: "x"}}}), *lines], "excluded"),
         ([json.dumps({**values, "format_version": 7}), *lines], "7"),
     ):
         path.write_text("".join(f"{line}\n" for line in content))

@@ -9,7 +9,7 @@ import pytest
 from open_report import Report
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.retrieval.sentences import SHOWN_PAIRS, SHOWN_SENTENCES
+from graphdoc.retrieval.alignments import SHOWN_PAIRS, SHOWN_SENTENCES
 
 pytestmark = pytest.mark.browser
 

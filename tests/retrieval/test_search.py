@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
-from graphdoc.retrieval.fusion import Ranking, fuse, fused_scores
 from graphdoc.retrieval.lance import Candidates
+from graphdoc.retrieval.search import Ranking, fuse, fused_scores
 from graphdoc.retrieval.terms import best_words, terms_of, words_of
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, RetrievalError
-from graphdoc.retrieval import sentence_search
-from graphdoc.retrieval.sentence_search import SentenceCorpus, sample_of
-from graphdoc.retrieval.sentences import encode_sentences
+from graphdoc.retrieval import sentences as sentence_search
+from graphdoc.retrieval.sentences import SentenceCorpus, encode_sentences
 
 # Scores of an untrained model differ by little, and z-scores divide by that.
 ROUNDING = {"none": 1e-4, "zscore": 2e-3}
@@ -114,7 +113,7 @@ def test_a_document_of_the_index_is_not_its_own_hit(
             abs=ROUNDING[normalisation],
         )
     # Its vectors are those of the index.
-    monkeypatch.setattr("graphdoc.retrieval.sentence_search.encode_sentences", None)
+    monkeypatch.setattr("graphdoc.retrieval.sentences.encode_sentences", None)
     assert len(index.search(documents[0], by="flat")) == 3
     same = Document("copy", documents[0].sections, title=documents[0].title)
     with pytest.raises(TypeError):
@@ -257,13 +256,10 @@ def test_a_document_that_changed_since_is_refused(place: str, encoder: DocumentE
         other.explain()
 
 
-def test_the_sample_of_a_corpus_depends_on_ids_alone(index: DocumentIndex) -> None:
+def test_the_sample_of_a_corpus_leaves_the_query_document_out(index: DocumentIndex) -> None:
     corpus = SentenceCorpus(index._store)
-    whole = sample_of(corpus, None)
-    assert whole is not None and len(whole) == 4
-    without = sample_of(corpus, "tides")
-    assert without is not None and len(without) == 3
-    assert sample_of(SentenceCorpus(index._store, "field_year > 3000"), None) is None
+    whole, without = corpus.sample("nowhere"), corpus.sample("tides")
+    assert whole is not None and without is not None and (len(whole), len(without)) == (4, 3)
 
 
 def test_blocks_and_reads_do_not_change_scores(

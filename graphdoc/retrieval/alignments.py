@@ -1,0 +1,257 @@
+"""Where a hit by sentences is like the query document: pairs of paragraphs and sentences, and the report with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..analysis.report.page import render_report
+from ..documents.document import Document
+from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
+from ..similarity.comparison import Comparison
+from ..similarity.hierarchical import Direction, Normalisation
+
+SIDES = ("source", "candidate")
+# What a page shows of an alignment, however long the documents are. A paragraph may be a whole document.
+SHOWN_PAIRS, SHOWN_SENTENCES, _OPENING = 5, 12, 4
+# The columns of the rows of an alignment.
+ALIGNMENT_COLUMNS = (
+    *("direction", "contribution", "similarity"),
+    *(f"{side}_{name}" for side in SIDES for name in ("paragraph", "heading", "sentence", "text")),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceDocument:
+    """A document with the places of its sentences, to be shown beside another one.
+
+    Args:
+        document: the document.
+        places: ``(sentences, 4)``: section, first character, one past the last, and paragraph of every sentence.
+    """
+
+    document: Document
+    places: npt.NDArray[np.int32]
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """``(paragraphs,)``, the first sentence of every paragraph."""
+        return np.flatnonzero(np.diff(self.places[:, 3], prepend=-1))
+
+    def heading(self, sentence: int) -> str:
+        """Heading of the section that a sentence is in."""
+        return self.document.sections[int(self.places[sentence, 0])].heading
+
+    def text(self, sentence: int) -> str:
+        """The text of a sentence."""
+        section, start, end, _ = self.places[sentence].tolist()
+        return str(self.document.sections[section].text[start:end])
+
+
+@dataclass(frozen=True)
+class HitAlignment:
+    """What the score of a hit by sentences is made of.
+
+    Args:
+        alignment: pairs of paragraphs and sentences; their contributions add up to the score.
+        source: the query document.
+        candidate: the hit.
+        direction: whether the document was looked for in the hit, or also the hit in it.
+        normalisation: how scores were normalised.
+    """
+
+    alignment: Alignment
+    source: SentenceDocument
+    candidate: SentenceDocument
+    direction: Direction = "source"
+    normalisation: Normalisation = "none"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the only pair is that of both documents as wholes."""
+        return self.alignment.by == "document"
+
+    @property
+    def score(self) -> float:
+        """The score by sentences, the sum of the contributions of all pairs."""
+        return self.alignment.score
+
+    @property
+    def pairs(self) -> tuple[ParagraphPair, ...]:
+        """Pairs of paragraphs, with their sentence pairs."""
+        return self.alignment.pairs
+
+    def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
+        """The strongest pairs of paragraphs, each with the pair of its sentences that adds most, if any.
+
+        A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
+        nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
+        """
+        return [(pair, next(iter(_best_first(pair)), None)) for pair in self.alignment.best(most)]
+
+    def first_sentence(self, side: str, paragraph: int) -> int:
+        """Number of the first sentence of a paragraph of the ``source`` or the ``candidate``."""
+        return 0 if self.whole else int(self._document(side).starts[paragraph])
+
+    def heading(self, side: str, paragraph: int) -> str:
+        """Heading of the section that a paragraph is in; of the whole document its title."""
+        document = self._document(side)
+        return document.document.title if self.whole else document.heading(self.first_sentence(side, paragraph))
+
+    def text(self, side: str, sentence: int) -> str:
+        """A sentence of the ``source`` or the ``candidate``."""
+        return self._document(side).text(sentence)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, each pair with headings or texts of both sides."""
+        pairs = [self._pair(pair, pair.sentences) for pair in self.pairs]
+        return {**self.alignment.to_dict(), **self._settings, "pairs": pairs}
+
+    def excerpt(self) -> dict[str, Any]:
+        """The strongest pairs as plain values, with a stretch of each text: what a page shows.
+
+        Returns:
+            ``by``, ``direction``, ``normalisation``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are)
+            and ``pairs``, those of :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs
+            there are), and ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside
+            them, each with ``sentence``, ``text`` and ``space`` before it, and None where some are left out; no
+            stretches where documents were compared as wholes.
+        """
+        pairs = []
+        for pair in self.alignment.best(SHOWN_PAIRS):
+            values = self._pair(pair, _best_first(pair)[:SHOWN_SENTENCES]) | {"total": len(pair.sentences)}
+            for side in SIDES:
+                paired = {part[side] for part in values["sentences"]}
+                values[f"{side}_stretch"] = None if self.whole else self._stretch(side, getattr(pair, side), paired)
+            pairs.append(values)
+        about = {"by": self.alignment.by, "score": self.score, **self._settings, "whole": self.whole}
+        return {**about, "total": len(self.pairs), "pairs": pairs}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each pair of sentences, or of paragraphs where no sentences were compared.
+
+        The strongest pairs of paragraphs come first, and within each the sentences that add most.
+        """
+        for pair in self.alignment.best():
+            for part in _best_first(pair) or (None,):
+                row: dict[str, Any] = {"direction": pair.direction, "contribution": (part or pair).contribution}
+                row["similarity"] = pair.score if part is None else part.cosine
+                for side in SIDES:
+                    paragraph, sentence = getattr(pair, side), None if part is None else getattr(part, side)
+                    text = None if sentence is None else self.text(side, sentence)
+                    row |= {f"{side}_paragraph": paragraph, f"{side}_heading": self.heading(side, paragraph)}
+                    row |= {f"{side}_sentence": sentence, f"{side}_text": text}
+                yield row
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        return {"direction": self.direction, "normalisation": self.normalisation}
+
+    def _document(self, side: str) -> SentenceDocument:
+        return self.source if side == "source" else self.candidate
+
+    def _pair(self, pair: ParagraphPair, sentences: Sequence[SentencePair]) -> dict[str, Any]:
+        """A pair of paragraphs as plain values, with some of its pairs of sentences."""
+        parts = []
+        for part in sentences:
+            values = part._asdict()
+            for side in SIDES:
+                sentence = getattr(part, side)
+                values[f"{side}_text"] = self.text(side, sentence)
+                values[f"{side}_place"] = self._document(side).places[sentence, :3].tolist()
+            parts.append(values)
+        headings = {f"{side}_heading": self.heading(side, getattr(pair, side)) for side in SIDES}
+        return {**pair._asdict(), **headings, "sentences": parts}
+
+    def _stretch(self, side: str, paragraph: int, paired: Set[int]) -> list[dict[str, Any] | None]:
+        """The sentences of a paragraph that are in pairs, and those beside them; its first ones where none are."""
+        document = self._document(side)
+        places = document.places
+        first, end = [*document.starts.tolist(), len(places)][paragraph : paragraph + 2]
+        near = {number for sentence in paired for number in range(sentence - 1, sentence + 2) if first <= number < end}
+        shown: list[dict[str, Any] | None] = []
+        last = first - 1
+        for number in sorted(near) or range(first, min(end, first + _OPENING)):
+            space = ""
+            if number > last + 1:
+                shown.append(None)
+            elif last >= first:
+                section, start = places[number, :2].tolist()
+                space = document.document.sections[section].text[int(places[last, 2]) : start]
+            shown.append({"sentence": number, "text": document.text(number), "space": space})
+            last = number
+        return [*shown, None] if last < end - 1 else shown
+
+
+def _best_first(pair: ParagraphPair) -> list[SentencePair]:
+    """Pairs of sentences, those first that add most."""
+    return sorted(pair.sentences, key=lambda part: (-part.contribution, part.source, part.candidate))
+
+
+def adding_up_to(score: float, alignment: Alignment) -> Alignment:
+    """Spread over contributions what rounding took: a product of many vectors rounds otherwise than one of few."""
+    parts = [part for pair in alignment.pairs for part in (pair.sentences or (pair,))]
+    factor = (score - alignment.score) / (sum(abs(part.contribution) for part in parts) or 1.0)
+
+    def scaled(contribution: float) -> float:
+        return contribution + abs(contribution) * factor
+
+    pairs = []
+    for pair in alignment.pairs:
+        sentences = tuple(part._replace(contribution=scaled(part.contribution)) for part in pair.sentences)
+        whole = sum(part.contribution for part in sentences) if sentences else scaled(pair.contribution)
+        pairs.append(pair._replace(contribution=whole, sentences=sentences))
+    return replace(alignment, pairs=tuple(pairs))
+
+
+def hit_report(comparison: Comparison, aligned: HitAlignment | None = None) -> str:
+    """Return the report of a hit beside the query document, as an HTML page.
+
+    A comparison knows nothing of the search that led to it: it looks in both directions and never normalises. Here
+    the alignment is that of the search, whose contributions add up to the score of the hit. The report shows passages
+    that the model reads; pairs with sentences beyond them are counted and left out.
+    """
+    content = comparison.to_dict()
+    if aligned is not None:
+        pairs, left_out = _pairs_shown(aligned, comparison)
+        about = {"by": aligned.alignment.by, "score": aligned.score}
+        if pairs:
+            content["alignment"] = {**about, "pairs": pairs}
+        content["search"] = {**about, **aligned._settings, "aligned": bool(pairs), "left_out": left_out}
+    return render_report(content)
+
+
+def _pairs_shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[dict[str, Any]], int]:
+    """The pairs of paragraphs with the numbers that parts have in the comparison, and how many are not in it."""
+    if aligned.whole or comparison.a.sentences is None or comparison.b.sentences is None:
+        return [], 0
+    # By side and number of a sentence in its document the number that it has in the comparison.
+    rows: dict[str, dict[int, int]] = {}
+    paragraphs: dict[str, Any] = {}
+    sides = ((aligned.source, comparison.a), (aligned.candidate, comparison.b))
+    for side, (document, encoded) in zip(SIDES, sides, strict=True):
+        shown = {(span.section, span.start, span.end): row for row, span in enumerate(encoded.sentences or ())}
+        places = map(tuple, document.places[:, :3].tolist())
+        rows[side] = {number: shown[place] for number, place in enumerate(places) if place in shown}
+        paragraphs[side] = encoded.paragraph_rows
+    pairs, left_out = [], 0
+    for pair in aligned.pairs:
+        sentences = [
+            {**part._asdict(), **{side: rows[side][getattr(part, side)] for side in SIDES}}
+            for part in pair.sentences
+            if all(getattr(part, side) in rows[side] for side in SIDES)
+        ]
+        left_out += len(pair.sentences) - len(sentences)
+        first: dict[str, Any] = {side: aligned.first_sentence(side, getattr(pair, side)) for side in SIDES}
+        first = sentences[0] if sentences else {side: rows[side].get(number) for side, number in first.items()}
+        if not sentences and (pair.sentences or None in first.values()):
+            left_out += not pair.sentences
+            continue
+        numbers = {side: int(paragraphs[side][first[side]]) for side in SIDES}
+        pairs.append({**pair._asdict(), "sentences": sentences, **numbers})
+    return pairs, left_out
