@@ -45,13 +45,17 @@ EVALUATIONS = {
     "related": "rankings of documents by one of them, by words, by one vector or by sentences",
     "all": "labels, pairs and rankings of many sets in one table, with a verdict for each model",
 }
+# Where a command is found whose module has another name than it.
 _MODULES = {
-    "cluster": "labels",
-    "classify": "labels",
-    "compare": "pairs",
-    "search": "rankings",
-    "related": "rankings",
-    "all": "sets",
+    "serve": "index",
+    "pretrain": "training",
+    "finetune": "training",
+    "evaluate cluster": "evaluate_labels",
+    "evaluate classify": "evaluate_labels",
+    "evaluate compare": "evaluate_pairs",
+    "evaluate search": "evaluate_rankings",
+    "evaluate related": "evaluate_rankings",
+    "evaluate all": "evaluate",
 }
 _EXAMPLES = """Usage examples:
   graphdoc compare a.md b.html --html report.html
@@ -96,12 +100,12 @@ def build_app() -> App:
         default_parameter=Parameter(negative=()),
     )
     for name in COMMANDS:
-        module = "training" if name in ("pretrain", "finetune") else name
-        app.command(f"graphdoc.commands.{module}:{name}", name=name, show=False)
+        app.command(f"graphdoc.commands.{_MODULES.get(name, name)}:{name}", name=name, show=False)
     tasks = "\n".join(f"  {name:<11}{summary}" for name, summary in EVALUATIONS.items())
     evaluate = App(name="evaluate", help=f"{_EVALUATE.capitalize()}.\n\nTasks:\n{tasks}", show=False)
     for name in EVALUATIONS:
-        evaluate.command(f"graphdoc.commands.evaluate_{_MODULES[name]}:evaluate_{name}", name=name, show=False)
+        module = _MODULES[f"evaluate {name}"]
+        evaluate.command(f"graphdoc.commands.{module}:evaluate_{name}", name=name, show=False)
     app.command(evaluate)
     return app
 

@@ -1,1 +1,1 @@
-"""The commands of the command line, one module each with NAME, HELP, add_arguments and run."""
+"""The commands of the command line, each a function."""

@@ -33,7 +33,7 @@ from .printing import (
     print_passage,
     signed,
 )
-from .sources import KEEP, LEAVE_OUT, Reading, encodable, no_documents, noting_languages, without_repeats
+from .sources import KEEP, LEAVE_OUT, Reading, noting_languages, without_repeats
 
 if TYPE_CHECKING:
     from ..segmentation.repeats import Repeats
@@ -269,12 +269,7 @@ def _compare_many(
     from ..runtime.progress import progress_bar
 
     report = ReadingReport()
-    documents = list(reading.many(sources, report))
-    if not documents:
-        raise no_documents(sources, report)
-    encoder = model.load()
-    if reading.skips_unencodable(sources):
-        documents = list(encodable(documents, encoder, report))
+    documents, encoder = reading.all_with_model(sources, model, report)
     if len(documents) < 2:
         reason = f"; {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
         raise DocumentError(f"{' '.join(sources)} holds {counted(len(documents), 'document')}; name two{reason}")

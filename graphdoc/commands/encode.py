@@ -22,7 +22,7 @@ from .printing import (
     percent,
     print_lines,
 )
-from .sources import LEAVE_OUT, Reading, RepeatsOption, encodable, no_documents, noting_languages, without_repeats
+from .sources import LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 TextColumn = Literal["title", "text"]
 
@@ -83,7 +83,7 @@ def encode(
             level=level,
             shard_size=shard_size,
             overwrite=overwrite,
-            on_error="skip" if reading.skips_unencodable(sources) else "stop",
+            on_error=reading.on_unencodable(sources),
             report=report,
             ray=ray,
             columns=include,
@@ -105,12 +105,7 @@ def _encode_here(
 ) -> None:
     import numpy as np
 
-    documents = list(reading.many(sources, report))
-    encoder = model.load() if documents else None
-    if encoder is not None and reading.skips_unencodable(sources):
-        documents = list(encodable(documents, encoder, report))
-    if encoder is None or not documents:
-        raise no_documents(sources, report)
+    documents, encoder = reading.all_with_model(sources, model, report)
     encoder, _ = without_repeats(encoder, documents, repeats)
     with noting_languages(encoder) as noted:
         encoded = list(encoder.stream(list(noted(documents))))

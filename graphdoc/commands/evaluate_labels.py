@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.document import Document
@@ -12,7 +11,7 @@ from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
-from .evaluate import PartOptions, Row, kept, load_candidates, show
+from .evaluate import PartOptions, Row, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, Csv, File, Json, MeasuredModel, MeasuredModels
 from .output import Outputs
 from .printing import LINE_WIDTH, Column, Table, names, percent, shown
@@ -61,23 +60,16 @@ def evaluate_cluster(
 
     with quick_imports():
         from ..evaluation import ClusteringEvaluator
-        from ..evaluation.baselines import SharedPassages
-    from ..segmentation.spans import Coverage
 
     rows: list[Row] = []
     with Processes(usable_device(model.device)) as processes:
         report = ReadingReport()
         read = parts.read(corpora, reading, report)
         candidates, notes = load_candidates(model, baseline)
-        skip = reading.skips_unencodable(sources)
-        train, test = (kept(part, candidates[0].encoder, report, skip=skip) for part in read)
+        train, test = (list(reading.encodable(part, candidates[0].encoder, sources, report)) for part in read)
         evaluator = ClusteringEvaluator(train, test, seeds=range(seeds), probe=probe)
-        shared = SharedPassages(
-            partial(evaluator.prepared, processes=processes, encode_passages=True, show_progress=None), evaluator
-        )
-        for candidate in candidates:
-            coverage, sharing = Coverage(), shared.of(candidate.encoder)
-            vectors = sharing.vectors(candidate.encoder, processes, totals=coverage)
+        for candidate, prepared, coverage in prepared_for(candidates, evaluator, processes):
+            vectors = prepared.vectors(candidate.encoder, processes, totals=coverage)
             if processes.is_first:
                 scores, about = evaluator.score(vectors), candidate.encoder.describe()
                 rows.append(Row(candidate.name, candidate.role, scores, coverage, about, vectors.test))
@@ -181,7 +173,7 @@ def evaluate_classify(
         multi_label = bool(encoder.model.config.multi_label)
         if label_separator is not None and not multi_label:
             raise SettingsError(f"--label-separator is for models with several labels; {encoder.name} gives one")
-        test = kept(test, encoder, report, skip=reading.skips_unencodable(sources))
+        test = list(reading.encodable(test, encoder, sources, report))
         if not test:
             raise no_documents(sources, report)
         labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}

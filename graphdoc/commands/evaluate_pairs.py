@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ..documents.readers import ReadingReport
@@ -11,7 +10,7 @@ from ..errors import EvaluationError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
-from .evaluate import Row, kept, load_candidates, show
+from .evaluate import Row, load_candidates, prepared_for, show
 from .options import Csv, File, Json, MeasuredModels
 from .output import Outputs
 from .printing import Column, Table, half_interval, names, percent, shown, signed_interval
@@ -70,11 +69,10 @@ def evaluate_compare(
     outputs = Outputs([*corpus, pairs, validation_pairs], json=json, csv=csv, plot=plot)
 
     from ..documents.readers.streams import LeftOutSections
-    from ..segmentation.spans import Coverage
 
     with quick_imports():
         from ..evaluation import PairEvaluator, Pairs, read_pair_file
-        from ..evaluation.baselines import TFIDF, SharedPassages
+        from ..evaluation.baselines import TFIDF
 
     rows: list[Row] = []
     with Processes(usable_device(model.device)) as processes:
@@ -88,18 +86,14 @@ def evaluate_compare(
         if unused := [heading for heading, count in sections.counts.items() if not count]:
             raise EvaluationError(f"no document has a section {unused[0]!r} (--leave-out-section)")
         candidates, missing = load_candidates(model, baseline)
-        documents = kept(documents, candidates[0].encoder, report, skip=reading.skips_unencodable(corpus))
+        documents = list(reading.encodable(documents, candidates[0].encoder, corpus, report))
         unknown = "leave_out" if reading.on_error == "skip" else "stop"
         evaluator = PairEvaluator(documents, test, validation, unknown=unknown)  # type: ignore[arg-type]
         if processes.is_first:
             words = evaluator.tfidf()
             rows.append(Row(TFIDF, "words", evaluator.score(words), values=words.test))
-        shared = SharedPassages(
-            partial(evaluator.prepared, processes=processes, encode_passages=True, show_progress=None), evaluator
-        )
-        for candidate in candidates:
-            coverage, sharing = Coverage(), shared.of(candidate.encoder)
-            similarities = sharing.similarities(candidate.encoder, processes, totals=coverage)
+        for candidate, prepared, coverage in prepared_for(candidates, evaluator, processes):
+            similarities = prepared.similarities(candidate.encoder, processes, totals=coverage)
             measured = [(candidate.name, candidate.role, similarities)]
             if fuse_words and processes.is_first:
                 fused = similarities.fused_with(evaluator.passage_words(candidate.encoder))

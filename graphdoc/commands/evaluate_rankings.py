@@ -13,12 +13,12 @@ from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, left_out_line
-from .evaluate import kept, show
+from .evaluate import show
 from .index import update_index, update_lines
-from .options import COUNT, OUTPUT, File, Json, MeasuredModel, ModelOptions
+from .options import COUNT, OUTPUT, File, Json, MeasuredModel
 from .output import Outputs, check_apart, require_name, written
 from .printing import Column, Table, console, half_interval, names, signed_interval
-from .sources import CorpusReading, no_documents
+from .sources import CorpusReading
 
 if TYPE_CHECKING:
     from ..documents.document import Document
@@ -280,7 +280,7 @@ def _folds_of(queries: int) -> int:
 
 
 def _index(
-    queries: str, corpus: Sequence[str], place: str | None, model: ModelOptions, reading: CorpusReading
+    queries: str, corpus: Sequence[str], place: str | None, model: MeasuredModel, reading: CorpusReading
 ) -> tuple[DocumentIndex, UpdateReport | None, ReadingReport | None]:
     """The index, brought up to date with the corpus; without one that is named, one in memory."""
     from ..evaluation.judgements import find_rows
@@ -346,13 +346,11 @@ def evaluate_related(
     if as_published:
         measures += [name for name in _PUBLISHED if name not in measures]
     needs_model = any(RANKERS[part].needs_model for name in rows for part in name.split(JOINED))
-    encoder = model.load() if needs_model else None
     report = ReadingReport()
-    documents = list(reading.many(corpus, report))
-    if encoder is not None:
-        documents = kept(documents, encoder, report, skip=reading.skips_unencodable(corpus))
-    if not documents:
-        raise no_documents(corpus, report)
+    if needs_model:
+        documents, encoder = reading.all_with_model(corpus, model, report)
+    else:
+        documents, encoder = list(reading.many(corpus, report)), None
     judgements, absent = _judgements(relevant, documents, mutual=mutual)
     sources = list(judgements.queries)
     known = {document.id for document in documents}

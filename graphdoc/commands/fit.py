@@ -13,7 +13,7 @@ from ..runtime.text import counted
 from .options import COUNT, OUTPUT, MeasuredModel
 from .output import Outputs, require_name, written
 from .printing import console, list_left_out, list_without_id, print_lines
-from .sources import LabelledReading, encodable, no_documents
+from .sources import LabelledReading, no_documents
 
 if TYPE_CHECKING:
     from ..documents.document import Document
@@ -71,14 +71,11 @@ def fit(
     report = ReadingReport()
     with Processes(usable_device(model.device)) as processes:
         encoder = model.load()
-        documents: Iterable[Any] = reading.many(sources, report)
-        if reading.skips_unencodable(sources):
-            documents = encodable(documents, encoder, report)
-        rest = iter(documents)
+        rest = iter(reading.encodable(reading.many(sources, report), encoder, sources, report))
         first = next(rest, None)
         if first is None:
             raise no_documents(sources, report)
-        documents = chain([first], rest)
+        documents: Iterable[Any] = chain([first], rest)
         labelled = _labelled(encoder, documents, processes.count) if classes else None
         fitted = None
         if labelled is None or lexical or not no_centre:

@@ -1,18 +1,22 @@
-"""graphdoc index: documents in an index that is kept up to date."""
+"""graphdoc index and serve: documents in an index that is kept up to date, and served over HTTP."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from ..documents.readers import ReadingReport
 from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
-from .options import OUTPUT, EncodingModel, Json, ModelOptions
+from .options import OUTPUT, EncodingModel, IndexModel, Json
 from .output import Outputs, require_name, write_json
-from .printing import list_left_out, list_without_id, print_lines
+from .printing import console, list_left_out, list_without_id, print_lines
 from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, no_documents, noting_languages
 
 if TYPE_CHECKING:
@@ -142,7 +146,7 @@ def update_index(
     opened: DocumentIndex | None,
     place: str,
     sources: tuple[str, ...],
-    model: ModelOptions,
+    model: EncodingModel,
     reading: CorpusReading,
     report: ReadingReport,
     *,
@@ -175,8 +179,7 @@ def update_index(
         # Only now that there is something to put into it.
         opened = DocumentIndex.create(place, model.load(), sentences=sentences, repeats=(repeats or LEAVE_OUT) == KEEP)
     with noting_languages(opened.encoder) as noted:
-        on_error: Literal["skip", "stop"] = "skip" if reading.skips_unencodable(sources) else "stop"
-        update = opened.update(noted(chain([first], documents)), on_error=on_error)
+        update = opened.update(noted(chain([first], documents)), on_error=reading.on_unencodable(sources))
     report.leave_out(update.skipped)
     return opened, update
 
@@ -204,3 +207,49 @@ def update_lines(report: UpdateReport) -> list[str]:
             "indexes every passage"
         )
     return lines
+
+
+def serve(
+    index: str,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: Annotated[int, Parameter(validator=Number(gte=1, lte=65_535))] = 8765,
+    name: tuple[str, ...] = (),
+    model: IndexModel = IndexModel(),
+) -> None:
+    """Serve an index over HTTP until interrupted.
+
+    The page is at http://127.0.0.1:8765/, JSON at /search?q=..., tools for agents (MCP) at /mcp, and a description of
+    all at /openapi.json. What is served can be read by everybody who reaches the address; without --host that is this
+    machine alone. The server reads the index and no other file; queries and numbers of hits are limited.
+
+    Usage examples:
+      graphdoc serve papers.index
+      graphdoc serve papers.index --port 9000
+      curl 'http://127.0.0.1:8765/search?q=tides&k=3'
+
+    Args:
+        index: an index that graphdoc index has written
+        host: address to listen at; 127.0.0.1 is this machine
+        port: port to listen at
+        name: a name by which browsers reach it; may be repeated
+    """
+    from ..serving.application import LOOPBACK, search_application
+    from ..serving.application import serve as run_server
+    from ..serving.service import SearchService
+
+    opened = model.open_index(index)
+    hosts = dict.fromkeys((*LOOPBACK, *((host,) if host != "0.0.0.0" else ()), *name))
+    application = search_application(SearchService(opened), hosts=tuple(hosts))
+    # Loaded before the first request has to wait for it.
+    encoder = opened.encoder
+    state = opened.state()
+
+    def announce(address: str) -> None:
+        serving = f"serving {state.documents:,} documents of {opened.place} with {encoder.name} at {address}"
+        print_lines(console(), [f"{serving} (Ctrl-C ends it)"])
+        # Whoever started it through a pipe waits for this line.
+        sys.stdout.flush()
+
+    run_server(application, host, port, announce)

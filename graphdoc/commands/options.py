@@ -25,7 +25,6 @@ OUTPUT = Parameter(group=Group("Output", sort_key=7))
 READING = Group("Reading", sort_key=8)
 MODEL = Group("Model", sort_key=9)
 
-Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Json = Annotated[str | None, OUTPUT, Parameter(help="write everything as JSON to this file (- for standard output)")]
 Csv = Annotated[str | None, OUTPUT]
 File = Annotated[str | None, OUTPUT]
@@ -37,25 +36,38 @@ def _check_limit(kind: Any, value: int | str | None) -> None:
         raise ValueError("Must be >= 1, or 'all'.")
 
 
-Limit = Annotated[int | Literal["all"] | None, Parameter(validator=_check_limit)]
+Device = Annotated[str | None, Parameter(help="cpu, cuda, cuda:1, mps (default: an accelerator if there is one)")]
+Dtype = Annotated[
+    Literal["auto", "float32", "bfloat16", "float16"],
+    Parameter(
+        help="precision of the transformer; auto takes bfloat16 where a matrix product in it is clearly faster here, "
+        "float32 gives the same numbers on every machine"
+    ),
+]
+MaxPassages = Annotated[
+    int | Literal["all"] | None,
+    Parameter(
+        validator=_check_limit,
+        help="passages encoded of one document, 'all' for every one (default: the model's, 100 for mini)",
+    ),
+]
 
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
 class IndexModel:
-    """Which model encodes queries, and where it runs."""
+    """Which model encodes queries, and how it runs."""
 
     model: str | None = None
     """'mini' (default), a folder written by save_pretrained, or a hub id; of an index that is there, its own"""
-    device: str | None = None
-    """cpu, cuda, cuda:1, mps (default: an accelerator if there is one)"""
+    device: Device = None
+    dtype: Dtype = "auto"
 
     @property
-    def chosen(self) -> dict[str, Any]:
-        """What is not left at its default, beside the model."""
-        names = ("device", "dtype", "max_passages")
-        found = {name: value for name in names if (value := getattr(self, name, None)) not in (None, "auto")}
-        return found | ({"max_passages": None} if found.get("max_passages") == "all" else {})
+    def settings(self) -> dict[str, Any]:
+        """The settings of the model that the options name; precision where it is not chosen by itself."""
+        values = {name: getattr(self, name, None) for name in ("device", "dtype", "max_passages")}
+        return {name: value for name, value in values.items() if value not in (None, "auto")}
 
     def load(self, **settings: Any) -> DocumentEncoder:
         """Load the model.
@@ -63,7 +75,10 @@ class IndexModel:
         Args:
             **settings: settings of the model that replace its own.
         """
-        return _load(self.model or "mini", {"dtype": "auto"} | self.chosen | settings)
+        with quick_imports():
+            from ..encoder import DocumentEncoder
+
+        return DocumentEncoder.from_pretrained(self.model or "mini", **{"dtype": "auto"} | self.settings | settings)
 
     def open_index(self, place: str) -> DocumentIndex:
         """Open an index with the model that is named, or with its own, which is loaded when it is needed.
@@ -76,69 +91,41 @@ class IndexModel:
 
         if self.model is not None:
             return DocumentIndex.open(place, self.load())
-        return DocumentIndex.open(place, **self.chosen)
+        return DocumentIndex.open(place, **self.settings)
 
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(IndexModel):
-    """Which model encodes documents, and where it runs."""
-
-    max_passages: Limit = None
-    """passages encoded of one document, 'all' for every one (default: the model's, 100 for mini)"""
-
-
-@Parameter(name="*", group=MODEL)
-@dataclass(frozen=True, kw_only=True)
-class EncodingModel(ModelOptions):
+class EncodingModel(IndexModel):
     """Which model encodes documents, and how it runs."""
 
-    dtype: Dtype = "auto"
-    """precision of the transformer; auto takes bfloat16 where a matrix product in it is clearly faster here, float32
-    gives the same numbers on every machine"""
+    max_passages: MaxPassages = None
 
 
+@Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class MeasuredModel(ModelOptions):
-    """Which model is fitted, measured or looked into: in float32, in which numbers compare between machines."""
+class MeasuredModel(EncodingModel):
+    """Which model is fitted, measured or looked into, by default in float32, as numbers then compare anywhere."""
 
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """What is not left at its default, beside the model."""
-        return {"dtype": "float32"} | super().chosen
+    dtype: Dtype = "float32"
 
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
 class MeasuredModels:
-    """Which models are measured, in float32, in which numbers compare between machines."""
+    """Which models are measured, in float32, whose numbers compare between machines."""
 
     model: tuple[str, ...] = ()
     """'mini' (default), a folder written by save_pretrained, or a hub id; may be repeated"""
-    device: str | None = None
-    """cpu, cuda, cuda:1, mps (default: an accelerator if there is one)"""
-    max_passages: Limit = None
-    """passages encoded of one document, 'all' for every one (default: the model's, 100 for mini)"""
+    device: Device = None
+    max_passages: MaxPassages = None
 
-    @property
-    def names(self) -> list[str]:
-        """The models, each once."""
-        return list(dict.fromkeys(self.model or ("mini",)))
-
-    def load(self, name: str) -> DocumentEncoder:
-        """Load one of the models.
-
-        Args:
-            name: its name.
-        """
-        return MeasuredModel(model=name, device=self.device, max_passages=self.max_passages).load()
-
-
-def _load(name: str, settings: dict[str, Any]) -> DocumentEncoder:
-    with quick_imports():
-        from ..encoder import DocumentEncoder
-
-    return DocumentEncoder.from_pretrained(name, **settings)
+    def each(self) -> list[tuple[str, MeasuredModel]]:
+        """The models by name, each once."""
+        names = dict.fromkeys(self.model or ("mini",))
+        return [
+            (name, MeasuredModel(model=name, device=self.device, max_passages=self.max_passages)) for name in names
+        ]
 
 
 def model_for_ray(model: EncodingModel, ray: str | None) -> EncodingModel:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sized
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 
@@ -182,7 +182,7 @@ def _of_documents(
 
     documents: Iterable[Document] = reading.many(sources, report)
     encoder = model.load()
-    on_error: Literal["skip", "stop"] = "skip" if reading.skips_unencodable(sources) else "stop"
+    on_error = reading.on_unencodable(sources)
     with noting_languages(encoder) as noted:
         encoder, kept = without_repeats(encoder, noted(documents), repeats)
         make = partial(Overview.of, encoder, kept, vectors=folder, report=report, on_error=on_error)

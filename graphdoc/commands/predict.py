@@ -30,7 +30,7 @@ from .printing import (
     print_lines,
     print_passage,
 )
-from .sources import CorpusReading, encodable, no_documents
+from .sources import CorpusReading, no_documents
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
@@ -87,11 +87,10 @@ def predict(
     encoder = model.load()
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
     used_threshold = threshold_of(encoder, threshold)
-    everything = chain([first], documents)
     totals, summary = Coverage(), _Summary(keep_all=bool(json))
     stream = stream_predictions(
         encoder,
-        encodable(everything, encoder, report) if reading.skips_unencodable(sources) else everything,
+        reading.encodable(chain([first], documents), encoder, sources, report),
         threshold=used_threshold,
         explain=passages > 0,
         totals=totals,

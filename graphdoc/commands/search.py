@@ -18,7 +18,7 @@ from ..errors import DocumentError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, one_line
-from .options import COUNT, SEED, WEIGHT, Csv, File, IndexModel, Json, ModelOptions
+from .options import COUNT, SEED, WEIGHT, Csv, EncodingModel, File, IndexModel, Json
 from .output import Outputs, check_apart, write_json, written
 from .printing import (
     LINE_WIDTH,
@@ -30,7 +30,7 @@ from .printing import (
     print_passage,
     read_and_skipped,
 )
-from .sources import CorpusReading, encodable, is_missing, no_documents
+from .sources import CorpusReading, is_missing
 
 if TYPE_CHECKING:
     from ..documents.document import Document
@@ -59,7 +59,7 @@ def search(
     html: File = None,
     json: Json = None,
     csv: Csv = None,
-    model: ModelOptions = ModelOptions(),
+    model: EncodingModel = EncodingModel(),
     reading: CorpusReading = CorpusReading(),
 ) -> None:
     """Find documents that answer a query, or that resemble a document.
@@ -193,19 +193,13 @@ def searched_index(
         yield model.open_index(place)
         return
     report = ReadingReport()
-    documents = list(reading.many([place], report))
-    if unread is not None and document not in {one.id for one in documents}:
+    documents, encoder = reading.all_with_model([place], model, report)
+    if unread is not None and document not in {indexed.id for indexed in documents}:
         # Before anything is encoded.
         raise unread
-    encoder = model.load() if documents else None
-    skips = reading.skips_unencodable([place])
-    if encoder is not None and skips:
-        documents = list(encodable(documents, encoder, report))
-    if encoder is None or not documents:
-        raise no_documents([place], report)
     index = DocumentIndex.create("memory://", encoder, sentences=needs_sentences)
     # Such as one whose metadata have another type than those of the first.
-    report.leave_out(index.update(documents, maintain=True, on_error="skip" if skips else "stop").skipped)
+    report.leave_out(index.update(documents, maintain=True, on_error=reading.on_unencodable([place])).skipped)
     for skipped in report.skipped[:MOST_LISTED]:
         logger.warning("skipped %s: %s", skipped.source, skipped.reason)
     if report.skipped:

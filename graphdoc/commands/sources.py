@@ -17,7 +17,7 @@ from ..documents.document import Document
 from ..documents.parsing.rows import Columns
 from ..errors import DocumentError, SettingsError
 from ..runtime.text import counted
-from .options import READING
+from .options import READING, IndexModel
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
@@ -126,8 +126,8 @@ class CorpusReading(OneDocument):
     """what cannot be read: skip, count and list it in folders and patterns and stop at what is named itself, skip all
     of it, or stop at the first"""
 
-    def skips_unencodable(self, sources: Iterable[str]) -> bool:
-        """Whether a document that was read, but gives no passages, is skipped: in folders by default.
+    def on_unencodable(self, sources: Iterable[str]) -> Literal["skip", "stop"]:
+        """What is done with a document that was read, but gives no passages: in folders it is skipped by default.
 
         Args:
             sources: where documents are read.
@@ -135,8 +135,45 @@ class CorpusReading(OneDocument):
         from ..documents.readers.folders import is_folder_or_pattern
 
         if self.on_error == "skip_in_folders":
-            return all(map(is_folder_or_pattern, sources))
-        return self.on_error == "skip"
+            return "skip" if all(map(is_folder_or_pattern, sources)) else "stop"
+        return self.on_error
+
+    def encodable(
+        self, documents: Iterable[Document], encoder: DocumentEncoder, sources: Iterable[str], report: ReadingReport
+    ) -> Iterable[Document]:
+        """Documents as they come, where those are left out and listed that give no passages, if these are skipped.
+
+        Args:
+            documents: the documents.
+            encoder: the model.
+            sources: where they are read.
+            report: lists what is left out.
+        """
+        if self.on_unencodable(sources) == "stop":
+            return documents
+        return _encodable(documents, encoder, report)
+
+    def all_with_model(
+        self, sources: Sequence[str], model: IndexModel, report: ReadingReport
+    ) -> tuple[list[Document], DocumentEncoder]:
+        """All documents that can be encoded, and the model, which is loaded when they are read.
+
+        Args:
+            sources: where they are read.
+            model: the model.
+            report: lists what is left out.
+
+        Raises:
+            DocumentError: there are none.
+        """
+        documents = list(self.many(sources, report))
+        if not documents:
+            raise no_documents(sources, report)
+        encoder = model.load()
+        documents = list(self.encodable(documents, encoder, sources, report))
+        if not documents:
+            raise no_documents(sources, report)
+        return documents, encoder
 
 
 @Parameter(name="*", group=READING)
@@ -183,8 +220,7 @@ def _naming_the_option(documents: Iterator[Document], sources: Sequence[str]) ->
         raise DocumentError(f"{error} (--on-error skip goes on without it)") from error.__cause__
 
 
-def encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: ReadingReport) -> Iterator[Document]:
-    """Leave out and list documents of nothing but invisible characters, which give no passages."""
+def _encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: ReadingReport) -> Iterator[Document]:
     from ..documents.readers import Skipped
 
     for document in documents:

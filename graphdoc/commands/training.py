@@ -26,6 +26,7 @@ from .printing import Column, Table, console, names, plain
 OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]
 # What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.
 STOPPED = 128 + signal.SIGTERM
+_SENTENCE_END = re.compile(r"(?<! al)\. ")
 # In the comment of a recipe: the command or the script that it is for.
 _TASK = re.compile(r"(?:graphdoc finetune |finetune/)(\w+)(?: |\.py)")
 
@@ -209,7 +210,7 @@ def _list_recipes(command: str) -> int:
     for name, path in shipped_recipes(command).items():
         lines = [line.removeprefix("#").strip() for line in path.read_text(encoding="utf-8").splitlines()]
         task = _TASK.search(" ".join(lines)) if command == "finetune" else None
-        about = " ".join(lines[: lines.index("")] if "" in lines else lines[:1]).partition(". ")[0]
+        about = _SENTENCE_END.split(" ".join(lines[: lines.index("")] if "" in lines else lines[:1]))[0]
         rows.add(name, task[1] if task else "", about)
     rows.print(console())
     return 0
