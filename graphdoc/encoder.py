@@ -261,7 +261,13 @@ class DocumentEncoder(VectorPipeline):
                 receptive_field=receptive_field,
             )
         return Comparison(
-            first, second, self.describe(), self.model.config.similarity, within=b is None, subtopics=found
+            first,
+            second,
+            self.describe(),
+            self.model.config.similarity,
+            within=b is None,
+            subtopics=found,
+            background=self.background,
         )
 
     def match(
@@ -309,7 +315,7 @@ class DocumentEncoder(VectorPipeline):
         """
         self._warn_if_untrained("scores")
         encoded = [self._encoded(document, False, dtype) for document in documents_of(documents)]
-        return MutualComparison(encoded, self.describe(), self.model.config.similarity)
+        return MutualComparison(encoded, self.describe(), self.model.config.similarity, self.background)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Show which node attends to which, for every layer and head; what passages add to the vector without graph.

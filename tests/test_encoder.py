@@ -461,7 +461,7 @@ class TestSettings:
             ({"language": ""}, "language"),
             ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
             ({"max_passages": "many"}, "max_passages='many'"),
-            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, c"),
+            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, background, c"),
         ],
     )
     def test_settings_that_do_not_fit(

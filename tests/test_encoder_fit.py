@@ -16,9 +16,10 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.inference import fitting
-from graphdoc.modeling.lexical import random_signs
+from graphdoc.modeling.lexical import MEAN_ROW, random_signs
 from graphdoc.registry import READOUTS
 from graphdoc.segmentation.terms import TermMaker
+from graphdoc.similarity.background import Background
 from graphdoc.vectors.folder import origin_of
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -80,7 +81,8 @@ def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, docu
     assert tuple(vectorizer.get_feature_names_out()) == part.vocabulary
     np.testing.assert_allclose(part.idf.numpy(), vectorizer.idf_, rtol=1e-6)
     svd = TruncatedSVD(part.settings.numbers, random_state=0).fit(weights)
-    expected = WEIGHT * unit(svd.transform(weights))
+    words = unit(svd.transform(weights))
+    expected = WEIGHT * unit(words - words.mean(axis=0))
     found = fitted.encode(documents)
     numbers = part.settings.numbers
     np.testing.assert_allclose(found[:, -numbers:] @ found[:, -numbers:].T, expected @ expected.T, atol=1e-5)
@@ -152,8 +154,12 @@ def test_contributions_and_words_add_up_to_the_score(
         assert comparison.lexical == pytest.approx(left[-numbers:] @ right[-numbers:] / scale, abs=1e-6)
         words = comparison.shared_words(None)
         if a == b:
-            # All words are shared, so that nothing is left for others.
-            assert sum(word.contribution for word in words) == pytest.approx(comparison.lexical, abs=1e-6)
+            # All words are shared, so that nothing is left but the mean that is subtracted.
+            shares = comparison.a.lexical
+            assert shares is not None and shares.rows[0] == MEAN_ROW
+            mean = shares.of_document.toarray()[:, 0].sum() * shares.table[0]
+            left_over = float(mean @ left[-numbers:]) / scale
+            assert sum(word.contribution for word in words) + left_over == pytest.approx(comparison.lexical, abs=1e-6)
 
 
 def test_shared_words_are_those_of_both_as_they_are_written(fitted: DocumentEncoder) -> None:
@@ -310,3 +316,57 @@ def test_random_vectors_of_terms_are_those_of_every_machine() -> None:
     # Spread evenly over places and signs.
     assert np.bincount(signs.indices, minlength=64).max() < 40
     assert abs(signs.data.sum()) < 150
+
+
+def many(size: int = 60) -> list[Document]:
+    """Documents that share some of few words, so that all of them have pairs of every kind."""
+    draw = np.random.default_rng(0)
+    words = [f"word{letter}" for letter in "abcdefghijklmnopqrst"]
+    return [Document.from_text(" ".join(draw.choice(words, 30)) + ".", id=str(number)) for number in range(size)]
+
+
+def test_words_are_weighed_so_that_both_parts_deviate_alike(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    encoder, documents = tiny_encoder("bert", **MEAN), many()
+    found = encoder.fit(documents, lexical=True)
+    vectors = encoder.encode(documents).astype(np.float64)
+    numbers = encoder.model.config.lexical["numbers"]
+    pairs = np.triu_indices(len(documents), 1)
+    dense, words = (unit(part) @ unit(part).T for part in (vectors[:, :-numbers], vectors[:, -numbers:]))
+    assert found.weight == pytest.approx(np.sqrt(dense[pairs].std() / words[pairs].std()), abs=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(vectors[:, -numbers:], axis=1), found.weight, atol=1e-5)
+    # The sum of z-scores orders pairs as the score does.
+    scores = (unit(vectors) @ unit(vectors).T)[pairs]
+    summed = dense[pairs] / dense[pairs].std() + words[pairs] / words[pairs].std()
+    assert np.corrcoef(scores, summed)[0, 1] == pytest.approx(1, abs=1e-6)
+    assert found.background is not None and found.background.documents == len(documents)
+    shares = np.array([found.background.share(score) for score in scores])
+    assert (shares > 0.9).mean() == pytest.approx(0.1, abs=0.02)
+    comparison = encoder.compare(documents[0], documents[1])
+    assert comparison.share == comparison.to_dict()["share"] == found.background.share(comparison.document)
+    assert encoder.compare(documents[0]).share is None
+    encoder.save_pretrained(tmp_path)
+    assert load(tmp_path).background == load(tmp_path, max_passages=3).background == found.background
+    # Other vectors have other scores.
+    assert load(tmp_path, lexical_weight=0.1).background is None
+    # Of few documents nothing is said of pairs.
+    assert encoder.fit(documents[:20]).background is None and encoder.background is None
+
+
+def test_documents_are_drawn_alike_whatever_their_number(
+    tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "MOST_DRAWN", 55)
+    first, second = (tiny_encoder("bert", **MEAN).fit(many(), lexical=True) for _ in range(2))
+    assert first == second and first.background is not None and first.background.documents == 55
+
+
+def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(tiny_encoder: EncoderFactory) -> None:
+    encoder = tiny_encoder("bert", **MEAN)
+    documents = many()
+    together = encoder.compare_all(documents)
+    scores = together.document_scores[np.triu_indices(len(documents), 1)]
+    assert together.background == Background.of(scores, len(documents))
+    assert together.to_dict()["pairs"][0]["share"] == together.background.share(scores.max())
+    assert encoder.compare_all(documents[:3]).background is None
+    encoder.fit(documents)
+    assert encoder.compare_all(documents[:3]).background == encoder.background

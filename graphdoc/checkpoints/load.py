@@ -326,6 +326,9 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
         for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
             part.pop(key, None)
     check_settings(settings, name)
+    if settings.keys() - {"max_passages"}:
+        # Other vectors have other scores.
+        values.pop("background", None)
     return checked_config({**values, **settings}, name)
 
 

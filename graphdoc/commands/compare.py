@@ -15,7 +15,7 @@ from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, SettingsError
-from ..runtime.text import counted
+from ..runtime.text import counted, percent_closer
 from .options import COUNT, OUTPUT, Csv, EncodingModel, File, Json, Overwrite
 from .output import Outputs, Reports, write_json, written
 from .printing import (
@@ -156,7 +156,8 @@ def _print_two(target: Console, comparison: Comparison, top: int, *, sentences: 
     what = f"document similarity [bold]{comparison.document:.3f}[/bold]"
     if comparison.within:
         what = "parts of one document with each other"
-    target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n")
+    share = "" if comparison.share is None else f", closer than {percent_closer(comparison.share)} of unrelated pairs"
+    target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup}){share}\n")
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
         due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
@@ -321,7 +322,9 @@ def _print_many(target: Console, comparison: MutualComparison) -> None:
     if len(encoded) > len(shown):
         print_lines(target, [f"... and {counted(len(encoded) - len(shown), 'more document')}"])
     target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
-    rows = Table([names("documents"), "score", names("closest sections", 36), names("", 36), "score"])
+    background = comparison.background
+    closer = [] if background is None else [Column("closer than", percent_closer)]
+    rows = Table([names("documents"), "score", *closer, names("closest sections", 36), names("", 36), "score"])
     for i, j in pairs:
         block = comparison.sections_of(i, j)
         best = [int(place) for place in np.unravel_index(block.argmax(), block.shape)]
@@ -329,8 +332,11 @@ def _print_many(target: Console, comparison: MutualComparison) -> None:
             encoded[k].segmented.document.section_name(encoded[k].section_numbers[row])
             for k, row in zip((i, j), best, strict=True)
         ]
-        rows.add(f"D{i + 1} D{j + 1}", float(scores[i, j]), *closest, float(block.max()))
+        shares = [] if background is None else [background.share(float(scores[i, j]))]
+        rows.add(f"D{i + 1} D{j + 1}", float(scores[i, j]), *shares, *closest, float(block.max()))
     rows.print(target)
+    if background is not None:
+        print_lines(target, ["closer than: the share of unrelated pairs that are less alike"])
     if not are_all:
         print_lines(target, [f"the closest of {len(all_pairs):,} pairs; --json and --csv have all"])
     target.print()

@@ -42,7 +42,7 @@ def fit(
     """Fit a model to documents such as it will encode, in one pass and without training.
 
     What all of them have in common, their mean passage vector, is subtracted from all passages from then on (the
-    centre). With --lexical a vector also holds the words of its text: 100 numbers of latent semantic analysis beside
+    centre). With --lexical a vector also holds the words of its text: 256 numbers of latent semantic analysis beside
     it, which find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its
     share. With --classes a head is fitted to the labels of the documents too, so that graphdoc predict gives documents
     their labels; in one process. With --no-centre and without --lexical nothing but the head is fitted.
@@ -59,7 +59,7 @@ def fit(
         description: what the documents are, for the model card
         no_centre: leave the mean passage vector where it is
         lexical: also learn a lexical part
-        numbers: numbers of the lexical part (default: 100, or 512 random ones)
+        numbers: numbers of the lexical part (default: 256, or 512 random ones)
         projection: learn the vectors of terms from the documents, or draw random ones, which fit any corpus
         classes: also fit a head to the labels of the documents, one each; all vectors are held in memory
     """
@@ -157,7 +157,12 @@ def _lines(fitted: Fit, name: str, hidden: int) -> list[str]:
         lines.append(f"centre: a mean of length {fitted.centre_length:.3f} is subtracted from passages of length 1")
     if fitted.terms is not None:
         held = "random ones" if fitted.explained is None else f"which hold {fitted.explained:.0%} of their variance"
-        lines.append(f"lexical part: {fitted.numbers} numbers over {counted(fitted.terms, 'term')}, {held}")
+        lines.append(
+            f"lexical part: {fitted.numbers} numbers over {counted(fitted.terms, 'term')}, {held}; length "
+            f"{fitted.weight:.2f} beside 1"
+        )
+    if fitted.background is not None:
+        lines.append(f"scores are read beside those of all pairs of {fitted.background.documents:,} of the documents")
     if fitted.documents < _FEW:
         lines.append(
             f"warning: {counted(fitted.documents, 'document')} are few to learn from; some hundreds are better"

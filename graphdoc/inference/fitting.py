@@ -1,4 +1,4 @@
-"""Fitting a model to a corpus, in one pass and without training: the mean of its passages, and its words."""
+"""Fitting a model to a corpus without training: the mean of its passages, its words, and the scores of its pairs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
 from ..settings.document import LEARNED_WEIGHT, DocumentSettings, LexicalFit, LexicalSettings
+from ..similarity.background import FEWEST_DOCUMENTS, Background
+from ..similarity.kinds import similarity_matrix, similarity_of
 from .pipeline import EncodingPipeline, StreamOptions
-from .precision import inference
+from .precision import as_numpy, inference
 from .segmenting import AnyDocument, cut_windows, documents_of
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +38,8 @@ _ALIKE = 1 - 1e-6
 _NOISE = 1e-6
 # Terms that are counted before rare ones are forgotten: some 400 MB.
 MOST_COUNTED = 4_000_000
+# Documents that are drawn to weigh vectors and words against each other.
+MOST_DRAWN = 1_000
 # What is said of documents that are cut and not encoded.
 _READING = ("show_progress", "workers", "totals", "bar")
 # Numbers that are as good as drawn, a different one for every place below 2**32 (a bijection by Knuth).
@@ -54,6 +58,8 @@ class Fit:
         numbers: numbers of a lexical vector; None without one.
         explained: share of the variance of tf-idf vectors that these hold; None without a lexical part, or where the
             vectors of terms are random.
+        weight: length of a lexical vector beside vectors of the length 1; None without one.
+        background: how alike pairs of the documents are; None of fewer than 50 documents.
     """
 
     documents: int
@@ -62,6 +68,8 @@ class Fit:
     terms: int | None = None
     numbers: int | None = None
     explained: float | None = None
+    weight: float | None = None
+    background: Background | None = None
 
 
 class FitOptions(StreamOptions, total=False):
@@ -73,8 +81,8 @@ class FitOptions(StreamOptions, total=False):
         lexical: also learn a lexical part, which puts the words of a text beside its vector (see
             :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
             :class:`~graphdoc.settings.document.LexicalFit`.
-        lexical_weight: length of that part beside vectors of length 1; None takes 0.85 for one
-            that is learned of the documents, and leaves the model's setting for random numbers.
+        lexical_weight: length of that part beside vectors of length 1; None makes both tell pairs of the documents
+            apart equally (0.85 where there are fewer than 50), and leaves the model's setting for random numbers.
         corpus: what the documents are, for the model card.
         processes: the processes that share the work, all of which have to call; None for this one alone.
     """
@@ -99,7 +107,10 @@ def fit(
 ) -> Fit:
     """Fit a model to documents, in one pass and bounded memory; it is changed once all is learned.
 
-    What it was fitted to before is forgotten, but for its lexical part where none is learned. See :class:`FitOptions`.
+    What it was fitted to before is forgotten, but for its lexical part where none is learned. From 50 documents on the
+    lexical part is weighed so that the cosines of vectors and of words deviate alike over pairs of documents, which
+    adds up their z-scores. The scores of these pairs are kept (:class:`~graphdoc.similarity.background.Background`),
+    so that a score can be read as the share of unrelated pairs that are less alike. See :class:`FitOptions`.
 
     Returns:
         What was learned.
@@ -119,7 +130,7 @@ def fit(
     if not centre and how is None:
         raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
     head, centred = pipeline.model.head, pipeline.model.centre is not None
-    learned = _Passages(pipeline)
+    learned, drawn = _Passages(pipeline), _Drawn()
     words = None if how is None else _Words(how, str(pipeline.model.config.language))
     rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
     share: Iterable[Any] = documents_of(documents)
@@ -127,10 +138,12 @@ def fit(
         share = (document for number, document in enumerate(share) if number % count == rank)
     place = rank
     for some, vectors in _windows(pipeline, share, centre, options):
-        learned.add(len(some), vectors, sum(len(one.passages) for one in some))
-        for one in some:
+        learned.add(some, vectors)
+        for one, pooled in zip(some, [None] * len(some) if vectors is None else vectors, strict=True):
             if words is not None:
                 words.add(place, one.texts)
+            if centre:
+                drawn.add(place, replace(one, passage_vectors=pooled))
             place += count
     if processes is not None:
         learned.merge(processes.gather(learned.state))
@@ -158,17 +171,74 @@ def fit(
     if head is not None and (centre or centred or head.words is not None):
         logger.warning("%s: its head read vectors as they were before this fit, and is taken away", pipeline.name)
         pipeline.model.remove_head(subtopics=False)
+    config = pipeline.model.config
     for setting, value in changes.items():
-        setattr(pipeline.model.config, setting, value)
-    return found
+        setattr(config, setting, value)
+    config.background = None
+    if centre and (compared := drawn.vectors(pipeline, processes)) is not None:
+        numbers = 0 if pipeline.model.lexical is None else pipeline.model.lexical.settings.numbers
+        if words is not None and how is not None and how.projection == "decomposition" and lexical_weight is None:
+            weight = balanced_weight(compared[:, :-numbers], compared[:, -numbers:])
+            compared[:, -numbers:] *= weight / config.lexical_weight
+            config.lexical_weight = weight
+        scores = similarity_matrix(compared, compared, similarity_of(config.similarity).vectors)
+        background = Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))
+        config.background = background.to_dict()
+        found = replace(found, background=background)
+    return found if pipeline.model.lexical is None else replace(found, weight=float(config.lexical_weight))
+
+
+def balanced_weight(vectors: npt.NDArray[Any], words: npt.NDArray[Any]) -> float:
+    """The length of lexical vectors, beside 1, with which both tell pairs of documents apart equally.
+
+    Their products then deviate alike over all pairs, so that the sum of both orders pairs as the sum of z-scores does.
+
+    Args:
+        vectors: ``(documents, hidden)``.
+        words: ``(documents, numbers)``.
+    """
+    pairs = np.triu_indices(len(vectors), 1)
+    deviations = [float(similarity_matrix(some, some)[pairs].std()) for some in (vectors, words)]
+    return round(float(np.sqrt(deviations[0] / max(deviations[1], 1e-6))), 4)
+
+
+class _Drawn:
+    """Some of the documents, with the vectors of their passages: those of the smallest drawn numbers."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[int, int, SegmentedDocument]] = []
+
+    def add(self, place: int, document: SegmentedDocument) -> None:
+        entry = -drawn_number(place, 0), place, document
+        (heapq.heappush if len(self._kept) < MOST_DRAWN else heapq.heappushpop)(self._kept, entry)
+
+    def vectors(self, pipeline: EncodingPipeline, processes: Processes | None) -> Floats | None:
+        """Their vectors by the model as it is now, ``(documents, hidden)``; None where there are too few."""
+        numbers = sorted((-number, place) for number, place, _ in self._kept)
+        if processes is not None:
+            numbers = sorted(entry for some in processes.gather(numbers) for entry in some)
+        chosen = {place for _, place in numbers[:MOST_DRAWN]}
+        if len(chosen) < FEWEST_DOCUMENTS:
+            return None
+        own = {place: one for _, place, one in self._kept if place in chosen}
+        encoded = pipeline.stream(list(own.values()), show_progress=False, workers=0)
+        rows = {place: as_numpy(vector[0]) for place, (_, vector) in zip(own, encoded, strict=True)}
+        if processes is not None:
+            rows = {place: row for some in processes.gather(rows) for place, row in some.items()}
+        return np.stack([rows[place] for place in sorted(rows)]).astype(np.float64)
+
+
+def drawn_number(place: int, seed: int) -> int:
+    """A number that is as good as drawn, another one for every place in a corpus."""
+    return ((place + seed + 1) * _SPREAD) % 2**32
 
 
 def _windows(
     pipeline: EncodingPipeline, documents: Iterable[Any], encode: bool, options: StreamOptions
-) -> Iterator[tuple[Sequence[SegmentedDocument], torch.Tensor | None]]:
-    """Documents with their pooled passage vectors; without these, where words alone are learned."""
+) -> Iterator[tuple[Sequence[SegmentedDocument], Sequence[npt.NDArray[np.float32]] | None]]:
+    """Documents with the pooled vectors of their passages; without these, where words alone are learned."""
     if encode:
-        yield from ((window.documents, window.passage_vectors) for window in pipeline.windows(documents, **options))
+        yield from ((window.documents, list(window.pooled())) for window in pipeline.windows(documents, **options))
         return
     read: Any = {name: options[name] for name in _READING if name in options}  # type: ignore[literal-required]
     for some, shown in cut_windows(documents, pipeline.segmenter, pipeline.device, **read):
@@ -184,13 +254,14 @@ class _Passages:
         self.documents = self.passages = 0
         self._sum: Floats | float = 0.0
 
-    def add(self, documents: int, vectors: Any, passages: int) -> None:
-        self.documents += documents
-        self.passages += passages
+    def add(self, documents: Sequence[SegmentedDocument], vectors: Sequence[npt.NDArray[np.float32]] | None) -> None:
+        self.documents += len(documents)
+        self.passages += sum(len(one.passages) for one in documents)
         if vectors is None:
             return
         with inference(self._pipeline.model):
-            nodes = self._pipeline.model.uncentred_passages(vectors.float())
+            pooled = torch.from_numpy(np.concatenate(vectors)).to(self._pipeline.device)
+            nodes = self._pipeline.model.uncentred_passages(pooled)
             unit = torch.nn.functional.normalize(nodes, dim=-1).double()
         self._sum = self._sum + unit.sum(dim=0).cpu().numpy()
 
@@ -241,16 +312,13 @@ class _Words:
         if len(self.frequencies) > MOST_COUNTED:
             self._forget()
         if counts:
-            self._keep((-self._drawn(place), place, counts))
+            self._keep((-drawn_number(place, self.settings.seed), place, counts))
 
     def _keep(self, entry: tuple[int, int, dict[Any, int]]) -> None:
         if len(self.sample) < self.settings.most_documents:
             heapq.heappush(self.sample, entry)
         else:
             heapq.heappushpop(self.sample, entry)
-
-    def _drawn(self, place: int) -> int:
-        return ((place + self.settings.seed + 1) * _SPREAD) % 2**32
 
     def _forget(self) -> None:
         """Forget the rarest terms, where there are too many to count, until there is room for a quarter more."""
@@ -301,8 +369,9 @@ class _Words:
             frequencies = np.array([self.frequencies[term] for term in terms], np.int64)
         idf = inverse_frequencies(documents, frequencies)
         components, explained = None, None
+        row_of = {term: row for row, term in enumerate(terms) if frequencies[row] > 0}
         if self.settings.projection == "decomposition":
-            components, explained = self._decomposed(terms, frequencies > 0, idf)
+            components, explained = self._decomposed(row_of, idf)
         part = LexicalPart(
             LexicalSettings(
                 terms=len(terms),
@@ -317,17 +386,20 @@ class _Words:
         part.idf = torch.from_numpy(idf)
         if components is not None:
             part.components = torch.from_numpy(components)
+            unit = self._weights(row_of, idf) @ components
+            lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+            part.mean = torch.from_numpy((unit / np.where(lengths > 0, lengths, 1)).mean(axis=0).astype(np.float32))
         if not self.settings.hashed:
             part.vocabulary = terms
         return part, explained
 
     def _decomposed(
-        self, terms: list[Any], is_known: npt.NDArray[np.bool_], idf: npt.NDArray[np.float32]
+        self, row_of: dict[Any, int], idf: npt.NDArray[np.float32]
     ) -> tuple[npt.NDArray[np.float32], float]:
         """The vectors of terms, ``(terms, numbers)``, and the share of variance that they hold."""
         from sklearn.decomposition import TruncatedSVD
 
-        weights = self._weights({term: row for row, term in enumerate(terms) if is_known[row]}, idf)
+        weights = self._weights(row_of, idf)
         numbers = min(self.settings.size, *weights.shape)
         svd = TruncatedSVD(numbers, algorithm="randomized", random_state=self.settings.seed)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -29,6 +29,7 @@ from ..runtime.progress import Parts
 from ..runtime.text import counted, require_one_of
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.background import Background
 from ..similarity.encoded_document import Vectors, section_vectors
 from .levels import stream_sentences
 from .precision import (
@@ -192,6 +193,12 @@ class EncodingPipeline:
     @property
     def _lexical_numbers(self) -> int:
         return 0 if self.model.lexical is None else self.model.lexical.settings.numbers
+
+    @property
+    def background(self) -> Background | None:
+        """How alike unrelated documents are; None for a model that was not fitted to documents."""
+        values = self.model.config.background
+        return None if values is None else Background.from_values(values)
 
     def vector_size(self, level: Level = "document") -> int:
         """Length of a vector of a level; that of passages and sentences may differ."""

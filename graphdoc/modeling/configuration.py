@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _LEARNED: dict[str, tuple[type, ...]] = {
     "centre": (list, NoneType),
     "lexical": (dict, NoneType),
+    "background": (dict, NoneType),
     "trained": (bool,),
     "multi_label": (bool,),
     "labels": (object,),
@@ -56,6 +57,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             length before and after, as free text; None for a model without centre.
         lexical: what the lexical part of vectors is made with (see
             :class:`~graphdoc.settings.document.LexicalSettings`); None for a model without one.
+        background: how alike unrelated documents are (see :class:`~graphdoc.similarity.background.Background`); None
+            for a model that was not fitted to documents, and where settings make other vectors.
         trained: whether document vectors were trained to be compared.
         multi_label: whether a document can have any number of the classes, or exactly one.
         labels: names of the classes that the head separates, on one line each; None for a model without head.
@@ -76,6 +79,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     backbone: str | None = None
     centre: list[str] | None = None
     lexical: dict[str, Any] | None = None
+    background: dict[str, Any] | None = None
     trained: bool = False
     multi_label: bool = False
     labels: list[str] | None = None

@@ -6,7 +6,8 @@ A text with c_t occurrences of term t has the vector
 
 where n_t of n documents have the term, and v_t is its row in the table of a truncated singular value decomposition of
 such weights (latent semantic analysis, Deerwester et al. 1990), or has 1 or -1 in one random place, so that dot
-products are kept in expectation (feature hashing, Weinberger et al. 2009, eq. 2). It is brought to unit length.
+products are kept in expectation (feature hashing, Weinberger et al. 2009, eq. 2). It is brought to unit length. Where
+vectors of terms are learned, the mean of all documents is then subtracted, and the rest brought to unit length again.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ Vectors = npt.NDArray[np.float32]
 # ``(texts, terms)`` in the form of scipy.
 Counts = Any
 
+# The row of the mean that is subtracted, among those of terms.
+MEAN_ROW = -1
 # Words whose rows are remembered; a word is reduced to its stem once.
 _MOST_REMEMBERED = 1_000_000
 _NOWHERE = -1
@@ -46,10 +49,13 @@ class LexicalPart(nn.Module):
     Attributes:
         idf: ``(terms,)``, inverse document frequencies.
         components: ``(terms, numbers)``, the vectors of terms as they were learned; no rows where they are random.
+        mean: ``(numbers,)``, what documents have in common: the mean of their vectors of unit length; zeros where
+            vectors of terms are random.
     """
 
     idf: Tensor
     components: Tensor
+    mean: Tensor
 
     def __init__(self, settings: LexicalSettings) -> None:
         super().__init__()
@@ -58,6 +64,7 @@ class LexicalPart(nn.Module):
         self.register_buffer("idf", torch.zeros(settings.terms))
         is_learned = settings.projection == "decomposition"
         self.register_buffer("components", torch.zeros(settings.terms if is_learned else 0, settings.numbers))
+        self.register_buffer("mean", torch.zeros(settings.numbers if is_learned else 0))
         self._signs = None if is_learned else random_signs(settings.terms, settings.numbers)
 
     @property
@@ -80,11 +87,24 @@ class LexicalPart(nn.Module):
         """The tf-idf weights of counts, ``(texts, terms)``, not brought to any length."""
         return tf_idf(counts, self.idf.cpu().numpy())
 
+    @property
+    def has_mean(self) -> bool:
+        """Whether a mean is subtracted."""
+        return self._signs is None
+
     def project(self, weights: Counts) -> Vectors:
-        """Lexical vectors of weights, ``(texts, numbers)``, not brought to any length."""
+        """Lexical vectors of weights, ``(texts, numbers)``, neither centred nor brought to any length."""
         table = self.components.cpu().numpy() if self._signs is None else self._signs
         found = weights.astype(np.float32) @ table
         return np.asarray(found.toarray() if sparse.issparse(found) else found, np.float32)
+
+    def centred(self, vectors: npt.NDArray[Any]) -> Floats:
+        """Vectors brought to unit length, without the mean and brought to unit length again; zeros stay zeros."""
+        unit = vectors.astype(np.float64) / _lengths(vectors)[:, None]
+        if self.has_mean:
+            unit -= self.mean.cpu().numpy() * unit.any(axis=1, keepdims=True)
+            unit /= _lengths(unit)[:, None]
+        return unit
 
     def vectors_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The vectors of some terms, ``(rows, numbers)``."""
@@ -139,7 +159,8 @@ class LexicalShares:
 
     Args:
         words: ``(terms,)``, every term as it is first written.
-        rows: ``(terms,)``, their rows in the model, rising.
+        rows: ``(terms,)``, their rows in the model, rising; :data:`MEAN_ROW` stands first for the mean that a model
+            subtracts, if it does, as if it were a term.
         table: ``(terms, numbers)``, the vectors of the terms.
         of_document: sparse ``(passages, terms)``; with the table it gives the lexical part of the passages' terms.
         of_passages: sparse ``(passages, terms)``; with the table it gives that of the passages' own vectors.
@@ -190,8 +211,8 @@ class LexicalReader:
 
     def vectors(self, counts: Counts) -> Vectors:
         """Lexical vectors of the length ``weight``, ``(texts, numbers)``; zeros for a text without a known word."""
-        found = self.part.project(self.part.weights(counts))
-        return np.asarray(found * (self.weight / _lengths(found))[:, None], np.float32)
+        found = self.part.centred(self.part.project(self.part.weights(counts)))
+        return np.asarray(found * self.weight, np.float32)
 
     def unit_weights(self, counts: Counts) -> Counts:
         """The tf-idf weights of terms brought to the length 1, sparse ``(texts, terms)``, which heads read."""
@@ -226,14 +247,37 @@ class LexicalReader:
         """
         rows, of_document = self._split_weights(counts)
         table = self.part.vectors_of(rows)
-        of_document *= self.weight / float(_lengths(of_document.sum(axis=0) @ table)[0])
         of_passages = counts[:, rows].astype(np.float64)
         of_passages.data = (1 + np.log(of_passages.data)) * self.part.idf.cpu().numpy()[rows][of_passages.indices]
-        scales = self.weight / _lengths(of_passages @ table)
-        of_passages = of_passages.multiply(scales[:, None]).tocsr()
         words = self.written(segmented.texts, rows)
+        # The mean is shared by the passages that have words, in equal parts.
+        has_words = np.diff(of_passages.indptr) > 0
+        of_document = self._scaled(of_document, table, has_words / max(has_words.sum(), 1), together=True)
+        of_passages = self._scaled(of_passages, table, has_words.astype(np.float64), together=False)
+        if self.part.has_mean:
+            words, rows = ("", *words), np.append(MEAN_ROW, rows)
+            table = np.vstack([self.part.mean.cpu().numpy(), table])
         shares = LexicalShares(words, rows, table, of_document, of_passages)
         return np.asarray(of_document @ table, np.float64), shares
+
+    def _scaled(self, weights: Counts, table: Floats, of_mean: Floats, *, together: bool) -> Counts:
+        """Weights of terms so that with their table they give centred vectors of the length of the part.
+
+        Args:
+            weights: sparse ``(passages, terms)``.
+            table: ``(terms, numbers)``.
+            of_mean: ``(passages,)``, how often the mean is subtracted from each.
+            together: whether the passages add up to one vector, or each is one.
+        """
+        found = weights @ table
+        lengths = _lengths(found.sum(axis=0, keepdims=True) if together else found)
+        weights = weights.multiply(1 / lengths[:, None]).tocsr()
+        if self.part.has_mean:
+            weights = sparse.hstack([sparse.csr_matrix(-of_mean[:, None]), weights], format="csr")
+            found = weights @ np.vstack([self.part.mean.cpu().numpy(), table])
+            lengths = _lengths(found.sum(axis=0, keepdims=True) if together else found)
+            weights = weights.multiply(1 / lengths[:, None]).tocsr()
+        return weights * self.weight
 
     def unit_shares(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
         """The tf-idf weights of a document, of the length 1, split by passages as its lexical vector is.

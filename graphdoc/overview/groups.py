@@ -4,22 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import HDBSCAN
+from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.neighbors import NearestNeighbors
 
 from ..analysis.projection import project
+from ..inference.fitting import MOST_DRAWN, balanced_weight
+from ..settings.document import LEARNED_NUMBERS
+from ..similarity.background import Background
+from ..similarity.kinds import similarity_matrix
 from ..subtopics.table import telling_terms
 from .digests import WordCounts
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
 Vectors = npt.NDArray[np.float32]
+
+
+def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0) -> Vectors:
+    """Vectors fitted to their collection: without what all documents share, and beside the collection's own words.
+
+    The words are latent semantic analysis of tf-idf, also without their mean, and weighed so that both parts tell
+    pairs apart equally (:func:`~graphdoc.inference.fitting.balanced_weight`).
+
+    Args:
+        vectors: ``(documents, hidden)``.
+        lexical: how many of the last numbers stand for words already, which the collection's own take the place of.
+        words: the words of the documents.
+        seed: of the decomposition.
+
+    Returns:
+        ``(documents, hidden + numbers)``, of unit length or zero.
+    """
+    own = _centred(vectors[:, : vectors.shape[1] - lexical])
+    counts = csr_array(words.counts)
+    counts = counts[:, np.bincount(counts.indices, minlength=counts.shape[1]) > 1]
+    numbers = min(LEARNED_NUMBERS, *(size - 1 for size in counts.shape))
+    if numbers < 2:
+        return own
+    weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
+    latent = _centred(TruncatedSVD(numbers, random_state=seed).fit_transform(weights))
+    drawn = _drawn(len(own), MOST_DRAWN)
+    return _unit(np.hstack([own, balanced_weight(own[drawn], latent[drawn]) * latent]))
+
+
+def background_of(vectors: Vectors) -> Background:
+    """How alike the pairs of a collection are, of 2,000 documents spread over it.
+
+    Args:
+        vectors: ``(documents, hidden)``, of unit length or zero.
+    """
+    drawn = vectors[_drawn(len(vectors), 2 * MOST_DRAWN)]
+    return Background.of(similarity_matrix(drawn, drawn)[np.triu_indices(len(drawn), 1)], len(drawn))
+
+
+def _drawn(documents: int, most: int) -> Rows:
+    return np.unique(np.linspace(0, documents - 1, min(documents, most)).astype(np.int64))
+
+
+def _centred(vectors: npt.NDArray[Any]) -> Vectors:
+    unit = _unit(vectors)
+    return _unit(np.where(unit.any(axis=1, keepdims=True), unit - unit.mean(axis=0), 0.0))
+
+
+def _unit(vectors: npt.NDArray[Any]) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 1e-9, lengths, 1), np.float32)
+
 
 # A document's isolation is read from so many of its neighbours.
 _NEAR = 5
@@ -77,14 +135,16 @@ class Neighbours:
         order = np.lexsort((first, -np.round(scores, 6)))[:most]
         return [(int(ends[0][first[at]]), int(ends[1][first[at]]), float(scores[at])) for at in order]
 
-    def duplicates(self, least: float, copies: Sequence[bytes]) -> list[Rows]:
+    def duplicates(self, vectors: Vectors, least: float, copies: Sequence[bytes]) -> list[Rows]:
         """Sets of documents that are linked by near-equal vectors, or have the very same text; largest first.
 
         Args:
-            least: cosine from which two documents count as near-duplicates.
+            vectors: ``(documents, hidden)``, of unit length or zero, before a fit.
+            least: cosine of these from which two documents count as near-duplicates.
             copies: hash of the text of every document; empty where it is not known.
         """
-        left, column = np.nonzero(self.scores >= least)
+        scores = np.stack([vectors[near] @ vectors[row] for row, near in enumerate(self.rows)])
+        left, column = np.nonzero(scores >= least)
         right = self.rows[left, column]
         seen: dict[bytes, int] = {}
         same = [(seen.setdefault(copy, row), row) for row, copy in enumerate(copies) if copy]

@@ -20,6 +20,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig, repeated_in
+from ..similarity.background import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
 from .tables import Table, table_of
@@ -77,6 +78,7 @@ class Overview:
         duplicates: sets of near-duplicates, rows of documents.
         model: what the vectors were made with, for the record.
         settings: how the overview was made.
+        background: how alike pairs of the documents are; None of fewer than 50.
         repeats: what was left out of the documents as repeated.
     """
 
@@ -88,6 +90,7 @@ class Overview:
     duplicates: Sequence[Rows]
     model: Mapping[str, Any]
     settings: Mapping[str, Any]
+    background: Background | None = None
     repeats: RepeatList = field(default_factory=RepeatList)
 
     @classmethod
@@ -100,6 +103,7 @@ class Overview:
         neighbours: int = NEIGHBOURS,
         duplicates: float = DUPLICATES,
         group_size: int | None = None,
+        fit: bool = True,
         seed: int = 0,
         **options: Unpack[FolderOptions],
     ) -> Overview:
@@ -114,6 +118,8 @@ class Overview:
             neighbours: nearest documents that are kept of each.
             duplicates: cosine of two vectors from which documents count as near-duplicates.
             group_size: documents that a group has at least; None takes what suits the number of documents.
+            fit: fit the vectors to the collection, where it has 50 documents or more: without what all documents
+                share, and beside its own words. All scores but those of duplicates are of these vectors.
             seed: of the map and the groups.
             **options: how they are encoded, see :func:`graphdoc.vectors.writer.encode_to_disk`.
 
@@ -138,7 +144,7 @@ class Overview:
             folder = vectors or stack.enter_context(TemporaryDirectory(prefix="graphdoc-"))
             encoder.encode_to_disk(passing, folder, **options)
             ids, found = read_vectors(folder)
-        return cls._made(digests, ids, found, encoder.describe(), neighbours, duplicates, group_size, seed)
+        return cls._made(digests, ids, found, encoder.describe(), neighbours, duplicates, group_size, fit, seed)
 
     @classmethod
     def of_vectors(
@@ -153,6 +159,7 @@ class Overview:
         neighbours: int = NEIGHBOURS,
         duplicates: float = DUPLICATES,
         group_size: int | None = None,
+        fit: bool = True,
         seed: int = 0,
     ) -> Overview:
         """Look at vectors that are there already, such as :func:`graphdoc.vectors.read_vectors` gives.
@@ -168,6 +175,7 @@ class Overview:
             neighbours: as for :meth:`of`.
             duplicates: as for :meth:`of`.
             group_size: as for :meth:`of`.
+            fit: as for :meth:`of`.
             seed: as for :meth:`of`.
 
         Raises:
@@ -192,7 +200,7 @@ class Overview:
         for id in ids:
             if id not in digests.by_id:
                 digests.add_unread(id)
-        return cls._made(digests, ids, rows, model or {}, neighbours, duplicates, group_size, seed)
+        return cls._made(digests, ids, rows, model or {}, neighbours, duplicates, group_size, fit, seed)
 
     @classmethod
     def _made(
@@ -204,16 +212,28 @@ class Overview:
         neighbours: int,
         duplicates: float,
         group_size: int | None,
+        fit: bool,
         seed: int,
     ) -> Overview:
         # After encoding: scikit-learn, which they need, takes half a second.
         with quick_imports():
-            from .groups import Neighbours, are_alike, find_groups, lay_out, words_of_groups
+            from .groups import (
+                Neighbours,
+                are_alike,
+                background_of,
+                find_groups,
+                fit_vectors,
+                lay_out,
+                words_of_groups,
+            )
         documents, words = digests.chosen(ids)
         if len(documents) < 2:
             raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit = np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+        plain = unit = np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+        is_fitted = fit and len(documents) >= FEWEST_DOCUMENTS and not are_alike(plain)
+        if is_fitted:
+            unit = fit_vectors(plain, (model.get("lexical") or {}).get("numbers", 0), words, seed)
         near = Neighbours.of(unit, neighbours)
         points = lay_out(unit, seed)
         found = [] if are_alike(unit) else find_groups(points, near, group_size)
@@ -223,8 +243,10 @@ class Overview:
             for number, (rows, own) in enumerate(zip(found, named, strict=True), start=1)
         ]
         settings = {"neighbours": neighbours, "duplicates": duplicates, "group_size": group_size, "seed": seed}
-        copies = near.duplicates(duplicates, [digest.fingerprint for digest in documents])
-        return cls(documents, words, points, groups, near, copies, model, settings, digests.repeats())
+        settings |= {"fit": is_fitted}
+        copies = near.duplicates(plain, duplicates, [digest.fingerprint for digest in documents])
+        background = background_of(unit) if len(documents) >= FEWEST_DOCUMENTS else None
+        return cls(documents, words, points, groups, near, copies, model, settings, background, digests.repeats())
 
     @property
     def knows_repeats(self) -> bool:

@@ -20,6 +20,7 @@ def payload_of(overview: Overview) -> dict[str, Any]:
     # It needs scikit-learn, which takes half a second.
     from .groups import words_of_documents
 
+    background = overview.background
     words, telling = words_of_documents(overview.words, _TELLING_WORDS)
     group_of, closeness = overview.group_of, overview.neighbours.closeness
     documents = [
@@ -59,7 +60,10 @@ def payload_of(overview: Overview) -> dict[str, Any]:
             }
             for group in overview.groups
         ],
-        "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in overview.pairs()],
+        "pairs": [
+            {"a": a, "b": b, "score": round(score, 6), "share": background and background.share(score)}
+            for a, b, score in overview.pairs()
+        ],
         "duplicates": [rows.tolist() for rows in overview.duplicates],
         "outliers": overview.outliers(),
         "repeats": _repeats(overview) if overview.knows_repeats else None,

@@ -157,3 +157,14 @@ def require_path(name: str, value: object) -> None:
     if not isinstance(value, str | os.PathLike) or not str(value):
         given = repr(value) if isinstance(value, str) else described(value)
         raise SettingsError(f"{name} {given} is no name of a file or folder; give a string or a Path")
+
+
+def percent_closer(share: float) -> str:
+    """The share of unrelated pairs that are less alike, in percent as people read it.
+
+    >>> percent_closer(0.9921), percent_closer(0.99999), percent_closer(0.314)
+    ('99.2 %', '99.99 %', '31 %')
+    """
+    percent = 100 * share
+    text = f"{percent:.0f}" if percent < 90 else f"{percent:.1f}" if percent < 99.9 else f"{min(percent, 99.99):.2f}"
+    return f"{text} %"

@@ -42,10 +42,9 @@ class ClusteringSettings(SubtopicSettings):
 
 Terms = Annotated[int, Field(ge=1, le=10_000_000)]
 Numbers = Annotated[int, Field(ge=1, le=4096)]
-# How long a lexical vector that is learned of one's own documents is beside passages of unit length, and its numbers:
-# what told parts of train sets apart best.
+# How long a lexical vector that is learned of few documents is beside passages of unit length, and the numbers of one.
 LEARNED_WEIGHT = 0.85
-LEARNED_NUMBERS = 100
+LEARNED_NUMBERS = 256
 
 Projection = Literal["decomposition", "random"]
 
@@ -73,7 +72,7 @@ class LexicalFit(Settings):
     """How a lexical part is learned of documents."""
 
     numbers: Numbers | None = None
-    """numbers of a lexical vector, fewer where the documents do not have as many; null for 100, or 512 random ones"""
+    """numbers of a lexical vector, fewer where the documents do not have as many; null for 256, or 512 random ones"""
     most_terms: Terms = 50_000
     """terms of the vocabulary, those of most documents; with ``hashed`` the buckets"""
     least_documents: Annotated[int, Field(ge=1, le=1_000_000)] = 2

@@ -18,6 +18,7 @@ from ..runtime.text import require_one_of, require_whole
 from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
+from .background import Background
 from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, attention_dict, shared_words
 from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
 from .kinds import Floats, Similarity, similarity_matrix, similarity_of
@@ -66,6 +67,7 @@ class Comparison:
         similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
         within: whether this is one document compared with itself.
         subtopics: the subtopics of their sentences; None unless they were asked for.
+        background: how alike unrelated documents are; None where that is not known.
     """
 
     a: EncodedDocument
@@ -74,6 +76,7 @@ class Comparison:
     similarity: str = "cosine"
     within: bool = False
     subtopics: SubtopicTable | None = None
+    background: Background | None = None
 
     def __repr__(self) -> str:
         names = f"{self.a.segmented.document.id!r} " + (
@@ -87,6 +90,11 @@ class Comparison:
     def document(self) -> float:
         """Similarity of the two documents."""
         return float(self.kind.scores([self.a], [self.b])[0, 0])
+
+    @property
+    def share(self) -> float | None:
+        """The share of unrelated pairs of documents that are less alike, 0 to 1; None where it is not known."""
+        return None if self.background is None or self.within else self.background.share(self.document)
 
     @property
     def kind(self) -> Similarity:
@@ -168,7 +176,8 @@ class Comparison:
         """The words that both documents have, by what they add to the document score.
 
         They add up to :attr:`lexical`, but for what words of only one document add, which are like words of the other
-        to the lexical part (see :func:`~graphdoc.similarity.encoded_document.shared_words`).
+        to the lexical part, and for the mean that it subtracts (see
+        :func:`~graphdoc.similarity.encoded_document.shared_words`).
 
         Args:
             top_k: how many; None for all.
@@ -292,12 +301,13 @@ class Comparison:
         """Everything as plain values, the content of the JSON file.
 
         Returns:
-            ``document`` (number); ``sections``, ``passages``, ``paragraphs`` and ``sentences`` (matrices, rows = first
-            document); ``sentence_scores`` and ``alignment`` (see :meth:`alignment`), where sentences were encoded;
-            ``attention`` (chunkwise, matrices per head, or None); ``subtopics`` (see
-            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``lexical``, how much
-            of the score is due to words, and the words, where the model has a lexical part; ``contributions`` and
-            ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and span in their
+            ``document`` (number); ``share`` of unrelated pairs that are less alike, or None; ``sections``,
+            ``passages``, ``paragraphs`` and ``sentences`` (matrices, rows = first document); ``sentence_scores``
+            and ``alignment`` (see :meth:`alignment`), where sentences were encoded; ``attention`` (chunkwise,
+            matrices per head, or None); ``subtopics`` (see
+            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``lexical``, how
+            much of the score is due to words, and the words, where the model has a lexical part; ``contributions``
+            and ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and span in their
             section's text); ``coverage``; ``model``.
         """
         return comparison_dict(self)
@@ -395,6 +405,7 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
         "model": dict(comparison.model),
         "self": comparison.within,
         "document": round(comparison.document, 6),
+        "share": comparison.share,
         "sections": _rounded(comparison.sections),
         "passages": _rounded(comparison.passages),
         "paragraphs": None if comparison.paragraphs is None else _rounded(comparison.paragraphs),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SettingsError
-from ..modeling.lexical import LexicalShares
+from ..modeling.lexical import MEAN_ROW, LexicalShares
 from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import SENTENCE_SETTINGS
@@ -235,7 +235,8 @@ def shared_words(
     """
     own = _halves(a, shares[0], weights @ parts[1])
     other = _halves(b, shares[1], weights.T @ parts[0])
-    _, first, second = np.intersect1d(a.rows, b.rows, assume_unique=True, return_indices=True)
+    common, first, second = np.intersect1d(a.rows, b.rows, assume_unique=True, return_indices=True)
+    first, second = first[common != MEAN_ROW], second[common != MEAN_ROW]
     both = own[first] + other[second]
     order = np.lexsort((a.rows[first], -both))
     words = [WordPart(a.words[first[place]], float(both[place])) for place in order.tolist()]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..runtime.files import write_csv, write_text
+from .background import FEWEST_DOCUMENTS, Background
 from .encoded_document import EncodedDocument
 from .kinds import Floats, Similarity, similarity_matrix, similarity_of
 
@@ -27,11 +28,22 @@ class MutualComparison:
         documents: the documents, in the order of rows and columns.
         model: what the vectors were made with, for the record.
         similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
+        reference: how alike unrelated documents are, for collections too small to say it themselves; None where that
+            is not known.
     """
 
     documents: Sequence[EncodedDocument]
     model: Mapping[str, Any]
     similarity: str = "cosine"
+    reference: Background | None = None
+
+    @cached_property
+    def background(self) -> Background | None:
+        """How alike the pairs of these documents are, or of fewer than 50 those of the model; None where unknown."""
+        scores = self.document_scores
+        if len(scores) < FEWEST_DOCUMENTS:
+            return self.reference
+        return Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))
 
     @property
     def kind(self) -> Similarity:
@@ -66,6 +78,7 @@ class MutualComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Documents, the matrix of their similarities and all pairs, as plain values for JSON."""
+        background = self.background
         return {
             "format": "graphdoc.comparisons/1",
             "model": dict(self.model),
@@ -74,7 +87,15 @@ class MutualComparison:
                 {"id": one.segmented.document.id, "title": one.segmented.document.title} for one in self.documents
             ],
             "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
-            "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in self.pairs()],
+            "pairs": [
+                {
+                    "a": a,
+                    "b": b,
+                    "score": round(score, 6),
+                    "share": None if background is None else background.share(score),
+                }
+                for a, b, score in self.pairs()
+            ],
         }
 
     def plot(self, path: str | Path | None = None) -> Figure:

@@ -151,6 +151,7 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopi
     """
     prepare_tuning(encoder.model, settings.tune, settings.lora, subtopics=subtopics)
     encoder.model.config.trained = True
+    encoder.model.config.background = None
 
 
 def is_checkpoint(name: str) -> bool:

@@ -115,7 +115,7 @@ class TestNames:
     def test_unknown_setting(self, saved: Path) -> None:
         assert "setting 'graf_kind' is unknown" in refusal(saved, graf_kind="full")
         assert "setting 'encoder_config' is unknown" in refusal(saved, encoder_config={})
-        assert "known are attention_dropout, c" in refusal(saved, backbone="x")
+        assert "known are attention_dropout, background, c" in refusal(saved, backbone="x")
 
     @pytest.mark.parametrize("settings", [{"passage_tokens": 81}, {"passage_tokens": 4}])
     def test_passage_tokens_beyond_the_backbone(self, saved: Path, settings: dict[str, int]) -> None:

@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from collections_of_topics import TOPICS, make_collection
+from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
-from graphdoc.overview.groups import SHARE, Neighbours, find_groups, lay_out
+from graphdoc.overview.digests import Digests, WordCounts
+from graphdoc.overview.groups import SHARE, Neighbours, background_of, find_groups, fit_vectors, lay_out
 
 
 def test_topics_are_found_and_a_stranger_joins_none() -> None:
@@ -54,3 +56,41 @@ def test_the_map_of_few_or_equal_documents() -> None:
         points = lay_out(vectors.astype(np.float32))
         assert np.isfinite(points).all() and np.abs(points).max() <= 1
         assert len({tuple(point) for point in points.tolist()}) == len(vectors)
+
+
+def test_fitted_vectors_are_centred_and_beside_the_words_of_the_collection() -> None:
+    documents, vectors = make_collection(20)
+    digests = Digests()
+    for document in documents:
+        digests.add(document)
+    _, words = digests.chosen([document.id for document in documents])
+    lexical = 5
+    found = fit_vectors(vectors, lexical, words)
+
+    def centred(rows: np.ndarray) -> np.ndarray:
+        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(normalize(unit - unit.mean(axis=0)))
+
+    counts = words.counts.toarray().astype(float)
+    counts = counts[:, (counts > 0).sum(axis=0) > 1]
+    logarithms = np.zeros_like(counts)
+    np.log(counts, out=logarithms, where=counts > 0)
+    idf = np.log((1 + len(counts)) / (1 + (counts > 0).sum(axis=0))) + 1
+    weights = normalize((1 + logarithms) * (counts > 0) * idf)
+    left, lengths, _ = np.linalg.svd(weights, full_matrices=False)
+    numbers = min(256, *(size - 1 for size in weights.shape))
+    dense, latent = centred(vectors[:, :-lexical]), centred((left * lengths)[:, :numbers])
+    pairs = np.triu_indices(len(documents), 1)
+    weight = np.sqrt((dense @ dense.T)[pairs].std() / (latent @ latent.T)[pairs].std())
+    expected = normalize(np.hstack([dense, weight * latent]))
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-3)
+    background = background_of(found)
+    scores = np.sort((found @ found.T)[pairs])
+    assert background.share(scores[len(scores) // 2]) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_collection_without_words_is_centred_alone() -> None:
+    _, vectors = make_collection(20)
+    found = fit_vectors(vectors, 0, WordCounts(csr_array((80, 3)), ["a", "b", "c"]))
+    unit = normalize(vectors)
+    np.testing.assert_allclose(found, normalize(unit - unit.mean(axis=0)), atol=1e-5)

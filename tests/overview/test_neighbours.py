@@ -49,10 +49,10 @@ def test_near_duplicates_are_linked_by_cosines_and_by_texts() -> None:
     vectors = unit([[1, 0], [1, 0.01], [0, 1], [0.9, 1], [0, -1], [-1, 0.5]])
     near = Neighbours.of(vectors, 5)
     copies = [b"a", b"b", b"c", b"d", b"c", b""]
-    assert [rows.tolist() for rows in near.duplicates(0.99, copies)] == [[0, 1], [2, 4]]
-    assert near.duplicates(0.99999, [b""] * 6) == []
+    assert [rows.tolist() for rows in near.duplicates(vectors, 0.99, copies)] == [[0, 1], [2, 4]]
+    assert near.duplicates(vectors, 0.99999, [b""] * 6) == []
     # By a lower cosine all but the last are one set.
-    assert [rows.tolist() for rows in near.duplicates(0.6, [b""] * 6)] == [[0, 1, 2, 3]]
+    assert [rows.tolist() for rows in near.duplicates(vectors, 0.6, [b""] * 6)] == [[0, 1, 2, 3]]
 
 
 def test_outliers_are_the_farthest() -> None:

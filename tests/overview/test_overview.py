@@ -35,7 +35,8 @@ def test_groups_are_the_topics(overview: Overview) -> None:
         assert group.name == ", ".join(group.words[:3])
 
 
-def test_typical_documents_are_closest_to_the_mean(overview: Overview) -> None:
+def test_typical_documents_are_closest_to_the_mean() -> None:
+    overview = make_overview(group_size=15, fit=False)
     _, vectors = make_collection()
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     for group in overview.groups:
@@ -134,7 +135,7 @@ def test_passages_are_cut_as_the_model_of_the_vectors_cuts_them() -> None:
 def test_json_has_everything(overview: Overview) -> None:
     content = json.loads(json.dumps(overview.to_dict(), allow_nan=False))
     assert content["format"] == "graphdoc.overview/1"
-    assert content["settings"] == {"neighbours": 10, "duplicates": 0.98, "group_size": 15, "seed": 0}
+    assert content["settings"] == {"neighbours": 10, "duplicates": 0.98, "group_size": 15, "seed": 0, "fit": True}
     assert [group["size"] for group in content["groups"]] == [30, 30, 30, 30]
     for row, document in enumerate(content["documents"]):
         assert len(document["neighbours"]) == 10

@@ -67,6 +67,7 @@ def make_payload(
             "trained": True,
         },
         "document": document,
+        "share": None if within else 0.9921,
         "sections": section_similarity.tolist(),
         "passages": similarity.tolist(),
         **dict.fromkeys(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.text import one_line
+from ...runtime.text import one_line, percent_closer
 from ..projection import order_of
 from .page import relative_link, render
 
@@ -29,9 +29,10 @@ def render_matrix(comparison: Mapping[str, Any], links: Mapping[tuple[int, int],
     titles = [one_line(document["title"] or document["id"], 160) for document in comparison["documents"]]
     usable = {tuple(sorted(pair)): relative_link(link) for pair, link in links.items()}
 
-    def pair_of(a: int, b: int, score: float) -> dict[str, Any]:
+    def pair_of(a: int, b: int, score: float, share: float | None = None) -> dict[str, Any]:
         ends = {"a": {"title": titles[a]}, "b": {"title": titles[b]}}
-        return {**ends, "score": score, "link": usable.get((min(a, b), max(a, b)))}
+        closer = None if share is None else percent_closer(share)
+        return {**ends, "score": score, "closer": closer, "link": usable.get((min(a, b), max(a, b)))}
 
     scores = np.array(comparison["scores"], np.float64)
     order = order_of(scores).tolist() if len(titles) <= MOST_IN_TABLE else []

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import OutputError
 from ...registry import READOUTS, load
+from ...runtime.text import percent_closer
 from ..pages.page import packed, render
 from .content import (
     LISTED_MATCHES,
@@ -93,6 +94,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "b": b,
         "sides": [a] if within else [a, b],
         "document": comparison["document"],
+        "share": None if comparison["share"] is None else percent_closer(comparison["share"]),
         "meaning": meaning_of_score(comparison, levels["passages"].similarity),
         "words": read_words(comparison),
         "model": model,
