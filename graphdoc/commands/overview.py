@@ -17,7 +17,7 @@ from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
 from ..runtime.memory import quick_imports
-from ..runtime.text import counted, one_line
+from ..runtime.text import counted, one_line, percent_closer
 from .options import COUNT, OUTPUT, Csv, EncodingModel, File, Json, Overwrite
 from .output import Outputs, Reports, beside, check_apart, require_name, write_json, written
 from .printing import Column, Table, list_left_out, list_without_id, names, print_lines
@@ -50,6 +50,7 @@ def overview(
     csv: Csv = None,
     reports: Annotated[int | None, OUTPUT, COUNT] = None,
     vectors: Annotated[str | None, OUTPUT] = None,
+    no_fit: bool = False,
     overwrite: Overwrite = False,
     model: EncodingModel = EncodingModel(),
     reading: Reading = Reading(),
@@ -75,6 +76,8 @@ def overview(
         csv: write a row for every document: group, place on the map, nearest document
         reports: write comparison reports on so many closest pairs, in a folder beside --html
         vectors: folder of vectors, finished or to be written (default: beside the output)
+        no_fit: take vectors as they are; otherwise those of 50 documents and more are fitted to the collection: what
+            all documents share is subtracted, and the collection's own words stand beside them
         overwrite: replace the vectors that the folder holds, and files that graphdoc did not write
     """
     if not sources and vectors is None:
@@ -87,10 +90,13 @@ def overview(
     report = ReadingReport(places={})
     is_stored = vectors is not None and not overwrite and (Path(vectors) / "manifest.json").exists()
     if is_stored:
-        whole, notes = _of_vectors(Path(vectors or ""), sources, repeats, reading, report)
+        whole, notes = _of_vectors(Path(vectors or ""), sources, repeats, reading, report, fit=not no_fit)
     else:
         whole, encoder = _of_documents(
-            sources, folder, repeats, model, reading, report, overwrite=overwrite, keeps=vectors is not None
+            *(sources, folder, repeats, model, reading, report),
+            fit=not no_fit,
+            overwrite=overwrite,
+            keeps=vectors is not None,
         )
         notes = []
     pairs: list[Report] = []
@@ -134,7 +140,7 @@ def _folder_of_vectors(outputs: Outputs, sources: tuple[str, ...], vectors: str 
 
 
 def _of_vectors(
-    folder: Path, sources: tuple[str, ...], repeats: str, reading: Reading, report: ReadingReport
+    folder: Path, sources: tuple[str, ...], repeats: str, reading: Reading, report: ReadingReport, *, fit: bool
 ) -> tuple[Overview, list[str]]:
     """The overview of stored vectors, and what has to be said of documents without a vector or the other way round."""
     with quick_imports():
@@ -152,6 +158,7 @@ def _of_vectors(
         model=manifest.model,
         language=str(manifest.model.get("language") or "en"),
         repeats=read_repeats(folder),
+        fit=fit,
     )
     unread = sum(not digest.fingerprint for digest in whole.documents)
     notes = []
@@ -170,6 +177,7 @@ def _of_documents(
     reading: Reading,
     report: ReadingReport,
     *,
+    fit: bool,
     overwrite: bool,
     keeps: bool,
 ) -> tuple[Overview, DocumentEncoder]:
@@ -185,7 +193,7 @@ def _of_documents(
     on_error = reading.on_unencodable(sources)
     with noting_languages(encoder) as noted:
         encoder, kept = without_repeats(encoder, noted(documents), repeats)
-        make = partial(Overview.of, encoder, kept, vectors=folder, report=report, on_error=on_error)
+        make = partial(Overview.of, encoder, kept, vectors=folder, report=report, on_error=on_error, fit=fit)
         try:
             return make(overwrite=overwrite), encoder
         except OtherDocumentsError:
@@ -305,9 +313,11 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
         if len(whole.groups) > SHOWN_GROUPS:
             print_lines(target, [f"... and {counted(len(whole.groups) - SHOWN_GROUPS, 'more group')}"])
         target.print()
-    pairs = Table(["cosine", names("closest pairs", 44), names("", 44)])
+    background = whole.background
+    closer = [] if background is None else [Column("closer than", percent_closer)]
+    pairs = Table(["cosine", *closer, names("closest pairs", 44), names("", 44)])
     for a, b, score in whole.pairs(SHOWN_PAIRS):
-        pairs.add(score, title[a], title[b])
+        pairs.add(score, *([] if background is None else [background.share(score)]), title[a], title[b])
     pairs.print(target)
     target.print()
     copies = sum(map(len, whole.duplicates))

@@ -102,7 +102,10 @@ def table_of(overview: Overview, table: str) -> tuple[list[str], Iterable[Sequen
             for one in overview.groups
         ]
     if table == "pairs":
-        return ["a", "b", "score"], [(ids[a], ids[b], score) for a, b, score in overview.pairs()]
+        background = overview.background
+        return ["a", "b", "score", "share"], [
+            (ids[a], ids[b], score, background and background.share(score)) for a, b, score in overview.pairs()
+        ]
     if table == "neighbours":
         near = overview.neighbours
         return ["id", "rank", "neighbour", "score"], (

@@ -44,7 +44,7 @@ class Background:
         >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.99)
         0.99
         """
-        steps = _STEPS[_STEPS <= _STEPS_PER_HALF * np.log2(max(len(scores) / _LEAST_ABOVE, 2))]
+        steps = _STEPS[_STEPS_PER_HALF * np.log2(max(len(scores) / _LEAST_ABOVE, 2)) >= _STEPS]
         values = np.quantile(np.asarray(scores, np.float64), 1 - 0.5 ** (steps / _STEPS_PER_HALF))
         return cls(documents, tuple(round(float(value), 6) for value in values))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import OutputError
-from ...runtime.text import one_line
+from ...runtime.text import one_line, percent_closer
 from ..pages.page import packed, relative_link, render
 
 FORMAT = "graphdoc.overview/1"
@@ -153,7 +153,9 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
     pairs = []
     for pair in overview["pairs"]:
         a, b = named([pair["a"], pair["b"]])
-        pairs.append({"a": a, "b": b, "score": pair["score"], "link": links.get((pair["a"], pair["b"]))})
+        closer = None if pair["share"] is None else percent_closer(pair["share"])
+        link = links.get((pair["a"], pair["b"]))
+        pairs.append({"a": a, "b": b, "score": pair["score"], "closer": closer, "link": link})
     return {
         "groups": [{**group, "typical": named(group["typical"])} for group in overview["groups"]],
         "in_no_group": sum(document["group"] is None for document in documents),
