@@ -330,7 +330,7 @@ def _measure(
     Passages that are alike are encoded once.
     """
     from ..evaluation.baselines import UNTRAINED, SharedPassages
-    from ..evaluation.sets import ROWS, EncoderVectors
+    from ..evaluation.sets import ROWS, encoder_vectors
 
     shared = SharedPassages(data.with_passages_of, data)
     first = candidates[0]
@@ -342,7 +342,7 @@ def _measure(
     for candidate in candidates:
         ready = shared.of(candidate.encoder)
         if candidate.role == "model":
-            measured[candidate.name] = candidate.base, ready.measure(EncoderVectors(candidate.encoder), **how)
+            measured[candidate.name] = candidate.base, ready.measure(encoder_vectors(ready, candidate.encoder), **how)
             continue
         for name, row in ROWS.items():
             if row.of_backbone:

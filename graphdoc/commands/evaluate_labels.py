@@ -212,19 +212,19 @@ def evaluate_classify(
     }
 
     def draw_confusion(path: str) -> None:
-        from ..evaluation.drawing.classification import plot_confusion
+        from ..evaluation.drawing import plot_confusion
 
         title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
         plot_confusion(scores, title, path)
 
     def draw_reliability(path: str) -> None:
-        from ..evaluation.drawing.classification import plot_reliability
+        from ..evaluation.drawing import plot_reliability
 
         assert scores.calibration is not None
         plot_reliability(scores.calibration, encoder.name, path)
 
     def page(path: str) -> None:
-        from ..evaluation.drawing.mistakes import write_mistakes
+        from ..evaluation.drawing import write_mistakes
 
         write_mistakes(path, mistakes, scores, encoder.name, places=places, passages=PASSAGES)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..documents.readers import ReadingReport
 from ..errors import DocumentError, SettingsError
@@ -79,13 +77,55 @@ def match(
         raise SettingsError(
             "give two documents A B, or --pairs with --corpus, or --candidates with --queries, --corpus"
         )
-    many = _Many(outputs, model, reading, weight)
-    if pairs is not None and run is None:
-        many.match_pairs(pairs, corpus)
-    elif candidates is not None:
-        many.match_run(candidates, queries, corpus, top)
-    else:
+    if run is not None and candidates is None:
         raise SettingsError("--run is a ranking, which --candidates give; leave it out, or use --csv")
+    report = ReadingReport()
+    named = (
+        _pairs_of_file(pairs, corpus, reading, report)
+        if pairs is not None
+        else _hits_of_run(candidates or "", queries, corpus, top, reading, report)
+    )
+    encoder = model.load()
+    matches = _matches(encoder, named.documents)
+    rows = _rows(named.ids, matches, weight)
+    scores: dict[str, dict[str, float]] = {}
+    for row in rows:
+        scores.setdefault(row["a"], {})[row["b"]] = row["score"]
+    content = {
+        "model": encoder.describe(),
+        **({"weight_of_words": weight} if weight else {}),
+        "pairs": [row | {"views": match.to_dict()["views"]} for row, match in zip(rows, matches, strict=True)],
+    }
+    columns = list(rows[0]) if rows else ["a", "b", "score", "probability"]
+
+    def write_run(path: str) -> None:
+        from ..evaluation import write_run
+
+        write_run(path, scores)
+
+    target = outputs.write(
+        json=lambda path: write_json(path, content),
+        csv=lambda path: write_csv(path, columns, [list(row.values()) for row in rows]),
+        run=write_run,
+    )
+    if target is None:
+        return
+    if pairs is not None:
+        table = Table([names("A", 36), names("B", 36), "score"])
+        for row in sorted(rows, key=lambda row: -row["score"]):
+            table.add(row["a"], row["b"], row["score"])
+        table.print(target, "pair")
+    else:
+        table = Table([names("query", 30), names("best match", 40), "score", "hits"])
+        for query, hits in scores.items():
+            best = min(hits, key=lambda id: (-hits[id], id))
+            table.add(query, best, hits[best], len(hits))
+        table.print(target, "query")
+    if named.missing:
+        noun = "pair" if pairs is not None else "hit"
+        print_lines(target, [f"left out: {counted(named.missing, noun)} of unknown documents"])
+    list_left_out(target, report)
+    outputs.report(target)
 
 
 def _match_two(outputs: Outputs, documents: list[Document], model: IndexModel) -> None:
@@ -97,7 +137,10 @@ def _match_two(outputs: Outputs, documents: list[Document], model: IndexModel) -
     for side, document in zip("AB", documents, strict=True):
         title = f"{document.title} [{document.id}]" if document.title else document.id
         print_lines(target, [f"{side}  {title}"])
-    target.print(f"\n[bold]{_score_in_words(matched)}[/bold] ({len(matched.views)} views, model {encoder.name})")
+    score = f"cosine {matched.score:.3f}"
+    if matched.probability is not None:
+        score = f"probability that they match {matched.probability:.3f} (log-odds {matched.score:+.3f})"
+    target.print(f"\n[bold]{score}[/bold] ({len(matched.views)} views, model {encoder.name})")
     for number, view in enumerate(matched.views, start=1):
         score = "" if view.score is None else f", {view.score:.3f}"
         target.print(f"\n[bold]view {number}[/bold]{score}")
@@ -113,188 +156,95 @@ def _match_two(outputs: Outputs, documents: list[Document], model: IndexModel) -
     outputs.report(target)
 
 
-def _score_in_words(matched: PairMatch) -> str:
-    if matched.probability is None:
-        return f"cosine {matched.score:.3f}"
-    return f"probability that they match {matched.probability:.3f} (log-odds {matched.score:+.3f})"
+class _NamedPairs(NamedTuple):
+    """Pairs that a file names, those whose documents are there, and how many are not."""
+
+    ids: list[tuple[str, str]]
+    documents: list[tuple[Document, Document]]
+    missing: int
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedRow:
-    """A pair and its score.
+def _pairs_of_file(file: str, corpus: Sequence[str], reading: CorpusReading, report: ReadingReport) -> _NamedPairs:
+    from ..documents.readers.pair_files import read_any_pairs
 
-    Args:
-        a: id of the first document.
-        b: id of the second.
-        match: what the model says.
-        score: the score: that of the model, or with words the sum of both.
-        words: TF-IDF cosine of both texts; None where words do not count.
-    """
-
-    a: str
-    b: str
-    match: PairMatch
-    score: float
-    words: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The row of a table; with words also the score of the model."""
-        row: dict[str, Any] = {"a": self.a, "b": self.b, "score": self.score, "probability": self.match.probability}
-        return row if self.words is None else row | {"match": self.match.score, "words": self.words}
+    pairs = read_any_pairs(file)
+    documents = _read(reading, corpus, {id for pair in pairs for id in (pair.a, pair.b)}, report)
+    unknown: Literal["leave_out", "stop"] = "leave_out" if reading.on_error == "skip" else "stop"
+    ids = [(pair.a, pair.b) for pair in pairs.among(documents, unknown, setting="--on-error skip")]
+    return _NamedPairs(ids, [(documents[a], documents[b]) for a, b in ids], len(pairs) - len(ids))
 
 
-@dataclass(frozen=True)
-class _Many:
-    """Matches many pairs, prints and writes them."""
+def _hits_of_run(
+    file: str, queries: Sequence[str], corpus: Sequence[str], top: int, reading: CorpusReading, report: ReadingReport
+) -> _NamedPairs:
+    from ..evaluation import read_run
+    from ..evaluation.trec import ranked
 
-    outputs: Outputs
-    model: IndexModel
-    reading: CorpusReading
-    weight: float
-
-    def match_pairs(self, file: str, corpus: Sequence[str]) -> None:
-        from ..documents.readers.pair_files import read_any_pairs
-
-        report = ReadingReport()
-        pairs = read_any_pairs(file)
-        documents = self._read(corpus, {id for pair in pairs for id in (pair.a, pair.b)}, report)
-        unknown: Literal["leave_out", "stop"] = "leave_out" if self.reading.on_error == "skip" else "stop"
-        known = pairs.among(documents, unknown, setting="--on-error skip")
-        encoder = self.model.load()
-        matches = self._matches(encoder, [(documents[pair.a], documents[pair.b]) for pair in known])
-        rows = matched_rows(((pair.a, pair.b) for pair in known), matches, self.weight)
-        table = Table([names("A", 36), names("B", 36), "score"])
-        for row in sorted(rows, key=lambda row: -row.score):
-            table.add(row.a, row.b, row.score)
-        self._write(encoder, rows, report, table, "pair", len(pairs) - len(known), "pair")
-
-    def match_run(self, file: str, queries: Sequence[str], corpus: Sequence[str], top: int) -> None:
-        from ..evaluation.trec import ranked, read_run, write_run
-
-        report = ReadingReport()
-        hits_of = {query: ranked(hits)[:top] for query, hits in read_run(file).items()}
-        asked = self._read(queries, set(hits_of), report)
-        documents = self._read(corpus, {id for hits in hits_of.values() for id in hits}, report)
-        pairs = [(query, id) for query, hits in hits_of.items() for id in hits]
-        known = [(query, id) for query, id in pairs if query in asked and id in documents]
-        missing = len(pairs) - len(known)
-        if missing and (self.reading.on_error != "skip" or not known):
-            query, id = next(pair for pair in pairs if pair[0] not in asked or pair[1] not in documents)
-            unknown = f"query {query!r} in --queries" if query not in asked else f"document {id!r} in --corpus"
-            raise DocumentError(
-                f"{file}: there is no {unknown}, and so it is with {missing:,} of {len(pairs):,} hits; give the files "
-                "that the run was made of, or leave such hits out (--on-error skip)"
-            )
-        encoder = self.model.load()
-        matches = self._matches(encoder, [(asked[query], documents[id]) for query, id in known])
-        rows = matched_rows(known, matches, self.weight)
-        scores: dict[str, dict[str, float]] = {}
-        for row in rows:
-            scores.setdefault(row.a, {})[row.b] = row.score
-        table = Table([names("query", 30), names("best match", 40), "score", "hits"])
-        for query, hits in scores.items():
-            best = ranked(hits)[0]
-            table.add(query, best, hits[best], len(hits))
-        self._write(encoder, rows, report, table, "query", missing, "hit", run=lambda path: write_run(path, scores))
-
-    def _read(self, sources: Sequence[str], wanted: set[str], report: ReadingReport) -> dict[str, Document]:
-        documents: dict[str, Document] = {}
-        is_empty = True
-        for document in self.reading.many(sources, report):
-            is_empty = False
-            if document.id in wanted and document.id in documents:
-                raise DocumentError(f"several documents have the id {document.id!r}; give each an id of its own")
-            if document.id in wanted:
-                documents[document.id] = document
-        if is_empty:
-            raise no_documents(sources, report)
-        return documents
-
-    def _matches(self, encoder: DocumentEncoder, pairs: list[tuple[Document, Document]]) -> list[PairMatch]:
-        from ..matching import match_pairs
-        from ..runtime.progress import progress_bar
-
-        matches = []
-        with progress_bar(None, len(pairs), doing="Matching", unit="pairs") as bar:
-            for matched in match_pairs(encoder, pairs):
-                bar.update(1)
-                matches.append(matched)
-        return matches
-
-    def _write(
-        self,
-        encoder: DocumentEncoder,
-        rows: list[MatchedRow],
-        report: ReadingReport,
-        table: Table,
-        noun: str,
-        missing: int,
-        missing_noun: str,
-        **writers: Callable[[str], object],
-    ) -> None:
-        values = [row.to_dict() for row in rows]
-        content = {
-            "model": encoder.describe(),
-            **({"weight_of_words": self.weight} if self.weight else {}),
-            "pairs": [
-                row_values | {"views": row.match.to_dict()["views"]}
-                for row_values, row in zip(values, rows, strict=True)
-            ],
-        }
-        columns = list(values[0]) if values else ["a", "b", "score", "probability"]
-        target = self.outputs.write(
-            json=lambda path: write_json(path, content),
-            csv=lambda path: write_csv(path, columns, [list(row.values()) for row in values]),
-            **writers,
+    hits_of = {query: ranked(hits)[:top] for query, hits in read_run(file).items()}
+    asked = _read(reading, queries, set(hits_of), report)
+    documents = _read(reading, corpus, {id for hits in hits_of.values() for id in hits}, report)
+    pairs = [(query, id) for query, hits in hits_of.items() for id in hits]
+    ids = [(query, id) for query, id in pairs if query in asked and id in documents]
+    missing = len(pairs) - len(ids)
+    if missing and (reading.on_error != "skip" or not ids):
+        query, id = next(pair for pair in pairs if pair[0] not in asked or pair[1] not in documents)
+        unknown = f"query {query!r} in --queries" if query not in asked else f"document {id!r} in --corpus"
+        raise DocumentError(
+            f"{file}: there is no {unknown}, and so it is with {missing:,} of {len(pairs):,} hits; give the files "
+            "that the run was made of, or leave such hits out (--on-error skip)"
         )
-        if target is None:
-            return
-        table.print(target, noun)
-        if missing:
-            print_lines(target, [f"left out: {counted(missing, missing_noun)} of unknown documents"])
-        list_left_out(target, report)
-        self.outputs.report(target)
+    return _NamedPairs(ids, [(asked[query], documents[id]) for query, id in ids], missing)
 
 
-def matched_rows(ids: Iterable[tuple[str, str]], matches: Sequence[PairMatch], weight: float) -> list[MatchedRow]:
-    """The rows of pairs, in their order.
+def _read(
+    reading: CorpusReading, sources: Sequence[str], wanted: set[str], report: ReadingReport
+) -> dict[str, Document]:
+    documents: dict[str, Document] = {}
+    is_empty = True
+    for document in reading.many(sources, report):
+        is_empty = False
+        if document.id in wanted and document.id in documents:
+            raise DocumentError(f"several documents have the id {document.id!r}; give each an id of its own")
+        if document.id in wanted:
+            documents[document.id] = document
+    if is_empty:
+        raise no_documents(sources, report)
+    return documents
 
-    Args:
-        ids: ids of both documents of every pair.
-        matches: what the model says of it.
-        weight: weight of words, from 0 to 1; the model has the rest.
 
-    Raises:
-        SettingsError: words are asked for, and there are no pairs to compare a pair with.
-    """
-    if not weight:
-        return [MatchedRow(a, b, match, match.score) for (a, b), match in zip(ids, matches, strict=True)]
-    if len(matches) == 1:
+def _matches(encoder: DocumentEncoder, pairs: list[tuple[Document, Document]]) -> list[PairMatch]:
+    from ..matching import match_pairs
+    from ..runtime.progress import progress_bar
+
+    matches = []
+    with progress_bar(None, len(pairs), doing="Matching", unit="pairs") as bar:
+        for matched in match_pairs(encoder, pairs):
+            bar.update(1)
+            matches.append(matched)
+    return matches
+
+
+def _rows(ids: Sequence[tuple[str, str]], matches: Sequence[PairMatch], weight: float) -> list[dict[str, Any]]:
+    """The rows of a table of pairs; with words their scores are sums, beside which both parts stand."""
+    rows: list[dict[str, Any]] = [
+        {"a": a, "b": b, "score": match.score, "probability": match.probability}
+        for (a, b), match in zip(ids, matches, strict=True)
+    ]
+    if not weight or not rows:
+        return rows
+    if len(rows) == 1:
         raise SettingsError("--weight compares a pair with others, and one alone is known; leave it out")
-    if not matches:
-        return []
+    from ..evaluation import TfidfVectors
     from ..evaluation.pair_scores import standard_scores
 
-    words = _tfidf(matches)
-    model = np.array([match.score for match in matches])
-    scores = (1 - weight) * standard_scores(model) + weight * standard_scores(words)
-    rows = zip(ids, matches, scores.tolist(), words.tolist(), strict=True)
-    return [MatchedRow(a, b, match, score, own) for (a, b), match, score, own in rows]
-
-
-def _tfidf(matches: Sequence[PairMatch]) -> npt.NDArray[np.float64]:
-    from ..evaluation.baselines import tfidf_similarities
-
-    texts: list[str] = []
     # By the object, since queries and documents may have the same ids.
-    places: dict[int, int] = {}
-    pairs = []
-    for match in matches:
-        pair = []
-        for document in (match.a.document, match.b.document):
-            if id(document) not in places:
-                places[id(document)] = len(texts)
-                texts.append(document.text)
-            pair.append(places[id(document)])
-        pairs.append(pair)
-    return tfidf_similarities(texts, np.array(pairs, np.int64))
+    documents = [document for match in matches for document in (match.a.document, match.b.document)]
+    texts = {id(document): document.text for document in documents}
+    places = {key: place for place, key in enumerate(texts)}
+    pairs = np.array([places[id(document)] for document in documents]).reshape(-1, 2)
+    words = TfidfVectors(list(texts.values())).similarities(pairs)
+    scores = (1 - weight) * standard_scores(np.array([match.score for match in matches]))
+    scores = scores + weight * standard_scores(words)
+    for row, match, score, cosine in zip(rows, matches, scores.tolist(), words.tolist(), strict=True):
+        row |= {"score": score, "match": match.score, "words": cosine}
+    return rows

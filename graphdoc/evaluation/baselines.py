@@ -167,16 +167,6 @@ class TfidfVectors:
         return np.asarray((self.matrix @ vector.T).todense(), np.float64).ravel()
 
 
-def tfidf_similarities(texts: Sequence[str], pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The TF-IDF cosines of pairs of texts (see :class:`TfidfVectors`).
-
-    Args:
-        texts: the texts that occur in pairs, whole.
-        pairs: ``(pairs, 2)``, positions in ``texts``.
-    """
-    return TfidfVectors(texts).similarities(pairs)
-
-
 def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocument]) -> list[tuple[str, ...]]:
     """Predict the classes of documents by a linear SVM on TF-IDF of their words.
 

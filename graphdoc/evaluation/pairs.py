@@ -20,7 +20,7 @@ from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import maxsim_of_pairs, row_cosines, similarity_of
-from .baselines import tfidf_similarities
+from .baselines import TfidfVectors
 from .evaluator import Evaluator, gathered, measured_once
 from .labels import ReadyDocument, plain_document
 from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
@@ -233,7 +233,7 @@ class PairEvaluator(Evaluator):
     def tfidf(self) -> PairSimilarities:
         """Compare the whole texts of every pair by the words they share."""
         texts = [plain_document(document).text for document in self.documents]
-        return self._split(tfidf_similarities(texts, self._rows))
+        return self._split(TfidfVectors(texts).similarities(self._rows))
 
     def passage_words(self, encoder: DocumentEncoder) -> PairSimilarities:
         """Compare every pair by the words of the passages that an encoder reads."""
@@ -242,7 +242,7 @@ class PairEvaluator(Evaluator):
             for document in self.documents
         )
         texts = ["\n".join(document.texts) for document in segmented]
-        return self._split(tfidf_similarities(texts, self._rows))
+        return self._split(TfidfVectors(texts).similarities(self._rows))
 
     def _split(self, similarities: Floats) -> PairSimilarities:
         """Similarities of the test pairs, and behind them those of the validation pairs."""

@@ -16,6 +16,7 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
 from ..retrieval.index import DocumentIndex, index_words
+from ..retrieval.mining import bm25_weights
 from ..retrieval.search import Fusion, Scores, SearchOptions, fused_scores
 from ..retrieval.sentences import encode_sentences
 from ..runtime.progress import progress_bar
@@ -27,8 +28,6 @@ from .measures import DEFAULT_MEASURES
 from .ranking import FOLDS, BestWeight, best_weight
 from .trec import Qrels, Run, ranked
 
-# Lucene's, which an index has too.
-_K1, _B = 1.2, 0.75
 # Joins a ranker by words with another, by a weighted sum.
 JOINED = "+"
 
@@ -218,14 +217,7 @@ def tfidf(corpus: RankedCorpus) -> Scorer:
 def bm25(corpus: RankedCorpus) -> Scorer:
     """BM25 with every word of the query document as often as it occurs, by Lucene's formula (k1 = 1.2, b = 0.75)."""
     counts = word_counts(corpus.texts)
-    documents = counts.shape[0]
-    lengths = np.asarray(counts.sum(axis=1)).ravel()
-    having = np.bincount(counts.indices, minlength=counts.shape[1])
-    idf = np.log1p((documents - having + 0.5) / (having + 0.5))
-    rows = np.repeat(np.arange(documents), np.diff(counts.indptr))
-    norms = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1e-12))
-    data = idf[counts.indices] * counts.data / (counts.data + norms[rows])
-    weights = csr_matrix((data, counts.indices, counts.indptr), counts.shape)
+    weights = bm25_weights(counts)
     return lambda place: np.asarray((weights @ counts[place].T).todense(), np.float64).ravel()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -208,10 +207,10 @@ class MeasuredSet:
         draws: Any = {"resamples": resamples, "seed": seed}
         if self.labels:
             clustering = self.clustering(seeds)
-            estimates |= clustering.estimates(row.vectors(self), without=self.settings.without, **draws)
+            estimates |= clustering.estimates(row.vectors(), without=self.settings.without, **draws)
         if self.pairs:
             pairs, count = self.all_pairs(seed), len(self.pairs)
-            labels, similarities = np.array([pair.label for pair in pairs]), row.similarities(self, pairs)
+            labels, similarities = np.array([pair.label for pair in pairs]), row.similarities(pairs)
             parts = {PAIR_AUC: np.arange(count)}
             if count < len(pairs):
                 parts[RANDOM_AUC] = np.append(np.flatnonzero(labels[:count]), np.arange(count, len(pairs)))
@@ -220,96 +219,70 @@ class MeasuredSet:
                 assert auc is not None
                 estimates[name] = auc
         if self.judgements is not None:
-            scores = score_run(
-                row.rank(self, self.judgements), self.judgements.qrels, self.settings.measures, own=self.own
-            )
+            scores = score_run(row.rank(self.judgements), self.judgements.qrels, self.settings.measures, own=self.own)
             estimates |= {name: mean_estimate(scores.of(name), **draws) for name in scores.measures}
         return estimates
 
 
-class Representation(ABC):
-    """A way to represent documents, so that they can be measured by labels, by pairs and by rankings."""
-
-    @abstractmethod
-    def vectors(self, data: MeasuredSet) -> LabelledVectors:
-        """L2-normalised vectors of the labelled documents for fitting and for testing."""
-
-    @abstractmethod
-    def similarities(self, data: MeasuredSet, pairs: Sequence[LabelledPair]) -> Floats:
-        """Similarities of pairs of documents, ``(pairs,)``."""
-
-    @abstractmethod
-    def rank(self, data: MeasuredSet, judgements: Judgements) -> Run:
-        """Scores of documents for the queries, without those that queries were written from."""
-
-
-class EncoderVectors(Representation):
-    """What an encoder gives.
+class Representation(NamedTuple):
+    """A way to represent the documents of a set, so that they can be measured by labels, pairs and rankings.
 
     Args:
-        encoder: the encoder.
+        vectors: gives L2-normalised vectors of the labelled documents for fitting and for testing.
+        similarities: gives the similarities of pairs of documents, ``(pairs,)``.
+        rank: gives scores of documents for queries, without those that queries were written from.
     """
 
-    def __init__(self, encoder: DocumentEncoder) -> None:
-        self._encoder = encoder
+    vectors: Callable[[], LabelledVectors]
+    similarities: Callable[[Sequence[LabelledPair]], Floats]
+    rank: Callable[[Judgements], Run]
 
-    def vectors(self, data: MeasuredSet) -> LabelledVectors:
-        """See :meth:`Representation.vectors`."""
-        return data.clustering().vectors(self._encoder, show_progress=False)
 
-    def similarities(self, data: MeasuredSet, pairs: Sequence[LabelledPair]) -> Floats:
-        """See :meth:`Representation.similarities`."""
+def encoder_vectors(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
+    """What an encoder gives for the documents of a set."""
+
+    def similarities(pairs: Sequence[LabelledPair]) -> Floats:
         evaluator = PairEvaluator(data.documents, pairs, lengths=(), resamples=0)
-        return evaluator.similarities(self._encoder, show_progress=False).test
+        return evaluator.similarities(encoder, show_progress=False).test
 
-    def rank(self, data: MeasuredSet, judgements: Judgements) -> Run:
-        """See :meth:`Representation.rank`."""
-        evaluator = RankingEvaluator(data.documents, judgements.queries, judgements.qrels, own=data.own)
-        return evaluator.rank(self._encoder)
+    def rank(judgements: Judgements) -> Run:
+        return RankingEvaluator(data.documents, judgements.queries, judgements.qrels, own=data.own).rank(encoder)
 
-
-class Words(Representation):
-    """TF-IDF of whole texts, whose document frequencies are those of the set.
-
-    Args:
-        data: the set.
-    """
-
-    def __init__(self, data: MeasuredSet) -> None:
-        documents = [plain_document(document) for document in data.documents]
-        self._ids = [document.id for document in documents]
-        self._rows = {id: row for row, id in enumerate(self._ids)}
-        self._words = TfidfVectors([document.text for document in documents])
-
-    def vectors(self, data: MeasuredSet) -> LabelledVectors:
-        """See :meth:`Representation.vectors`."""
-        train, test = (
-            [self._rows[plain_document(document).id] for document in LabelledDocuments.of(part).documents]
-            for part in (data.train, data.test)
-        )
-        matrix = self._words.matrix
-        return LabelledVectors(normalize(matrix[train]), normalize(matrix[test]))
-
-    def similarities(self, data: MeasuredSet, pairs: Sequence[LabelledPair]) -> Floats:
-        """See :meth:`Representation.similarities`."""
-        return self._words.similarities(np.array([(self._rows[pair.a], self._rows[pair.b]) for pair in pairs]))
-
-    def rank(self, data: MeasuredSet, judgements: Judgements) -> Run:
-        """See :meth:`Representation.rank`."""
-        run = {}
-        for query, text in judgements.queries.items():
-            scores = self._words.scores(self._words.of([text]))
-            best = np.argsort(-scores, kind="stable")[:DEPTH].tolist()
-            hits = {self._ids[place]: float(scores[place]) for place in best if scores[place] > 0}
-            run[query] = {id: score for id, score in hits.items() if id not in data.own.get(query, ())}
-        return run
+    return Representation(lambda: data.clustering().vectors(encoder, show_progress=False), similarities, rank)
 
 
 def centred_mean(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
     """The untrained mean, less the mean of the documents for fitting."""
     fitted = deepcopy(encoder)
     fitted.fit(data.train or data.documents, show_progress=False)
-    return EncoderVectors(fitted)
+    return encoder_vectors(data, fitted)
+
+
+def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
+    """TF-IDF of whole texts, whose document frequencies are those of the set."""
+    documents = [plain_document(document) for document in data.documents]
+    ids = [document.id for document in documents]
+    row_of = {id: row for row, id in enumerate(ids)}
+    tfidf = TfidfVectors([document.text for document in documents])
+
+    def vectors() -> LabelledVectors:
+        parts = (LabelledDocuments.of(part).documents for part in (data.train, data.test))
+        rows = ([row_of[plain_document(document).id] for document in part] for part in parts)
+        return LabelledVectors(*(normalize(tfidf.matrix[part]) for part in rows))
+
+    def similarities(pairs: Sequence[LabelledPair]) -> Floats:
+        return tfidf.similarities(np.array([(row_of[pair.a], row_of[pair.b]) for pair in pairs]))
+
+    def rank(judgements: Judgements) -> Run:
+        run = {}
+        for query, text in judgements.queries.items():
+            scores = tfidf.scores(tfidf.of([text]))
+            best = np.argsort(-scores, kind="stable")[:DEPTH].tolist()
+            hits = {ids[place]: float(scores[place]) for place in best if scores[place] > 0}
+            run[query] = {id: score for id, score in hits.items() if id not in data.own.get(query, ())}
+        return run
+
+    return Representation(vectors, similarities, rank)
 
 
 class Row(NamedTuple):
@@ -326,8 +299,8 @@ class Row(NamedTuple):
 
 
 ROWS: dict[str, Row] = {
-    "TF-IDF": Row(lambda data, _: Words(data), of_backbone=False),
-    UNTRAINED: Row(lambda _, encoder: EncoderVectors(encoder)),
+    "TF-IDF": Row(words, of_backbone=False),
+    UNTRAINED: Row(encoder_vectors),
     CENTRED: Row(centred_mean),
 }
 

@@ -64,14 +64,11 @@ def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset
 def leave_out(
     rankings: Mapping[str, Mapping[str, _Value]], documents: Mapping[str, Collection[str]]
 ) -> dict[str, dict[str, _Value]]:
-    """Take some documents out of a run or of judgements.
+    """Take documents out of a run or of judgements.
 
     Args:
         rankings: the run or the judgements.
         documents: ids of the documents to take out, by query id (see :func:`own_documents`).
-
-    >>> leave_out({"q1": {"tide": 2, "wave": 1}}, {"q1": {"tide"}})
-    {'q1': {'wave': 1}}
     """
     return {
         query: {id: value for id, value in values.items() if id not in documents.get(query, ())}
@@ -120,17 +117,16 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> _Grades:
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "links.tsv"
     >>> _ = path.write_text("rice\tsalt\nsalt\trice\nrice\ttides\n")
-    >>> read_relevant(path), read_relevant(path, mutual=True)
-    ({'rice': {'salt': 1, 'tides': 1}, 'salt': {'rice': 1}}, {'rice': {'salt': 1}, 'salt': {'rice': 1}})
+    >>> read_relevant(path, mutual=True)
+    {'rice': {'salt': 1}, 'salt': {'rice': 1}}
     """
     is_json = split_suffix(Path(path))[1] == "json"
     relevant = _read_lists(Path(path)) if is_json else _read_judgements(path, (2, 3, 4))
     if mutual:
+        positive = {(a, b) for a, grades in relevant.items() for b, grade in grades.items() if grade > 0}
         relevant = {
-            source: {
-                id: grade for id, grade in grades.items() if grade > 0 and relevant.get(id, {}).get(source, 0) > 0
-            }
-            for source, grades in relevant.items()
+            a: {b: grade for b, grade in grades.items() if {(a, b), (b, a)} <= positive}
+            for a, grades in relevant.items()
         }
     if not any(grade > 0 for grades in relevant.values() for grade in grades.values()):
         raise EvaluationError(f"{path}: no document is relevant to another")
@@ -162,14 +158,15 @@ def _read_lists(path: Path) -> _Grades:
     except (OSError, ValueError, RecursionError) as error:
         raise EvaluationError(f"{path}: cannot be read as JSON ({one_line(str(error), 120)})") from error
     if not isinstance(content, dict):
-        raise EvaluationError(f'{path}: expected an object of lists, such as {{"a.md": ["b.md", "c.md"]}}')
+        raise EvaluationError(f"{path}: no object of lists of ids")
     relevant: _Grades = {}
     for id, ids in content.items():
+        place = f"{path}: {id!r}"
         if not isinstance(ids, list | dict):
-            raise EvaluationError(f"{path}: expected a list of ids for {id!r}, not {one_line(repr(ids), 60)}")
+            raise EvaluationError(f"{place} has no list of ids")
         relevant.setdefault(clean_text(id).strip(), {})
         for other, grade in ids.items() if isinstance(ids, dict) else ((other, 1) for other in ids):
-            _add(relevant, id, other, grade, f"{path}: {id!r}")
+            _add(relevant, id, other, grade, place)
     return relevant
 
 
@@ -181,14 +178,14 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _add(qrels: _Grades, query: str, document: Any, grade: Any, place: str) -> None:
-    if not isinstance(document, str) or not (clean_text(query).strip() and clean_text(document).strip()):
+    ids = [clean_text(id).strip() if isinstance(id, str) else "" for id in (query, document)]
+    if not all(ids):
         raise EvaluationError(f"{place}: {one_line(repr((query, document)), 60)} are no two ids")
     number = _number(grade)
     if not (abs(number) <= MOST_GRADE and number.is_integer()):
         shown = one_line(repr(grade), 40)
         raise EvaluationError(f"{place}: the grade of {document!r}, {shown}, is no whole number up to {MOST_GRADE:,}")
-    grades = qrels.setdefault(clean_text(query).strip(), {})
-    before = grades.setdefault(clean_text(document).strip(), int(number))
+    before = qrels.setdefault(ids[0], {}).setdefault(ids[1], int(number))
     if before != number:
         raise EvaluationError(f"{place}: {query!r}: {document!r} has the grades {before} and {int(number)}")
 
@@ -202,16 +199,11 @@ def _number(value: Any) -> float:
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:
-    r"""Write judgements in TREC's four columns with tabs between, atomically.
+    """Write judgements in TREC's four columns with tabs between, atomically.
 
     Raises:
         EvaluationError: an id is empty or holds a tab or line end.
         OutputError: the file cannot be written.
-
-    >>> import tempfile
-    >>> path = write_qrels(Path(tempfile.mkdtemp()) / "qrels.tsv", {"q1": {"rice": 1}})
-    >>> path.read_text()
-    'q1\t0\trice\t1\n'
     """
     return _write(
         path, ((query, "0", id, str(grade)) for query, grades in qrels.items() for id, grade in grades.items())
@@ -238,11 +230,8 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     """
     run: dict[str, dict[str, float]] = {}
     for place, cells in read_columns(path):
-        if len(cells) != 6 or not cells[0] or not cells[2]:
+        if len(cells) != 6 or not cells[0] or not cells[2] or not math.isfinite(score := _number(cells[4])):
             raise EvaluationError(f"{place}: expected query id, Q0, document id, rank, score and name of the run")
-        score = _number(cells[4])
-        if not math.isfinite(score):
-            raise EvaluationError(f"{place}: document {cells[2]!r} has the score {one_line(cells[4], 40)}")
         hits = run.setdefault(cells[0], {})
         if cells[2] in hits:
             raise EvaluationError(f"{place}: document {cells[2]!r} occurs twice for query {cells[0]!r}")
@@ -253,7 +242,7 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 
 
 def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
-    r"""Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
+    """Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
 
     Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
     another one. A query without hits is not in the file, and counts as one that found nothing.
@@ -266,11 +255,6 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
     Raises:
         EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.
         OutputError: the file cannot be written.
-
-    >>> import tempfile
-    >>> path = write_run(Path(tempfile.mkdtemp()) / "run.txt", {"q1": {"salt": 0.2, "rice": 0.9}})
-    >>> path.read_text().splitlines()
-    ['q1\tQ0\trice\t1\t0.9\tgraphdoc', 'q1\tQ0\tsalt\t2\t0.2\tgraphdoc']
     """
     if name.split() != [name]:
         raise EvaluationError(f"the name of a run is {name!r}; give one without white space")

@@ -308,7 +308,7 @@ def test_related(graphdoc: Command, model: str, tmp_path: Path) -> None:
 
 def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A row of one's own is a function and a line.
-    monkeypatch.setitem(sets.ROWS, "words again", sets.Row(lambda data, _: sets.Words(data)))
+    monkeypatch.setitem(sets.ROWS, "words again", sets.Row(sets.words))
     command = ("evaluate", "all", "sets.yaml", "--model", model, "--baseline", backbone, "--seeds", 2)
     outputs = ("--resamples", 30, "--json", "s.json", "--markdown", "s.md")
     status, _, err = graphdoc(*command, *outputs)

@@ -14,9 +14,9 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError
 from graphdoc.evaluation.baselines import (
+    TfidfVectors,
     has_same_passage_vectors,
     lexical_predictions,
-    tfidf_similarities,
     untrained_mean,
 )
 from graphdoc.evaluation.labels import LabelledDocuments
@@ -71,15 +71,17 @@ def test_it_is_the_cosine_of_logarithmic_counts() -> None:
     lengths = np.linalg.norm(vectors, axis=1)
     expected = [vectors[a] @ vectors[b] / max(lengths[a] * lengths[b], 1e-12) for a, b in PAIRS]
 
-    found = tfidf_similarities(TEXTS, PAIRS)
+    found = TfidfVectors(TEXTS).similarities(PAIRS)
 
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert found[0] > 0.9 and found[1] == 0 == found[4]
 
 
 def test_texts_that_share_no_word_are_compared_by_all_words() -> None:
-    np.testing.assert_allclose(tfidf_similarities(["tide wall", "the rice"], np.array([(0, 1), (1, 1)])), [0, 1])
-    np.testing.assert_allclose(tfidf_similarities(["the", "the and"], np.array([(0, 0)])), [1])
+    np.testing.assert_allclose(
+        TfidfVectors(["tide wall", "the rice"]).similarities(np.array([(0, 1), (1, 1)])), [0, 1]
+    )
+    np.testing.assert_allclose(TfidfVectors(["the", "the and"]).similarities(np.array([(0, 0)])), [1])
 
 
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood", "clock": "hour gear tick dial"}

@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from graphdoc.errors import OutputError
 from graphdoc.evaluation import classification_scores
 from graphdoc.evaluation.classification import ClassificationScores, calibration
-from graphdoc.evaluation.drawing.classification import plot_confusion, plot_reliability
+from graphdoc.evaluation.drawing import plot_confusion, plot_reliability
 
 CLASSES = ("a", "$b$", "<c>")
 

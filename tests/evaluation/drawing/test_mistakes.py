@@ -10,7 +10,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.evaluation.classification import ClassificationScores, Mistake, classification_scores
-from graphdoc.evaluation.drawing.mistakes import render_mistakes, write_mistakes
+from graphdoc.evaluation.drawing import render_mistakes, write_mistakes
 from graphdoc.prediction import Decision, Prediction
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 

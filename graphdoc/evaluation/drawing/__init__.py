@@ -1,1 +1,0 @@
-"""Figures and pages of what was measured."""
