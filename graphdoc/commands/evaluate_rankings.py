@@ -22,7 +22,7 @@ from .sources import CorpusReading
 
 if TYPE_CHECKING:
     from ..documents.document import Document
-    from ..evaluation import Judgements
+    from ..evaluation import Candidates, Judgements
     from ..evaluation.rankers import Rankings
     from ..evaluation.trec import Qrels, Run
     from ..retrieval.index import DocumentIndex
@@ -54,128 +54,105 @@ class RankingOptions:
     run_folder: Annotated[str | None, OUTPUT] = None
     """write every ranking and the judgements in the format of TREC to this folder"""
 
-    def outputs(self, sources: Sequence[str | None], folders: Sequence[str | Path | None] = ()) -> Outputs:
-        """The files that are asked for; places that cannot be written, or lie in what is read, are refused."""
-        if self.run_folder is not None:
-            require_name(self.run_folder)
-        files = {"json": self.json, "csv": self.csv}
-        return Outputs([*sources, *self.run], folders=[self.run_folder, *folders], **files)
 
-    def measures(self, default: Sequence[str]) -> list[str]:
-        """Names of the measures.
+def _outputs(
+    ranking: RankingOptions, sources: Sequence[str | None], folders: Sequence[str | Path | None] = ()
+) -> Outputs:
+    if ranking.run_folder is not None:
+        require_name(ranking.run_folder)
+    folders = [ranking.run_folder, *folders]
+    return Outputs([*sources, *ranking.run], folders=folders, json=ranking.json, csv=ranking.csv)
 
-        Raises:
-            SettingsError: one is unknown.
-        """
-        from ..evaluation.measures import require_measures
 
-        return [str(measure) for measure in require_measures(self.measure or default)]
+def _measures(ranking: RankingOptions, default: Sequence[str]) -> list[str]:
+    from ..evaluation.measures import require_measures
 
-    def other_runs(
-        self, taken: Collection[str], queries: Collection[str], ids: Collection[str] = ()
-    ) -> tuple[dict[str, Run], list[str]]:
-        """Rankings of other systems, by the names of their files, and a line for every one that lacks queries.
+    return [str(measure) for measure in require_measures(ranking.measure or default)]
 
-        Args:
-            taken: names of rows that there are already.
-            queries: ids of the queries that are measured.
-            ids: ids that the files of rankings will hold.
 
-        Raises:
-            EvaluationError: a name is taken, a file is no run, or a run has none of the queries; an id cannot stand in
-                a file of TREC.
-            OutputError: a ranking that is read would be replaced.
-        """
-        from ..evaluation import read_run
-        from ..evaluation.trec import require_ids
+def _other_runs(
+    ranking: RankingOptions, taken: Collection[str], queries: Collection[str], ids: Collection[str] = ()
+) -> tuple[dict[str, Run], list[str]]:
+    """Rankings of other systems, by the names of their files, and a line for every one that lacks queries.
 
-        runs: dict[str, Run] = {}
-        notes = []
-        for path in self.run:
-            name = Path(path).name.partition(".")[0]
-            if name in taken or name in runs or name.split() != [name]:
-                raise EvaluationError(f"{path}: a row is called by the file, and {name!r} is taken; rename the file")
-            runs[name] = read_run(path)
-            missing = [query for query in queries if not runs[name].get(query)]
-            if len(missing) == len(queries):
-                raise EvaluationError(f"--run {path}: it has none of the queries, such as {missing[0]!r}")
-            if missing:
-                notes.append(
-                    f"{name} has no hits for {len(missing):,} of {len(queries):,} queries, such as {missing[0]!r}"
-                )
-        if self.against not in (None, *taken, *runs):
-            raise SettingsError(f"--against {self.against!r} is no row; use one of {', '.join([*taken, *runs])}")
-        if self.run_folder is not None:
-            files = (f"{row}.run" for row in [*taken, *runs])
-            check_apart(self.run, (str(Path(self.run_folder) / name) for name in ("qrels.tsv", *files)))
-            # Before the long work.
-            require_ids([*ids, *queries])
-        return runs, notes
+    What would fail after the long work is refused: names of rows and ids that the files of rankings cannot hold.
+    """
+    from ..evaluation import read_run
+    from ..evaluation.trec import require_ids
 
-    def show(
-        self,
-        outputs: Outputs,
-        rankings: Rankings,
-        runs: Mapping[str, Run],
-        qrels: Qrels,
-        measures: Sequence[str],
-        about: Mapping[str, Any],
-        lines: Sequence[str],
-        report: ReadingReport | None,
-        against: str,
-        **settings: Any,
-    ) -> None:
-        """Measure rankings, print and write.
+    runs: dict[str, Run] = {}
+    notes = []
+    for path in ranking.run:
+        name = Path(path).name.partition(".")[0]
+        if name in taken or name in runs or name.split() != [name]:
+            raise EvaluationError(f"{path}: a row is called by the file, and {name!r} is taken; rename the file")
+        runs[name] = read_run(path)
+        missing = [query for query in queries if not runs[name].get(query)]
+        if len(missing) == len(queries):
+            raise EvaluationError(f"--run {path}: it has none of the queries, such as {missing[0]!r}")
+        if missing:
+            notes.append(
+                f"{name} has no hits for {len(missing):,} of {len(queries):,} queries, such as {missing[0]!r}"
+            )
+    if ranking.against not in (None, *taken, *runs):
+        raise SettingsError(f"--against {ranking.against!r} is no row; use one of {', '.join([*taken, *runs])}")
+    if ranking.run_folder is not None:
+        files = ("qrels.tsv", *(f"{row}.run" for row in [*taken, *runs]))
+        check_apart(ranking.run, (str(Path(ranking.run_folder) / name) for name in files))
+        require_ids([*ids, *queries])
+    return runs, notes
 
-        Args:
-            outputs: the files that are asked for.
-            rankings: with the times and weights of rows.
-            runs: all rows.
-            qrels: the judgements.
-            measures: what is measured.
-            about: what JSON says besides.
-            lines: what has to be known, one line each.
-            report: how documents were read.
-            against: the row that the others are compared with, if none is named.
-            **settings: of :meth:`graphdoc.evaluation.RankingTable.of`.
-        """
-        from ..evaluation import RankingTable, write_qrels, write_run
 
-        table = RankingTable.of(runs, qrels, measures, against=self.against or against, **settings)
-        content = {
-            "format": "graphdoc.search/1",
-            **about,
-            "milliseconds": dict(rankings.milliseconds),
-            "weights": {name: weight.to_dict() for name, weight in rankings.weights.items()},
-            **table.to_dict(),
-        }
-        notes = [
-            *lines,
-            "±, [ ]: middle 95 % of 1,000 bootstrap resamples of the queries, differences paired; ms: a query",
-        ]
-        for name, weight in rankings.weights.items():
-            chosen = ", ".join(f"{fold:g}" for fold in weight.fold_weights)
-            notes.append(f"weight of words in {name}: {weight.weight:g}; by fold, without its queries: {chosen}")
-        first = table.measures[0]
-        ahead = Column(f"against {table.against}", signed_interval)
-        best = Table([names("ranked by"), Column(first, half_interval), ahead, "ms"])
-        for name in table.scores:
-            cells = table.estimate(name, first), table.difference(name, first), rankings.milliseconds.get(name)
-            best.add(name, *cells)
-        tables = [best]
-        for start in range(0, len(table.measures), _TOGETHER):
-            some = table.measures[start : start + _TOGETHER]
-            rows = ([name, *(scores.means[measure] for measure in some)] for name, scores in table.scores.items())
-            tables.append(Table([names("ranked by"), *some], rows))
-        frame = table.to_frame()
-        cells_of = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
-        show(outputs, content, tables, notes, report, csv=Table(list(frame.columns), cells_of).write_csv)
-        if self.run_folder is not None:
-            folder = Path(self.run_folder)
-            files = [write_run(folder / f"{name}.run", scores, name) for name, scores in runs.items()]
-            files.append(write_qrels(folder / "qrels.tsv", qrels))
-            if self.json != "-":
-                written(console(), files)
+def _show(
+    ranking: RankingOptions,
+    outputs: Outputs,
+    rankings: Rankings,
+    runs: Mapping[str, Run],
+    qrels: Qrels,
+    measures: Sequence[str],
+    about: Mapping[str, Any],
+    lines: Sequence[str],
+    report: ReadingReport | None,
+    against: str,
+    candidates: Candidates | None = None,
+) -> None:
+    """Measure all rows, print and write."""
+    from ..evaluation import RankingTable, write_qrels, write_run
+
+    table = RankingTable.of(runs, qrels, measures, against=ranking.against or against, candidates=candidates)
+    content = {
+        "format": "graphdoc.search/1",
+        **about,
+        "milliseconds": dict(rankings.milliseconds),
+        "weights": {name: weight.to_dict() for name, weight in rankings.weights.items()},
+        **table.to_dict(),
+    }
+    notes = [
+        *lines,
+        "±, [ ]: middle 95 % of 1,000 bootstrap resamples of the queries, differences paired; ms: a query",
+    ]
+    for name, weight in rankings.weights.items():
+        chosen = ", ".join(f"{fold:g}" for fold in weight.fold_weights)
+        notes.append(f"weight of words in {name}: {weight.weight:g}; by fold, without its queries: {chosen}")
+    first = table.measures[0]
+    ahead = Column(f"against {table.against}", signed_interval)
+    best = Table([names("ranked by"), Column(first, half_interval), ahead, "ms"])
+    for name in table.scores:
+        best.add(name, table.estimate(name, first), table.difference(name, first), rankings.milliseconds.get(name))
+    tables = [best]
+    for start in range(0, len(table.measures), _TOGETHER):
+        some = table.measures[start : start + _TOGETHER]
+        rows = ([name, *(scores.means[measure] for measure in some)] for name, scores in table.scores.items())
+        tables.append(Table([names("ranked by"), *some], rows))
+    frame = table.to_frame()
+    cells_of = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
+    show(outputs, content, tables, notes, report, csv=Table(list(frame.columns), cells_of).write_csv)
+    if ranking.run_folder is not None:
+        folder = Path(ranking.run_folder)
+        files = [write_run(folder / f"{name}.run", scores, name) for name, scores in runs.items()]
+        files.append(write_qrels(folder / "qrels.tsv", qrels))
+        if ranking.json != "-":
+            written(console(), files)
 
 
 def evaluate_search(
@@ -216,7 +193,7 @@ def evaluate_search(
     """
     with quick_imports():
         from ..retrieval.lance import folder_of
-    outputs = ranking.outputs([queries, *corpus], [None if index is None else folder_of(index)])
+    outputs = _outputs(ranking, [queries, *corpus], [None if index is None else folder_of(index)])
 
     with quick_imports():
         from ..evaluation import own_documents, read_judgements
@@ -224,10 +201,10 @@ def evaluate_search(
         from ..evaluation.rankers import HYBRIDS, SEARCHES, rank_queries
         from ..evaluation.trec import leave_out
 
-    measures = ranking.measures(DEFAULT_MEASURES)
+    measures = _measures(ranking, DEFAULT_MEASURES)
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
-    others, notes = ranking.other_runs([*SEARCHES, *HYBRIDS], judgements.queries)
+    others, notes = _other_runs(ranking, [*SEARCHES, *HYBRIDS], judgements.queries)
     own = {} if source_grade is None else own_documents(judgements.qrels, source_grade)
     if source_grade is not None and not own:
         raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")
@@ -261,7 +238,8 @@ def evaluate_search(
         "judged_documents_not_indexed": unknown,
         "source_grade": source_grade,
     }
-    ranking.show(
+    _show(
+        ranking,
         outputs,
         rankings,
         {name: leave_out(scores, own) for name, scores in {**rankings.runs, **others}.items()},
@@ -289,11 +267,10 @@ def _index(
     sources = tuple(corpus)
     if not sources and Path(queries).is_dir() and (found := find_rows(queries, "corpus")) is not None:
         sources = (str(found),)
-    is_there = place is not None and DocumentIndex.exists(place)
-    if not sources and not is_there:
-        raise EvaluationError(f"{queries}: there is no corpus in it; name documents with --corpus or --index")
-    opened = model.open_index(place) if is_there and place is not None else None
-    if opened is not None and not sources:
+    opened = model.open_index(place) if place is not None and DocumentIndex.exists(place) else None
+    if not sources:
+        if opened is None:
+            raise EvaluationError(f"{queries}: there is no corpus in it; name documents with --corpus or --index")
         return opened, None, None
     report = ReadingReport()
     opened, update = update_index(opened, place or "memory://", sources, model, reading, report)
@@ -334,7 +311,7 @@ def evaluate_related(
         direction: one-way, from the query document, or symmetric similarity
         as_published: also the measures as SDR's published code counts: ranks from 0, missing documents in HR
     """
-    outputs = ranking.outputs([relevant, *corpus])
+    outputs = _outputs(ranking, [relevant, *corpus])
 
     with quick_imports():
         from ..evaluation import Candidates
@@ -342,7 +319,7 @@ def evaluate_related(
 
     rows = list(dict.fromkeys(by or _RELATED_ROWS))
     require_rankers(rows)
-    measures = ranking.measures(_RELATED_MEASURES)
+    measures = _measures(ranking, _RELATED_MEASURES)
     if as_published:
         measures += [name for name in _PUBLISHED if name not in measures]
     needs_model = any(RANKERS[part].needs_model for name in rows for part in name.split(JOINED))
@@ -354,7 +331,7 @@ def evaluate_related(
     judgements, absent = _judgements(relevant, documents, mutual=mutual)
     sources = list(judgements.queries)
     known = {document.id for document in documents}
-    others, notes = ranking.other_runs(rows, sources, known)
+    others, notes = _other_runs(ranking, rows, sources, known)
     others = {
         name: {query: {id: hits[id] for id in hits if id in known and id != query} for query, hits in run.items()}
         for name, run in others.items()
@@ -383,7 +360,8 @@ def evaluate_related(
         "normalisation": normalisation,
         "direction": direction,
     }
-    ranking.show(
+    _show(
+        ranking,
         outputs,
         rankings,
         {**rankings.runs, **others},

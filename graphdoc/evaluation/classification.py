@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from ..prediction import Prediction, explain, stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
-from .evaluator import Evaluator, Vectors, measured_once
+from .evaluator import EncodeOptions, Evaluator, Vectors, measured_once
 from .labels import LabelledDocuments, ReadyDocument, named, ordered_classes
 
 BINS = 15
@@ -373,12 +373,7 @@ class ClassificationEvaluator(Evaluator):
         return measured_once(processes, lambda: {**self.score(predicted).metrics(), **self._loss(predicted)})
 
     def predict(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
     ) -> PredictedLabels:
         """Predict the classes of all documents that have labels, without explanations (see :meth:`Evaluator.encode`).
 
@@ -400,18 +395,11 @@ class ClassificationEvaluator(Evaluator):
             )
 
         def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> list[Vectors]:
-            stream = stream_predictions(
-                encoder,
-                documents,
-                threshold=self.threshold,
-                explain=False,
-                dtype=self.dtype,
-                totals=counted,
-                show_progress=show_progress,
-            )
-            return [np.asarray(prediction.logits, np.float32) for prediction in stream]
+            how: Any = {"threshold": self.threshold, "explain": False, "dtype": self.dtype}
+            how |= {"totals": counted, "show_progress": options.get("show_progress")}
+            return [np.asarray(one.logits, np.float32) for one in stream_predictions(encoder, documents, **how)]
 
-        rows: list[Vectors] = self.shared_out(compute, processes, totals)
+        rows: list[Vectors] = self.shared_out(compute, processes, options.get("totals"))
         logits = np.stack(rows)
         return PredictedLabels(logits, classes, self.multi_label, threshold_of(encoder, self.threshold))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,8 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
-from ..segmentation.spans import Coverage
 from ..similarity.kinds import similarity_of
-from .evaluator import Evaluator, measured_once
+from .evaluator import EncodeOptions, Evaluator, measured_once
 from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, held_out_rows, named, require_labels
 from .resampling import RESAMPLES, Estimate, Floats, mean_estimate, resampled
 
@@ -389,15 +388,10 @@ class ClusteringEvaluator(Evaluator):
         return measured_once(processes, lambda: self.score(vectors).metrics())
 
     def vectors(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
     ) -> LabelledVectors:
         """Encode all documents (see :meth:`Evaluator.encode`)."""
-        vectors = self.encode(encoder, processes, totals=totals, show_progress=show_progress)
+        vectors = self.encode(encoder, processes, **options)
         by_cosine = similarity_of(encoder.model.config.similarity).vectors == "cosine"
         if by_cosine if self.normalize is None else self.normalize:
             vectors = unit_length(vectors)

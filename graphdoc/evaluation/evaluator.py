@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,18 @@ from .labels import ReadyDocument, plain_document
 
 T = TypeVar("T")
 Vectors = npt.NDArray[np.float32]
+
+
+class EncodeOptions(TypedDict, total=False):
+    """How the documents of an evaluator are encoded.
+
+    Args:
+        totals: where coverage is added up.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+    """
+
+    totals: Coverage | None
+    show_progress: bool | None
 
 
 class Evaluator(ABC):
@@ -98,20 +110,14 @@ class Evaluator(ABC):
         return result
 
     def encode(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
     ) -> Vectors:
         """Encode all documents.
 
         Args:
             encoder: the encoder.
             processes: the processes that share the work; None for this one alone.
-            totals: where coverage is added up.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
+            **options: where coverage is added up, and whether a bar is shown.
 
         Returns:
             ``(documents, hidden)``, in every process.
@@ -119,29 +125,27 @@ class Evaluator(ABC):
         Raises:
             DocumentError: a document has no text to encode.
         """
-
-        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> list[Vectors]:
-            stream = encoder.stream(documents, dtype=self.dtype, totals=counted, show_progress=show_progress)
-            return [vector.numpy() for _, vector in stream]
-
-        rows = self.shared_out(compute, processes, totals)
+        rows = self._encoded(encoder, processes, "document", **options)
         return np.concatenate(rows) if rows else np.empty((0, encoder.hidden_size), np.float32)
 
     def encode_passages(
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
+    ) -> list[Vectors]:
+        """Encode the passages of all documents (see :meth:`encode`); ``(passages, hidden)`` each, in every process."""
+        return self._encoded(encoder, processes, "passage", **options)
+
+    def _encoded(
         self,
         encoder: DocumentEncoder,
-        processes: Processes | None = None,
+        processes: Processes | None,
+        level: Literal["document", "passage"],
         *,
         totals: Coverage | None = None,
         show_progress: bool | None = None,
     ) -> list[Vectors]:
-        """Encode the passages of all documents (see :meth:`encode`); ``(passages, hidden)`` each, in every process."""
-
         def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> list[Vectors]:
-            stream = encoder.stream(
-                documents, level="passage", dtype=self.dtype, totals=counted, show_progress=show_progress
-            )
-            return [vectors.numpy() for _, vectors in stream]
+            options: Any = {"dtype": self.dtype, "totals": counted, "show_progress": show_progress}
+            return [vectors.numpy() for _, vectors in encoder.stream(documents, level=level, **options)]
 
         return self.shared_out(compute, processes, totals)
 

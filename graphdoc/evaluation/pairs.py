@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,10 @@ from ..inference.segmenting import Workers, segment_in_order
 from ..matching.matcher import MANY_PAIRS, DrawnPair, PairDocument, PairMatcher, draw_in_order
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
-from ..segmentation.spans import Coverage, SegmentedDocument
+from ..segmentation.spans import SegmentedDocument
 from ..similarity.kinds import maxsim_of_pairs, row_cosines, similarity_of
 from .baselines import TfidfVectors
-from .evaluator import Evaluator, gathered, measured_once
+from .evaluator import EncodeOptions, Evaluator, gathered, measured_once
 from .labels import ReadyDocument, plain_document
 from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
 from .resampling import RESAMPLES, Floats
@@ -209,21 +209,15 @@ class PairEvaluator(Evaluator):
         return measured_once(processes, lambda: self.score(similarities, resamples=0).metrics())
 
     def similarities(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
     ) -> PairSimilarities:
         """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`).
 
         A model that compares passages, or that was trained on views, gives scores of its own.
         """
         if encoder.model.config.matching is not None:
-            scores = self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress)
-            return self._split(scores)
-        options: Any = {"totals": totals, "show_progress": show_progress}
+            show_progress = options.get("show_progress")
+            return self._split(self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress))
         if similarity_of(encoder.model.config.similarity).reads_passages:
             passages = self.encode_passages(encoder, processes, **options)
             return self._split(maxsim_of_pairs(passages, self._rows))

@@ -104,17 +104,6 @@ def labelled(path: Path, count: int, *, split: str | None = None) -> Path:
     return path
 
 
-# A checkpoint's account of how far its run had come.
-STATE = {
-    "global_step": 2,
-    "max_steps": 2,
-    "epoch": 1,
-    "best_metric": None,
-    "best_global_step": None,
-    "log_history": [],
-}
-
-
 class TestRun:
     def test_the_folder_holds_all_that_a_run_was_and_gave(
         self, pretrain: Callable[..., Any], config: Path, tmp_path: Path, structured: Any
@@ -178,17 +167,6 @@ class TestRun:
         expected = load_settings(PretrainingSettings, config, ["training.epochs=7", "model.start=no/such-model"])
         assert load_settings(PretrainingSettings, tmp_path / "printed.yaml") == expected
 
-    def test_the_script_for_launchers_is_the_command(self, config: Path, tmp_path: Path) -> None:
-        import runpy
-        import sys
-
-        script = Path(__file__).parents[2] / "pretrain" / "sub_documents.py"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", [str(script), "--config", str(config), "--print"])
-            with pytest.raises(SystemExit) as end:
-                runpy.run_path(str(script), run_name="__main__")
-        assert end.value.code == 0
-
 
 class TestSettings:
     @pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
@@ -231,20 +209,6 @@ class TestSettings:
         best = min(measured, key=lambda step: measured[step])
         assert results["best"] == {"step": best, "score": measured[best]}
         assert results["after"]["loss"] == measured[best]
-
-    def test_what_was_measured_is_that_of_the_model_that_is_left(
-        self, pretrain: Callable[..., Any], tmp_path: Path
-    ) -> None:
-        # With so high a rate the first evaluation stays the best one.
-        options = ("validation.share=0.3", "training.learning_rate=3", "training.epochs=4")
-        assert pretrain(*options).status == 0
-        results = read(tmp_path / "run" / "results.json")
-        measured = {entry["step"]: entry["eval_loss"] for entry in entries(tmp_path / "run") if "eval_loss" in entry}
-        assert results["best"]["step"] < 8, "the last evaluation is the best one, and the test shows nothing"
-        assert results["after"]["loss"] == measured[results["best"]["step"]]
-        best = load_file(tmp_path / "run" / f"checkpoint-{results['best']['step']}" / "model.safetensors")
-        left = load_file(tmp_path / "run" / "model" / "model.safetensors")
-        assert all(left[name].equal(best[name]) for name in left)
 
     @pytest.mark.parametrize(
         "options",
@@ -326,26 +290,6 @@ class TestResuming:
         assert refused("training.max_steps=1").startswith("run holds a run already")
         assert pretrain("training.max_steps=1", "--resume").status == 0
 
-    def test_a_run_goes_on_where_it_was(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
-        options = ("validation.share=0.3", "training.save_steps=1", "training.keep_checkpoints=9")
-        assert pretrain(*options).status == 0
-        run = tmp_path / "run"
-        undisturbed = load_file(run / "model" / "model.safetensors")
-        results, log = read(run / "results.json"), entries(run)
-        for name in ("checkpoint-4", "checkpoint-3", "model"):
-            shutil.rmtree(run / name)
-        # Where it is computed, and how, may change.
-        resumed = pretrain(*options, "--resume", "training.loading_processes=1")
-        assert resumed.status == 0, resumed.err
-        assert read(run / "results.json") == results
-        found = load_file(run / "model" / "model.safetensors")
-        assert all(found[name].equal(undisturbed[name]) for name in undisturbed)
-        assert "at its end already" not in resumed.err
-        assert "going on from run/checkpoint-2" in resumed.out
-        for first, second in zip(log, entries(run), strict=True):
-            timeless = [name for name in first if "second" not in name and "waiting" not in name]
-            assert {name: first[name] for name in timeless} == {name: second[name] for name in timeless}
-
     def test_an_evaluation_at_the_end_of_an_epoch_is_in_its_checkpoint(
         self, pretrain: Callable[..., Any], tmp_path: Path
     ) -> None:
@@ -365,22 +309,6 @@ class TestResuming:
         after = load_file(tmp_path / "run" / "model" / "model.safetensors")
         assert all(after[name].equal(before[name]) for name in before)
         assert read(tmp_path / "run" / "results.json") == results
-
-    def test_a_run_whose_data_nobody_knows_any_more_says_so(
-        self, pretrain: Callable[..., Any], tmp_path: Path
-    ) -> None:
-        assert pretrain("training.max_steps=1").status == 0
-        (tmp_path / "run" / "record.json").write_text('{"corp')
-        again = pretrain("training.max_steps=1", "--resume")
-        assert again.status == 0
-        assert "record.json cannot be read" in again.err
-
-    def test_without_a_checkpoint_it_starts_from_the_beginning(
-        self, pretrain: Callable[..., Any], tmp_path: Path
-    ) -> None:
-        run = pretrain("training.max_steps=1", "--resume")
-        assert run.status == 0
-        assert "run has no checkpoint to resume from; the run starts from the beginning" in run.err
 
     def test_a_trained_model_is_a_start(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
         assert pretrain("training.max_steps=1", "output=first").status == 0
@@ -453,20 +381,6 @@ class TestBadInput:
         told = re.search(r"streamed in the last epoch: kept (\d) of \d documents", run.out)
         assert told is not None and int(told[1]) > 0
 
-    def test_a_document_of_ten_thousand_passages_is_cut_and_counted(
-        self, pretrain: Callable[..., Any], tmp_path: Path
-    ) -> None:
-        sentence = "The tide came over the wall twice in one winter, and the marsh grass slowed every wave of it."
-        rows = [{"id": f"d{number}", "text": f"Number {number}. {sentence} {sentence}"} for number in range(3)]
-        rows.append({"id": "long", "text": " ".join([sentence] * 10_100)})
-        (tmp_path / "long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        run = pretrain("corpus.source=long.jsonl", "corpus.max_passages=50", "training.max_steps=1")
-        assert run.status == 0, run.err
-        coverage = read(tmp_path / "run" / "record.json")["corpus"]["coverage"]
-        assert coverage["passages"] > 10_000
-        assert coverage["encoded_passages"] < 60
-        assert "passages of 1 documents over max_passages" in run.out
-
     @pytest.mark.parametrize("tune", ["full", "frozen"])
     def test_weights_that_are_no_numbers(
         self, refused: Callable[..., str], backbone_folder: Callable[[str], Path], tmp_path: Path, tune: str
@@ -480,27 +394,6 @@ class TestBadInput:
         name = "passage_encoder.transformer.embeddings.word_embeddings.weight"
         assert message == f"model.start=spoiled: weight {name} is NaN or infinite; fetch or train it again"
         assert not (tmp_path / "run").exists()
-
-    def test_a_run_whose_loss_goes_wrong_names_the_documents(
-        self,
-        pretrain: Callable[..., Any],
-        refused: Callable[..., str],
-        backbone_folder: Callable[[str], Path],
-        tmp_path: Path,
-    ) -> None:
-        shutil.copytree(backbone_folder("roberta"), tmp_path / "spoiled")
-        weights = load_file(tmp_path / "spoiled" / "model.safetensors")
-        # Numbers still, but no longer after the first layer.
-        weights["embeddings.LayerNorm.bias"][0] = 3e38
-        save_file(weights, tmp_path / "spoiled" / "model.safetensors", metadata={"format": "pt"})
-        message = refused("model.start=spoiled", "training.max_steps=2")
-        assert "the loss of step 1 is nan" in message
-        assert "look at them, at the weights it starts from, or lower learning_rate" in message
-        assert len(read(tmp_path / "run" / "wrong-batch-1.json")["documents"]) == 4
-        # Nothing was trained, so that the mended run needs no other folder.
-        assert pretrain("training.max_steps=1").status == 0
-        assert (tmp_path / "run" / "model").is_dir()
-        assert not list((tmp_path / "run").glob("wrong-batch-*"))
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -542,47 +435,3 @@ class TestBadInput:
         message = refused("training.max_steps=2", "--resume")
         assert "checkpoint-1/model.safetensors cannot be used" in message
         assert "remove run/checkpoint-1 to resume from the one before, or start anew" in message
-
-    @pytest.mark.parametrize(("state", "message"), [(STATE | {"global_step": 99}, "99"), ([], "cannot be used")])
-    def test_a_checkpoint_that_does_not_say_where_it_was(
-        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path, state: Any, message: str
-    ) -> None:
-        assert pretrain("training.max_steps=2").status == 0
-        path = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
-        path.write_text(json.dumps(state), encoding="utf-8")
-        said = refused("training.max_steps=2", "--resume")
-        assert message in said
-        assert said.startswith("run/checkpoint-2/trainer_state.json")
-        assert "remove run/checkpoint-2" in said
-
-    def test_a_log_that_cannot_be_written(
-        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
-    ) -> None:
-        assert pretrain("training.max_steps=2").status == 0
-        (tmp_path / "run" / "log.jsonl").unlink()
-        (tmp_path / "run" / "log.jsonl").mkdir()
-        message = refused("training.max_steps=2", "--resume")
-        assert message.startswith("run/log.jsonl cannot be written: Is a directory; checkpoints are whole")
-
-    def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(
-        self, refused: Callable[..., str], pretrain: Callable[..., Any], tmp_path: Path
-    ) -> None:
-        disk = tmp_path / "disk"
-        disk.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", "size=900k", "none", str(disk)]
-        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-            pytest.skip("a file system of this size cannot be mounted here")
-        try:
-            options = ("output=disk/run", "training.save_steps=1", "training.keep_checkpoints=9")
-            message = refused(*options)
-            assert "cannot be written" in message
-            assert "No space left" in message
-            whole = sorted((disk / "run").glob("checkpoint-*"))
-            assert whole
-            for folder in whole:
-                DocumentEncoder.from_pretrained(folder, device="cpu")
-            subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
-            assert pretrain(*options, "--resume").status == 0
-        finally:
-            # Weights may still be mapped.
-            subprocess.run(["umount", "--lazy", str(disk)], check=True)

@@ -70,19 +70,6 @@ class TestSeveralLabels:
     TRUTH = (("a",), ("a", "b"), (), ("b", "x"))
     FOUND = (("a",), ("a",), ("c",), ("b",))
 
-    def test_by_hand(self) -> None:
-        scores = classification_scores(self.TRUTH, self.FOUND, CLASSES, multi_label=True)
-        assert scores.accuracy == 1 / 4
-        assert scores.accuracy_known == pytest.approx(1 / 3)
-        # Three of the four that are given are right, and three of the five that should be.
-        assert scores.micro_f1 == pytest.approx(2 * 3 / (4 + 5))
-        by_class = {c.label: c for c in scores.classes}
-        assert (by_class["b"].precision, by_class["b"].recall) == (1, 0.5)
-        assert scores.macro_f1 == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
-        assert scores.unknown == {"x": 1}
-        assert scores.confusion is None
-        assert set(scores.metrics()) == {"accuracy", "macro_f1", "micro_f1"}
-
     @given(st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.sets(st.sampled_from("abc"))), min_size=1))
     def test_as_scikit_learn_has_it(self, pairs: list[tuple[set[str], set[str]]]) -> None:
         truth, found = zip(*((tuple(sorted(a)), tuple(sorted(b))) for a, b in pairs), strict=True)

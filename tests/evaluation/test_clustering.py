@@ -8,7 +8,6 @@ import pytest
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import EvaluationError
 from graphdoc.evaluation import ClusteringEvaluator, cluster, linear_probe
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -77,20 +76,3 @@ def test_documents_without_one_label_are_left_out(encoder: DocumentEncoder) -> N
     vectors = evaluation.vectors(encoder)
     assert len(vectors.train) == 7
     assert len(vectors.test) == 4
-
-
-def test_refusals() -> None:
-    train, test = documents("train", 6), documents("test", 4)
-    one = [replace(document, label="a") for document in train]
-    none = [replace(document, label=None) for document in train]
-    many = [replace(document, label=f"label {number}") for number, document in enumerate(test)]
-    cases = [
-        ((none, test), {}, "train .*label"),
-        ((train, none), {}, "test .*label"),
-        ((one, test), {}, "train .*'a'"),
-        ((train, one), {}, "test .*'a'"),
-        ((train, many), {"probe": True}, r"label 0, label 1, label 2, \.\.\."),
-    ]
-    for parts, options, message in cases:
-        with pytest.raises(EvaluationError, match=message):
-            ClusteringEvaluator(*parts, **options)  # type: ignore[arg-type]

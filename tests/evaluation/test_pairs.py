@@ -147,25 +147,8 @@ def test_a_model_in_training_is_measured_and_left_as_it_was(
     ("pairs", "validation", "error", "message"),
     [
         ([("rice0", "rice1", 1)], [], EvaluationError, "both labels, 0 and 1"),
-        ([], [], EvaluationError, "both labels"),
-        (
-            [("rice0", "rice1", 1), ("sea0", "sea0", 0)],
-            [],
-            EvaluationError,
-            "both labels.* 1 of 2 pairs",
-        ),
-        (
-            [("rice0", "rice1", 1), ("rice0", "sea0", 0)],
-            [("rice0", "sea0", 0)],
-            EvaluationError,
-            "both labels",
-        ),
-        (
-            [("rice0", "rice1", 1), ("rice1", "rice0", 0)],
-            [],
-            DocumentError,
-            "pair 2: 'rice1' and 'rice0' .*0.* 1 in pair 1",
-        ),
+        ([("rice0", "rice1", 1), ("rice0", "sea0", 0)], [("rice0", "sea0", 0)], EvaluationError, "both labels"),
+        ([("rice0", "rice1", 1), ("rice1", "rice0", 0)], [], DocumentError, "pair 2: 'rice1' and 'rice0'"),
         ([("rice0", "x", 1)], [], DocumentError, "pair 1: .*'x'"),
     ],
 )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_by_hand import by_hand, order
 
-from graphdoc.errors import EvaluationError, MissingExtraError, SettingsError
+from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.evaluation.ranking import DEFAULT_MEASURES, Measure, RankingScores, score_run
 from graphdoc.evaluation.trec import own_documents
 
@@ -60,13 +59,6 @@ def test_equal_scores_go_by_id() -> None:
     assert order({"b": 1.0, "a": 1.0, "c": 2.0}) == ["c", "a", "b"]
 
 
-def test_graded_judgements() -> None:
-    """DCG with the grade itself as gain, not 2 ** grade - 1."""
-    found = score_run({"q1": {"a": 3.0, "b": 2.0, "x": 1.0}}, {"q1": {"a": 1, "b": 3, "c": 2}}, ["ndcg@3"])
-    dcg, ideal = 1 + 3 / np.log2(3), 3 + 2 / np.log2(3) + 1 / np.log2(4)
-    assert found.means["nDCG@3"] == pytest.approx(dcg / ideal)
-
-
 def test_own_documents_are_dropped_on_both_sides() -> None:
     run = {"q:a": {"a": 3.0, "b": 2.0, "c": 1.0}, "q:d": {"d": 1.0}, "q:e": {"e": 2.0, "b": 1.0}}
     qrels = {"q:a": {"a": 2, "c": 1}, "q:d": {"d": 2}, "q:e": {"e": 2, "b": 1}}
@@ -114,9 +106,3 @@ def test_what_cannot_be_measured() -> None:
     for score in (np.nan, np.inf):
         with pytest.raises(EvaluationError, match=f"'q1'.*'b'.*{score}"):
             score_run({"q1": {"a": 1.0, "b": score}}, {"q1": {"a": 1}})
-
-
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingExtraError, match=r"ir_measures.*\[retrieval\]"):
-        score_run({"q1": {"a": 1.0}}, {"q1": {"a": 1}})

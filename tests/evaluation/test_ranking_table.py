@@ -53,13 +53,6 @@ def test_systems_against_one() -> None:
     assert content["systems"]["vectors"]["per_query"]["q11"] == {"MRR@10": pytest.approx(1 / 3), "success@1": 0.0}
 
 
-def test_queries_that_a_run_lacks_count_for_it() -> None:
-    table = RankingTable.of({"BM25": RUNS["BM25"], "half": run_at([1] * 6)}, QRELS, ["success@1"], against="BM25")
-    assert table.scores["half"].means == {"success@1": 0.5}
-    assert table.scores["half"].missing == tuple(f"q{number}" for number in range(6, 12))
-    assert table.scores["half"].queries == table.scores["BM25"].queries
-
-
 def test_mistakes() -> None:
     with pytest.raises(EvaluationError, match="no run"):
         RankingTable.of({}, QRELS)

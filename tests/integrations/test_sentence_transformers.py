@@ -15,7 +15,7 @@ from graphdoc.errors import DocumentError
 from graphdoc.integrations.sentence_transformers import save_for_sentence_transformers
 
 pytest.importorskip("sentence_transformers", reason="needs the extra graphdoc[interop]")
-from sentence_transformers import SentenceTransformer, util
+from sentence_transformers import SentenceTransformer
 
 TEXTS = [
     "Rice is polished, soaked and steamed. The grains must stay whole.",
@@ -61,27 +61,6 @@ def test_gives_the_vectors_of_the_encoder(model: SentenceTransformer, encoder: D
         model.encode(["Rice.", " "])
     prompted = model.encode(TEXTS[:1], prompt="About: ")
     assert np.allclose(prompted, documents(encoder, [f"About: {TEXTS[0]}"]), atol=1e-5)
-
-
-def test_compares_as_the_model_was_trained_to(
-    model: SentenceTransformer, encoder: DocumentEncoder, tiny_encoder: Any, tmp_path: Path
-) -> None:
-    assert model.similarity_fn_name == "dot"
-    queries, vectors = model.encode_query(QUERIES), model.encode_document(TEXTS)
-    assert np.allclose(model.similarity(queries, vectors), encoder.similarity(queries, vectors), rtol=1e-4)
-    cosine = save_for_sentence_transformers(tiny_encoder(), tmp_path)
-    assert SentenceTransformer(str(cosine), device="cpu").similarity_fn_name == "cosine"
-
-
-def test_is_used_as_search_and_benchmarks_use_it(model: SentenceTransformer, encoder: DocumentEncoder) -> None:
-    """As mteb does: lists of strings with the options of its wrapper, and tensors compared by the model."""
-    options: dict[str, Any] = {"batch_size": 2, "show_progress_bar": False, "convert_to_tensor": True}
-    corpus = model.encode_document(TEXTS, prompt_name=None, **options)
-    queries = model.encode_query(QUERIES, prompt_name="query", **options)
-    hits = util.semantic_search(queries, corpus, top_k=1, score_function=model.similarity)
-    expected = encoder.similarity(encoder.encode_query(QUERIES), documents(encoder))
-    assert [hit[0]["corpus_id"] for hit in hits] == expected.argmax(axis=1).tolist()
-    assert model.similarity_pairwise(corpus, corpus).shape == (len(TEXTS),)
 
 
 def test_is_saved_and_loaded_again(

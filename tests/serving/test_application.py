@@ -85,19 +85,14 @@ def test_hostile_words_stay_words(client: TestClient) -> None:
     [
         ("/search", {"q": "x" * 101}, 422, "101"),
         ("/search", {"q": "x", "k": 6}, 422, "k=6"),
-        ("/search", {"q": "x", "passages": 9}, 422, "passages=9"),
-        ("/search", {"q": "x", "by": "magic"}, 422, "magic"),
         ("/search", {"q": "x", "where": "yaer > 3"}, 422, "yaer"),
         ("/search", {"q": "x", "where": "repeat(id,10000000) = 'b'"}, 422, "repeat"),
-        ("/search", {"q": "x", "where": "y" * 41}, 422, "41"),
-        ("/search", {}, 422, "query"),
         ("/search", {"q": " "}, 422, "empty"),
         ("/search", {"q": "x", "document": "rice"}, 422, "either"),
         ("/search", {"document": "nowhere"}, 404, "nowhere"),
         ("/documents/../../etc/passwd", {}, 404, ""),
         ("/documents/nowhere", {}, 404, "nowhere"),
         ("/compare", {"a": "rice", "b": "nowhere"}, 404, "nowhere"),
-        ("/nothing", {}, 404, ""),
     ],
 )
 def test_requests_that_are_refused(
