@@ -27,6 +27,7 @@ READOUTS: dict[str, str] = {
 POOLINGS: dict[str, str] = {
     "cls": "graphdoc.modeling.passage_encoder:ClsPooling",
     "mean": "graphdoc.modeling.passage_encoder:MeanPooling",
+    "last": "graphdoc.modeling.passage_encoder:LastPooling",
 }
 # How two documents are compared.
 SIMILARITIES: dict[str, str] = {

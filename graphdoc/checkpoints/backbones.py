@@ -37,6 +37,7 @@ from .contents import (
     read_json,
     token_limit,
 )
+from .embedding_models import is_embedding_model, read_modules
 from .folders import backbone_folder, existing, not_found, reinstall_hint
 
 
@@ -100,6 +101,7 @@ def segmenter_of(config: DocumentConfig, tokenizer: PreTrainedTokenizerBase, nam
                 config.unit,
                 # Titles in front of sentences are not what is trained on.
                 "none" if config.unit == "sentence" else config.context,
+                config.document_prompt,
             ),
         )
     except SettingsError as error:
@@ -254,6 +256,8 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
     ):
         raise ModelError(f"{backbone} ({encoder_config.model_type}) is no encoder; take one such as roberta-base")
     check_settings(settings, backbone)
+    if is_embedding_model(folder) and "pooling" not in settings:
+        settings["pooling"] = read_modules(folder, backbone)[0]["pooling"]
     usual = CHUNK_TOKENS if settings.get("unit") == "chunk" else DocumentConfig.passage_tokens
     settings.setdefault("skip", "identity")
     settings.setdefault("passage_tokens", min(usual, token_limit(encoder_config)))

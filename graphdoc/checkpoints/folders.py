@@ -57,7 +57,7 @@ def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool =
     if name in _shipped_names():
         return SHIPPED / name
     if name in PACKAGED_BACKBONES and existing(name) is None:
-        raise no_checkpoint(name, "sentence-transformers")
+        return backbone_folder(name, weights=weights)
     folder = existing(name)
     if folder is not None and folder.is_dir() and not (folder / CONFIG_FILE).is_file():
         reason = _model_of_run(name) or f"has no {CONFIG_FILE}; give a folder written by save_pretrained"

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import Module
 from transformers import PreTrainedTokenizerBase
@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import ModelError
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.document_model import weights_hash
-from .backbones import load_backbone, load_tokenizer
+from .backbones import backbone_config, load_backbone, load_tokenizer
 from .contents import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -31,6 +31,7 @@ from .contents import (
     not_floating,
     quiet_transformers,
 )
+from .embedding_models import is_embedding_model, read_modules
 from .folders import backbone_folder, checkpoint_folder, is_path, no_checkpoint, subtopic_folder
 
 VOCABULARY_FILE = "lexical.json"
@@ -220,6 +221,8 @@ def load_checkpoint(
         ModelError: there is no such checkpoint, or it is incomplete or of another kind.
     """
     folder = checkpoint_folder(str(name), revision)
+    if is_embedding_model(folder):
+        return load_embedding_model(str(name) if revision is None else str(folder), **settings)
     config = _read_config(folder, str(name), settings)
     is_whole, has_updates = ((folder / file).is_file() for file in (WEIGHTS_FILE, UPDATES_FILE))
     if is_whole and has_updates:
@@ -253,11 +256,66 @@ def load_without_weights(
         ModelError: there is no such checkpoint, or it is of another kind.
     """
     folder, owner = checkpoint_folder(str(name), revision, weights=False), f"checkpoint {name}"
-    config = _read_config(folder, str(name), settings)
+    if is_embedding_model(folder):
+        config = embedding_config(str(name), **settings)
+    else:
+        config = _read_config(folder, str(name), settings)
     if config.backbone is not None and not (folder / TOKENIZER_FILE).is_file():
         # Of a checkpoint of updates the backbone has it.
         folder, owner = backbone_folder(config.backbone, weights=False), f"backbone {config.backbone}"
     return config, load_tokenizer(folder, config, owner)
+
+
+def embedding_config(name: str, **settings: Any) -> DocumentConfig:
+    """The configuration of a document encoder whose passage vectors are those of an embedding model.
+
+    A document vector is the mean of its passages' vectors: there is no graph.
+
+    Args:
+        name: folder or hub id of the model.
+        **settings: fields of the configuration to set otherwise.
+
+    Raises:
+        ModelError: the model has a module that graphdoc cannot read; the message names it.
+    """
+    values, _ = read_modules(backbone_folder(name, weights=False), name)
+    usual = {"graph_layers": 0, "readout": "mean", "projection_size": None, "trained": True}
+    if "passage_tokens" in values:
+        whole = backbone_config(name).passage_tokens
+        values["passage_tokens"] = min(values["passage_tokens"], whole)
+    return backbone_config(name, **{**usual, **values, **settings})
+
+
+def load_embedding_model(name: str, **settings: Any) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
+    """Load an embedding model as a document encoder.
+
+    Args:
+        name: folder or hub id of the model.
+        **settings: fields of the configuration to set otherwise.
+
+    Returns:
+        The model in eval mode, and the tokenizer.
+
+    Raises:
+        ModelError: a module cannot be read, or weights are missing or damaged.
+    """
+    config = embedding_config(name, **settings)
+    model, tokenizer = load_backbone(config)
+    _, dense = read_modules(backbone_folder(name), name)
+    if model.projection is not None:
+        if dense is None:
+            raise ModelError(
+                f"{name} has no weights for its projection; leave projection_size as it is, or train from "
+                f"DocumentEncoder.from_backbone({name!r}, ...)"
+            )
+        try:
+            weights = load_file(dense / "model.safetensors")
+            model.projection.load_state_dict({key: weights[f"linear.{key}"].float() for key in ("weight", "bias")})
+        except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+            raise ModelError(
+                f"{dense.name} of {name} cannot be loaded: {first_line(error)}; fetch it again"
+            ) from error
+    return model, tokenizer
 
 
 def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentModel:

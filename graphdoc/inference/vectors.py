@@ -79,7 +79,13 @@ def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) 
     config = pipeline.model.config
     segmenter = Segmenter(
         pipeline.segmenter.tokenizer,
-        SegmentationConfig(max_tokens=config.passage_tokens, max_passages=1, language=config.language, unit="chunk"),
+        SegmentationConfig(
+            max_tokens=config.passage_tokens,
+            max_passages=1,
+            language=config.language,
+            unit="chunk",
+            prompt=config.query_prompt,
+        ),
     )
     cut = left_out = 0
     for one in segmenter.segment_many(map(as_document, queries)):

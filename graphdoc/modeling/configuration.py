@@ -152,6 +152,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys.append("unit")
         if self.context != "none":
             keys.append("context")
+        keys += [key for key in ("document_prompt", "query_prompt") if getattr(self, key)]
         if self.sentence_context != "none":
             keys.append("sentence_context")
         if self.sentence_document:

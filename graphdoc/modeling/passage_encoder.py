@@ -163,6 +163,15 @@ class MeanPooling(Pooling):
         return torch.bmm(weights.unsqueeze(1), hidden.float()).squeeze(1)
 
 
+class LastPooling(Pooling):
+    """The last token's vector."""
+
+    def __call__(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
+        """The last token that is no padding."""
+        last = attention_mask.sum(dim=1) - 1
+        return hidden[torch.arange(len(hidden), device=hidden.device), last].float()
+
+
 class StructuralEmbeddings(nn.Module):
     r"""Learned embeddings of section and chunk that are added to the input embeddings of a passage's tokens.
 
@@ -207,7 +216,7 @@ class PassageEncoder(nn.Module):
 
     Args:
         config: configuration of the transformer; it is copied, since building a model changes it.
-        pooling: ``cls`` or ``mean`` (see :mod:`graphdoc.modeling.passage_encoder`).
+        pooling: ``cls``, ``mean`` or ``last`` (see :mod:`graphdoc.modeling.passage_encoder`).
     """
 
     def __init__(self, config: PreTrainedConfig, pooling: str) -> None:

@@ -133,6 +133,7 @@ class SegmentationConfig:
             meaning.
         context: what is encoded in front of every passage, chunk or sentence: the ``title`` of the document, the
             ``heading`` of its section, ``both`` or ``none``.
+        prompt: what is encoded in front of that, always the same, such as ``passage: ``.
 
     Raises:
         SettingsError: a value is out of range.
@@ -144,6 +145,7 @@ class SegmentationConfig:
     language: str = "en"
     unit: Unit = "passage"
     context: Context = "none"
+    prompt: str = ""
 
     def __post_init__(self) -> None:
         require_one_of("unit", self.unit, UNITS)
@@ -186,6 +188,9 @@ class Segmenter:
         self.config = config or SegmentationConfig()
         self.repeats = repeats
         self._special_tokens = tokenizer.num_special_tokens_to_add()
+        prompt = self.config.prompt
+        # White space at the end belongs to the token that follows.
+        self._prompt = Prefix(prompt, len(token_spans(tokenizer, prompt.rstrip()))) if prompt else NO_CONTEXT
         self._check_limit(self.config.max_tokens)
 
     def segment(self, document: Document) -> SegmentedDocument:
@@ -260,14 +265,16 @@ class Segmenter:
     def _context(self, plan: Plan, section: int, max_tokens: int) -> Prefix:
         """What is encoded in front of the passages of a section."""
         if self.config.context == "none":
-            return NO_CONTEXT
-        return prefix_of(
+            return self._prompt
+        context = prefix_of(
             plan.document,
             section,
             self.config.context,
             (max_tokens - self._special_tokens) // SHARE,
             lambda text: token_spans(self.tokenizer, text),
         )
+        prompt = self._prompt
+        return Prefix(prompt.text + context.text, prompt.tokens + context.tokens, context.is_shortened)
 
     def repeated(self, document: Document) -> tuple[list[Place], bool]:
         """The passages of a document that repeat, before any is cut for its tokens, and whether they count.
@@ -298,7 +305,7 @@ class Segmenter:
 
     def _groups(self, plan: Plan, with_context: bool) -> Iterator[tuple[int, list[tuple[int, int]], Prefix]]:
         """The section and sentences of every passage, and what is encoded in front of it."""
-        context, of = NO_CONTEXT, -1
+        context, of = self._prompt, -1
         for section, group in sentence_groups(plan, self.config.passage_words, self.config.language):
             if with_context and section != of:
                 context, of = self._context(plan, section, self.config.max_tokens), section
@@ -310,7 +317,7 @@ class Segmenter:
             if whole is None:
                 plan.empty_sections += 1
                 continue
-            context = self._context(plan, section, max_tokens) if with_context else NO_CONTEXT
+            context = self._context(plan, section, max_tokens) if with_context else self._prompt
             spans = self._chunk_spans(text, *whole, max_tokens - self._special_tokens - context.tokens)
             plan.drafts.extend(Draft(plan, section, *span, (), context) for span in spans)
         self._mark_repeats(plan, [(one.section, one.start, one.end) for one in plan.drafts])

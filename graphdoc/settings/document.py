@@ -166,7 +166,8 @@ class DocumentFields:
             :class:`~graphdoc.modeling.passage_encoder.StructuralEmbeddings`).
         structural_sections: rows of the table of sections; sections beyond it share the last row.
         structural_chunks: rows of the table of chunks; chunks beyond it share the last row.
-        pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
+        pooling: how token vectors become a passage vector: ``cls`` (the first token), ``mean``, or ``last`` (the last
+            token).
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
         lexical_weight: length of the lexical part of a vector, beside vectors of passages of the length 1.
@@ -197,6 +198,9 @@ class DocumentFields:
             ``section``, of what stands between two lines that are blank (``blank_line``), or of a ``passage``.
         context: what is encoded in front of the text of every passage: the ``title`` of the document, the ``heading``
             of its section, ``both``, or ``none``; counted within ``passage_tokens``, never part of a passage's text.
+        document_prompt: text in front of every passage and sentence, such as ``passage: ``, where an embedding model
+            was trained with one.
+        query_prompt: the same in front of every query, such as ``query: ``.
         sentence_context: the same in front of every sentence, where documents are encoded sentence by sentence:
             ``title``, ``heading``, ``both`` or ``none``.
         sentence_document: how much of the mean of its document's passages is added to the vector of every sentence,
@@ -230,6 +234,8 @@ class DocumentFields:
     unit: Unit = "passage"
     paragraph: Paragraph = "section"
     context: Context = "none"
+    document_prompt: str = ""
+    query_prompt: str = ""
     sentence_context: Context = "none"
     sentence_document: Annotated[float, Field(ge=0, le=10)] = 0.0
     passage_words: Count = 100

@@ -423,7 +423,7 @@ def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Proce
     if any(processes.gather(encoder.is_precision_open)):
         if processes.is_first:
             begun = None if overwrite else _precision_of(folder)
-            encoder.settle_precision(begun if begun in PRECISIONS else None)
+            encoder.settle_precision(begun if isinstance(begun, str) and begun in PRECISIONS else None)
         encoder.settle_precision(processes.gather(encoder.precision if processes.is_first else None)[0])
 
 
