@@ -18,7 +18,7 @@ from paper_baselines import PAPER_RANKERS
 from reporting import DATA, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
-from graphdoc.commands.printing import signed_interval
+from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import (
     Candidates,
     Judgements,

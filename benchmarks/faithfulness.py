@@ -17,7 +17,7 @@ import numpy as np
 from reporting import describe_machine
 
 from graphdoc import DocumentEncoder, read_documents
-from graphdoc.commands.printing import signed_interval
+from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import read_pair_file
 from graphdoc.evaluation.faithfulness import KINDS, RANDOM, FaithfulnessEvaluation
 

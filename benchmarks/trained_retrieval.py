@@ -14,7 +14,7 @@ from pathlib import Path
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
-from graphdoc.commands.printing import signed_interval
+from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval

@@ -48,6 +48,7 @@ EVALUATIONS = {
 # Where a command is found whose module has another name than it.
 _MODULES = {
     "serve": "index",
+    "mine": "search",
     "pretrain": "training",
     "finetune": "training",
     "evaluate cluster": "evaluate_labels",

@@ -10,10 +10,10 @@ from rich.console import Console
 from ..graphs.kinds import EdgeKind, NodeKind
 from ..runtime.files import write_csv
 from ..runtime.text import counted
-from .options import COUNT, Csv, File, Json, MeasuredModel
-from .output import Outputs, write_json
-from .printing import (
+from .options import COUNT, Csv, ExaminedModel, File, Json
+from .output import (
     MOST_ROWS,
+    Outputs,
     Table,
     coverage_line,
     indented,
@@ -21,6 +21,7 @@ from .printing import (
     names,
     print_lines,
     print_passage,
+    write_json,
 )
 from .sources import OneDocument
 
@@ -41,7 +42,7 @@ def attention(
     json: Json = None,
     csv: Csv = None,
     plot: File = None,
-    model: MeasuredModel = MeasuredModel(),
+    model: ExaminedModel = ExaminedModel(),
     reading: OneDocument = OneDocument(),
 ) -> None:
     """Show the graph attention of a document: what every node attends to, in every layer and head.

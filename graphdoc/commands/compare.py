@@ -17,10 +17,11 @@ from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, SettingsError
 from ..runtime.text import counted, percent_closer
 from .options import COUNT, OUTPUT, Csv, EncodingModel, File, Json, Overwrite
-from .output import Outputs, Reports, write_json, written
-from .printing import (
+from .output import (
     MOST_ROWS,
     Column,
+    Outputs,
+    Reports,
     Table,
     coverage_line,
     headings_above,
@@ -32,6 +33,8 @@ from .printing import (
     print_lines,
     print_passage,
     signed,
+    write_json,
+    written,
 )
 from .sources import KEEP, LEAVE_OUT, Reading, noting_languages, without_repeats
 

@@ -9,10 +9,10 @@ from ..documents.readers import ReadingReport
 from ..errors import OutputError
 from ..runtime.text import counted
 from .options import COUNT, OUTPUT, EncodingModel, Json, Overwrite, model_for_ray
-from .output import Outputs, require_name, write_json
-from .printing import (
+from .output import (
     MOST_ROWS,
     Column,
+    Outputs,
     Table,
     console,
     list_left_out,
@@ -21,6 +21,8 @@ from .printing import (
     names,
     percent,
     print_lines,
+    require_name,
+    write_json,
 )
 from .sources import LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 

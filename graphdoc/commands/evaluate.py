@@ -13,8 +13,7 @@ from cyclopts import Group, Parameter
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, ModelError
 from .options import COUNT, File, Json, MeasuredModels
-from .output import Outputs, write_json
-from .printing import Column, Table, list_left_out, names, print_lines, shown, signed_interval
+from .output import Column, Outputs, Table, list_left_out, names, print_lines, shown, signed_interval, write_json
 from .sources import LabelledReading
 
 if TYPE_CHECKING:

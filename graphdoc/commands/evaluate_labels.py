@@ -13,8 +13,7 @@ from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
 from .evaluate import PartOptions, Row, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, Csv, File, Json, MeasuredModel, MeasuredModels
-from .output import Outputs
-from .printing import LINE_WIDTH, Column, Table, names, percent, shown
+from .output import LINE_WIDTH, Column, Outputs, Table, names, percent, shown
 from .sources import LabelledReading, no_documents
 
 if TYPE_CHECKING:

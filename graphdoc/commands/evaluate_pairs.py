@@ -12,8 +12,7 @@ from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .evaluate import Row, load_candidates, prepared_for, show
 from .options import Csv, File, Json, MeasuredModels
-from .output import Outputs
-from .printing import Column, Table, half_interval, names, percent, shown, signed_interval
+from .output import Column, Outputs, Table, half_interval, names, percent, shown, signed_interval
 from .sources import CorpusReading
 
 if TYPE_CHECKING:

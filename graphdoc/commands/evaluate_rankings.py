@@ -16,8 +16,18 @@ from ..runtime.text import counted, left_out_line
 from .evaluate import show
 from .index import update_index, update_lines
 from .options import COUNT, OUTPUT, File, Json, MeasuredModel
-from .output import Outputs, check_apart, require_name, written
-from .printing import Column, Table, console, half_interval, names, signed_interval
+from .output import (
+    Column,
+    Outputs,
+    Table,
+    check_apart,
+    console,
+    half_interval,
+    names,
+    require_name,
+    signed_interval,
+    written,
+)
 from .sources import CorpusReading
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from ..errors import SettingsError
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .options import COUNT, OUTPUT, MeasuredModel
-from .output import Outputs, require_name, written
-from .printing import console, list_left_out, list_without_id, print_lines
+from .output import Outputs, console, list_left_out, list_without_id, print_lines, require_name, written
 from .sources import LabelledReading, no_documents
 
 if TYPE_CHECKING:

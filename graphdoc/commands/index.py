@@ -14,9 +14,8 @@ from ..documents.readers import ReadingReport
 from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
-from .options import OUTPUT, EncodingModel, IndexModel, Json
-from .output import Outputs, require_name, write_json
-from .printing import console, list_left_out, list_without_id, print_lines
+from .options import OUTPUT, EncodingModel, IndexModel, Json, ModelOptions
+from .output import Outputs, console, list_left_out, list_without_id, print_lines, require_name, write_json
 from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, no_documents, noting_languages
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def update_index(
     opened: DocumentIndex | None,
     place: str,
     sources: tuple[str, ...],
-    model: EncodingModel,
+    model: ModelOptions,
     reading: CorpusReading,
     report: ReadingReport,
     *,

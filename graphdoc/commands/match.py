@@ -11,9 +11,8 @@ from ..documents.readers import ReadingReport
 from ..errors import DocumentError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.text import counted
-from .options import COUNT, WEIGHT, Csv, File, IndexModel, Json
-from .output import Outputs, write_json
-from .printing import Table, list_left_out, names, print_lines, print_passage
+from .options import COUNT, WEIGHT, Csv, File, Json, ModelOptions
+from .output import Outputs, Table, list_left_out, names, print_lines, print_passage, write_json
 from .sources import CorpusReading, no_documents
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def match(
     json: Json = None,
     csv: Csv = None,
     run: File = None,
-    model: IndexModel = IndexModel(),
+    model: ModelOptions = ModelOptions(),
     reading: CorpusReading = CorpusReading(),
 ) -> None:
     """Score how well documents match, by a model that was trained to (graphdoc finetune views).
@@ -128,7 +127,7 @@ def match(
     outputs.report(target)
 
 
-def _match_two(outputs: Outputs, documents: list[Document], model: IndexModel) -> None:
+def _match_two(outputs: Outputs, documents: list[Document], model: ModelOptions) -> None:
     encoder = model.load()
     matched = encoder.match(documents[0], documents[1])
     target = outputs.write(json=lambda path: write_json(path, matched.to_dict()), csv=matched.to_csv)

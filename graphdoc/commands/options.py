@@ -55,13 +55,12 @@ MaxPassages = Annotated[
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class IndexModel:
-    """Which model encodes queries, and how it runs."""
+class ModelOptions:
+    """Which model runs, and where."""
 
     model: str | None = None
     """'mini' (default), a folder written by save_pretrained, or a hub id; of an index that is there, its own"""
     device: Device = None
-    dtype: Dtype = "auto"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -96,6 +95,14 @@ class IndexModel:
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
+class IndexModel(ModelOptions):
+    """Which model encodes queries, and how it runs."""
+
+    dtype: Dtype = "auto"
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
 class EncodingModel(IndexModel):
     """Which model encodes documents, and how it runs."""
 
@@ -104,10 +111,23 @@ class EncodingModel(IndexModel):
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class MeasuredModel(EncodingModel):
-    """Which model is fitted, measured or looked into, by default in float32, as numbers then compare anywhere."""
+class ExaminedModel(EncodingModel):
+    """Which model is looked into, by default in float32, whose numbers are the same on every machine."""
 
     dtype: Dtype = "float32"
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
+class MeasuredModel(ModelOptions):
+    """Which model is fitted or measured, in float32, whose numbers compare between machines."""
+
+    max_passages: MaxPassages = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the model that the options name."""
+        return {"dtype": "float32"} | super().settings
 
 
 @Parameter(name="*", group=MODEL)

@@ -19,8 +19,21 @@ from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsEr
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, one_line, percent_closer
 from .options import COUNT, OUTPUT, Csv, EncodingModel, File, Json, Overwrite
-from .output import Outputs, Reports, beside, check_apart, require_name, write_json, written
-from .printing import Column, Table, list_left_out, list_without_id, names, print_lines
+from .output import (
+    Column,
+    Outputs,
+    Reports,
+    Table,
+    beside,
+    check_apart,
+    list_left_out,
+    list_without_id,
+    names,
+    print_lines,
+    require_name,
+    write_json,
+    written,
+)
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 if TYPE_CHECKING:

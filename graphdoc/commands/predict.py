@@ -15,10 +15,10 @@ from ..errors import OutputError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, PROBABILITY, SEED, EncodingModel, Json
-from .output import Outputs, write_json
-from .printing import (
+from .output import (
     MOST_ROWS,
     Column,
+    Outputs,
     Table,
     coverage_line,
     list_left_out,
@@ -29,6 +29,7 @@ from .printing import (
     plain,
     print_lines,
     print_passage,
+    write_json,
 )
 from .sources import CorpusReading, no_documents
 

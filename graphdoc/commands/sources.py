@@ -17,7 +17,7 @@ from ..documents.document import Document
 from ..documents.parsing.rows import Columns
 from ..errors import DocumentError, SettingsError
 from ..runtime.text import counted
-from .options import READING, IndexModel
+from .options import READING, ModelOptions
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
@@ -101,7 +101,6 @@ class OneDocument:
             DocumentError: there is none, or more than one.
         """
         from ..documents.readers import ReadingReport
-        from ..documents.readers.folders import FoundFile, find_files
 
         report = ReadingReport() if report is None else report
         before = len(report.skipped)
@@ -110,10 +109,7 @@ class OneDocument:
             return documents[0]
         if not documents and (skipped := report.skipped[before:]):
             raise DocumentError(f"{skipped[0].source}: {skipped[0].reason}")
-        if Path(source).is_dir():
-            first = next(file.path for file in find_files(source) if isinstance(file, FoundFile))
-            raise DocumentError(f"{source} is a folder of several documents; name one file in it, such as {first}")
-        fix = f"name one document of it as {source}#ID" if Path(source).is_file() else "name one of them"
+        fix = f"name one document of it as {source}#ID" if Path(source).is_file() else "name one file"
         raise DocumentError(f"{source} holds {'several documents' if documents else 'no document'}; {fix}")
 
 
@@ -154,7 +150,7 @@ class CorpusReading(OneDocument):
         return _encodable(documents, encoder, report)
 
     def all_with_model(
-        self, sources: Sequence[str], model: IndexModel, report: ReadingReport
+        self, sources: Sequence[str], model: ModelOptions, report: ReadingReport
     ) -> tuple[list[Document], DocumentEncoder]:
         """All documents that can be encoded, and the model, which is loaded when they are read.
 

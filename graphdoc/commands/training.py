@@ -20,7 +20,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
 from ..settings.run import RunSettings
-from .printing import Column, Table, console, names, plain
+from .output import Column, Table, console, names, plain
 
 # Takes the settings and trains, in the place of the recipe, for scripts.
 OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.metrics import confusion_matrix
+from sklearn.preprocessing import MultiLabelBinarizer
 from torch.nn import functional
 
 from ..encoder import DocumentEncoder
@@ -170,7 +171,8 @@ def classification_scores(
     found = Counter(name for names in truth for name in names)
     unknown = {name: found[name] for name in ordered_classes(set(found) - set(classes))}
     names = [*classes, *unknown]
-    expected, actual = (_indicators(labels, names) for labels in (truth, predicted))
+    binarizer = MultiLabelBinarizer(classes=names)
+    expected, actual = (binarizer.fit_transform(labels).astype(np.bool_) for labels in (truth, predicted))
     # Not by scikit-learn, which takes a single column of several labels for two classes.
     has, gets, both = (part.sum(axis=0) for part in (expected, actual, expected & actual))
     precision, recall, f1 = both / np.maximum(gets, 1), both / np.maximum(has, 1), 2 * both / np.maximum(has + gets, 1)
@@ -229,16 +231,6 @@ def calibration(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int =
     return Calibration(tuple(counts.tolist()), tuple(confidences.tolist()), tuple(accuracies.tolist()))
 
 
-def _indicators(labels: Labels, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Which document has which class, ``(documents, classes)``."""
-    place = {name: number for number, name in enumerate(names)}
-    result = np.zeros((len(labels), len(names)), np.bool_)
-    for row, own in enumerate(labels):
-        for name in own:
-            result[row, place[name]] = True
-    return result
-
-
 @dataclass(frozen=True)
 class PredictedLabels:
     """What a model predicts for the documents of an evaluator.
@@ -293,12 +285,9 @@ class Mistake:
                 contribution to all explained classes.
         """
         prediction, decisions = self.prediction, self.prediction.decisions
-        document = prediction.document
-        listed = decisions[0].strongest(passages)
-        spans = [prediction.segmented.passages[row] for row in listed]
         return {
-            "id": document.id,
-            "title": document.title,
+            "id": prediction.id,
+            "title": prediction.document.title,
             "label": self.label,
             "missed": self.missed,
             "confidence": round(self.confidence, 6),
@@ -308,17 +297,12 @@ class Mistake:
             "coverage": round(prediction.segmented.coverage.share, 6),
             "passages": [
                 {
-                    "passage": row,
-                    "section": span.section,
-                    "heading": document.sections[span.section].heading,
-                    "start": span.start,
-                    "end": span.end,
-                    "text": prediction.segmented.text(span),
+                    **prediction.passage(row),
                     "contributions": {
                         decision.label: round(float(decision.contributions[row]), 6) for decision in decisions
                     },
                 }
-                for row, span in zip(listed, spans, strict=True)
+                for row in decisions[0].strongest(passages)
             ],
         }
 

@@ -75,14 +75,7 @@ def kept_passages(order: Integers, kind: Kind, steps: int) -> list[Kept]:
 
 
 def curve_of(order: Integers, kind: Kind, steps: int, values: Mapping[bytes, float]) -> Floats:
-    """The curve of one order, with straight lines between the points that were measured, ``(steps + 1,)``.
-
-    Args:
-        order: see :func:`kept_passages`.
-        kind: ``deletion`` or ``insertion``.
-        steps: most steps.
-        values: the number with some passages, by the bytes of :data:`Kept`.
-    """
+    """The curve of one order, ``(steps + 1,)``, of the numbers with some passages by the bytes of :data:`Kept`."""
     found = [values[kept.tobytes()] for kept in kept_passages(order, kind, steps)]
     return np.interp(np.linspace(0, 1, steps + 1), _counts(len(order), steps) / (len(order) - 1), found)
 
@@ -480,12 +473,7 @@ class FaithfulnessEvaluation:
 
 
 def order_by(scores: npt.ArrayLike, ties: Integers) -> Integers:
-    """Passages by falling score.
-
-    Args:
-        scores: ``(passages,)``.
-        ties: ``(passages,)``, an order that equal ones are brought into; that of the text would favour its beginning.
-    """
+    """Passages by falling score, equal ones in the order of ``ties``: that of the text would favour its beginning."""
     places = np.empty(len(ties), np.int64)
     places[ties] = np.arange(len(ties))
     return np.lexsort((places, -np.asarray(scores, np.float64)))

@@ -143,16 +143,21 @@ class Prediction:
             "coverage": round(self.segmented.coverage.share, 6),
             "probabilities": dict(zip(self.classes, probabilities, strict=True)),
             "passages": [
-                self._passage(decision, row) for decision in self.decisions for row in decision.strongest(passages)
+                {
+                    "label": decision.label,
+                    "contribution": round(float(decision.contributions[row]), 6),
+                    **self.passage(row),
+                }
+                for decision in self.decisions
+                for row in decision.strongest(passages)
             ],
             **({"words": words} if has_words else {}),
         }
 
-    def _passage(self, decision: Decision, row: int) -> dict[str, Any]:
+    def passage(self, row: int) -> dict[str, Any]:
+        """A passage as plain values: its number, its section, its place there and its text."""
         span = self.segmented.passages[row]
         return {
-            "label": decision.label,
-            "contribution": round(float(decision.contributions[row]), 6),
             "passage": row,
             "section": span.section,
             "heading": self.document.sections[span.section].heading,

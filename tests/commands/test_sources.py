@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphdoc import Document, DocumentEncoder
-from graphdoc.commands.printing import Table, names
+from graphdoc.commands.output import Table, names
 from graphdoc.commands.sources import noting_languages
 
 Command = Callable[..., Any]
