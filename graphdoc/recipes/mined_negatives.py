@@ -252,7 +252,11 @@ class MinedNegatives:
 
     def _mine(self, by: Any, step: int) -> NegativeLists:
         run, data, processes = self._run, self._data, self._run.processes
-        settings = MiningSettings(by, self._settings.depth, self._settings.margin or None)
+        if self._settings.margin:
+            settings = MiningSettings(by, self._settings.depth, self._settings.margin)
+        else:
+            # As in the paper, all that a search finds are negatives, near-duplicates of answers too.
+            settings = MiningSettings(by, self._settings.depth, margin=None, mask_similar=None)
         made_for = self._made_for(_START if not step else "")
         queries, vectors = dict(self._judgements.queries), None
         if "vectors" in settings.rankings:
