@@ -287,7 +287,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
             "section_lstm_size": 256, "section_projection_size": 256}},
     }),
     "robust04": (RetrievalSettings, {
-        "negatives": {"per_query": 8, "kind": "judged"}, "folds": {"number": 5}, "similarity": "dot",
+        "negatives": {"per_query": 8, "kind": "random"}, "folds": {"number": 5}, "similarity": "dot",
         "training": {"batch_size": 32, "epochs": 10, "optimizer": "adam", "warmup": 0.1},
     }),
     "msmarco_doc": (RetrievalSettings, {
@@ -301,7 +301,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     "sdr": (SentencePairSettings, {
         "loss": {"margin": 1.0, "mlm_weight": 1.0, "contrast_weight": 1.0, "contrast_on": "masked"},
         "training": {"batch_size": 8, "epochs": 50, "optimizer": "adamw", "learning_rate": 2e-5},
-        "pairs_per_epoch": None, "validation": {"share": 0.1},
+        "pairs_per_epoch": 10_000 * 8, "validation": {"share": 0.1},
         "model": {"start": "roberta-large", "tune": "full", "settings": {
             "pooling": "mean", "projection_size": None, "graph_layers": 0}},
     }),
