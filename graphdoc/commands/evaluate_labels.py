@@ -14,7 +14,7 @@ from ..runtime.text import counted, one_line
 from .evaluate import PartOptions, Row, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, Csv, File, Json, MeasuredModel, MeasuredModels
 from .output import LINE_WIDTH, Column, Outputs, Table, names, percent, shown
-from .sources import LabelledReading, no_documents
+from .sources import LabelledReading, not_empty
 
 if TYPE_CHECKING:
     from ..evaluation.classification import Mistake
@@ -172,9 +172,7 @@ def evaluate_classify(
         multi_label = bool(encoder.model.config.multi_label)
         if label_separator is not None and not multi_label:
             raise SettingsError(f"--label-separator is for models with several labels; {encoder.name} gives one")
-        test = list(reading.encodable(test, encoder, sources, report))
-        if not test:
-            raise no_documents(sources, report)
+        test = list(not_empty(reading.encodable(test, encoder, sources, report), sources, report))
         labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}
         evaluator = ClassificationEvaluator(test, **labels, threshold=threshold)
         labelled = evaluator.labelled

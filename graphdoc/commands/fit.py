@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..documents.readers import ReadingReport
@@ -12,7 +11,7 @@ from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .options import COUNT, OUTPUT, MeasuredModel
 from .output import Outputs, console, list_left_out, list_without_id, print_lines, require_name, written
-from .sources import LabelledReading, no_documents
+from .sources import LabelledReading, not_empty
 
 if TYPE_CHECKING:
     from ..documents.document import Document
@@ -70,11 +69,8 @@ def fit(
     report = ReadingReport()
     with Processes(usable_device(model.device)) as processes:
         encoder = model.load()
-        rest = iter(reading.encodable(reading.many(sources, report), encoder, sources, report))
-        first = next(rest, None)
-        if first is None:
-            raise no_documents(sources, report)
-        documents: Iterable[Any] = chain([first], rest)
+        encodable = reading.encodable(reading.many(sources, report), encoder, sources, report)
+        documents: Iterable[Any] = not_empty(encodable, sources, report)
         labelled = _labelled(encoder, documents, processes.count) if classes else None
         fitted = None
         if labelled is None or lexical or not no_centre:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -16,7 +15,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, EncodingModel, IndexModel, Json, ModelOptions
 from .output import Outputs, console, list_left_out, list_without_id, print_lines, require_name, write_json
-from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, no_documents, noting_languages
+from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, not_empty, noting_languages
 
 if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
@@ -170,15 +169,12 @@ def update_index(
     with quick_imports():
         from ..retrieval.index import DocumentIndex
 
-    documents = reading.many(sources, report)
-    first = next(documents, None)
-    if first is None:
-        raise no_documents(sources, report)
+    documents = not_empty(reading.many(sources, report), sources, report)
     if opened is None:
         # Only now that there is something to put into it.
         opened = DocumentIndex.create(place, model.load(), sentences=sentences, repeats=(repeats or LEAVE_OUT) == KEEP)
     with noting_languages(opened.encoder) as noted:
-        update = opened.update(noted(chain([first], documents)), on_error=reading.on_unencodable(sources))
+        update = opened.update(noted(documents), on_error=reading.on_unencodable(sources))
     report.leave_out(update.skipped)
     return opened, update
 

@@ -13,7 +13,7 @@ from ..runtime.files import write_csv
 from ..runtime.text import counted
 from .options import COUNT, WEIGHT, Csv, File, Json, ModelOptions
 from .output import Outputs, Table, list_left_out, names, print_lines, print_passage, write_json
-from .sources import CorpusReading, no_documents
+from .sources import CorpusReading, not_empty
 
 if TYPE_CHECKING:
     from ..documents.document import Document
@@ -199,15 +199,11 @@ def _read(
     reading: CorpusReading, sources: Sequence[str], wanted: set[str], report: ReadingReport
 ) -> dict[str, Document]:
     documents: dict[str, Document] = {}
-    is_empty = True
-    for document in reading.many(sources, report):
-        is_empty = False
+    for document in not_empty(reading.many(sources, report), sources, report):
         if document.id in wanted and document.id in documents:
             raise DocumentError(f"several documents have the id {document.id!r}; give each an id of its own")
         if document.id in wanted:
             documents[document.id] = document
-    if is_empty:
-        raise no_documents(sources, report)
     return documents
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
@@ -31,7 +30,7 @@ from .output import (
     print_passage,
     write_json,
 )
-from .sources import CorpusReading, no_documents
+from .sources import CorpusReading, not_empty
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
@@ -74,11 +73,8 @@ def predict(
     if output is not None and not output.lower().endswith(_SUFFIXES):
         raise OutputError(f"{output} has no suffix of a table; use one of {', '.join(_SUFFIXES)}")
     report = ReadingReport()
-    documents = reading.many(sources, report)
     # What cannot be read at all is reported before a model is loaded.
-    first = next(documents, None)
-    if first is None:
-        raise no_documents(sources, report)
+    documents = not_empty(reading.many(sources, report), sources, report)
 
     with quick_imports():
         from ..prediction import Predictions, stream_predictions, write_predictions
@@ -91,15 +87,12 @@ def predict(
     totals, summary = Coverage(), _Summary(keep_all=bool(json))
     stream = stream_predictions(
         encoder,
-        reading.encodable(chain([first], documents), encoder, sources, report),
+        reading.encodable(documents, encoder, sources, report),
         threshold=used_threshold,
         explain=passages > 0,
         totals=totals,
     )
-    head = next(stream, None)
-    if head is None:
-        raise no_documents(sources, report)
-    noted = summary.watch(chain([head], stream))
+    noted = summary.watch(not_empty(stream, sources, report))
     if not output:
         deque(noted, maxlen=0)
 

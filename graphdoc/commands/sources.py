@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from cyclopts import Parameter
 
@@ -22,9 +22,10 @@ from .options import READING, ModelOptions
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
-    from ..segmentation.repeats import Repeats
 
 logger = logging.getLogger("graphdoc")
+
+T = TypeVar("T")
 
 COLUMNS = ("text", "sections", "title", "id", "label")
 RepeatsOption = Literal["leave-out", "keep"]
@@ -162,14 +163,9 @@ class CorpusReading(OneDocument):
         Raises:
             DocumentError: there are none.
         """
-        documents = list(self.many(sources, report))
-        if not documents:
-            raise no_documents(sources, report)
+        documents = list(not_empty(self.many(sources, report), sources, report))
         encoder = model.load()
-        documents = list(self.encodable(documents, encoder, sources, report))
-        if not documents:
-            raise no_documents(sources, report)
-        return documents, encoder
+        return list(not_empty(self.encodable(documents, encoder, sources, report), sources, report)), encoder
 
 
 @Parameter(name="*", group=READING)
@@ -227,23 +223,17 @@ def _encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: 
             yield document
 
 
-def no_documents(sources: Iterable[str], report: ReadingReport) -> DocumentError:
-    """The error that nothing was read, with the first reason if there is one."""
+def not_empty(documents: Iterable[T], sources: Iterable[str], report: ReadingReport) -> Iterator[T]:
+    """Documents as they come, or what is made of them, where there is one at least.
+
+    Raises:
+        DocumentError: there is none; it says the first reason.
+    """
+    rest = iter(documents)
+    for first in rest:
+        return chain([first], rest)
     reasons = "".join(f"; {skipped.source}: {skipped.reason}" for skipped in report.skipped[:1])
-    return DocumentError(f"there are no documents in {' '.join(sources)}{reasons}")
-
-
-def repeats_in(documents: Iterable[Document]) -> Repeats | None:
-    """Passages that occur in several documents; None where nothing does."""
-    from ..runtime.progress import progress_bar
-    from ..segmentation.repeats import RepeatCounter
-
-    counter = RepeatCounter()
-    with progress_bar(None, None, "Reading") as bar:
-        for document in documents:
-            counter.add(document)
-            bar.update(1)
-    return counter.found() or None
+    raise DocumentError(f"there are no documents in {' '.join(sources)}{reasons}")
 
 
 def without_repeats(
@@ -258,11 +248,17 @@ def without_repeats(
     """
     if repeats == KEEP:
         return encoder, documents
-    if not isinstance(documents, list):
-        from ..documents.readers.streams import KeptDocuments
+    from ..documents.readers.streams import KeptDocuments
+    from ..runtime.progress import progress_bar
+    from ..segmentation.repeats import RepeatCounter
 
-        documents = KeptDocuments(documents)
-    return encoder.leaving_out(repeats_in(documents)), documents
+    documents = documents if isinstance(documents, list) else KeptDocuments(documents)
+    counter = RepeatCounter()
+    with progress_bar(None, None, "Reading") as bar:
+        for document in documents:
+            counter.add(document)
+            bar.update(1)
+    return encoder.leaving_out(counter.found() or None), documents
 
 
 @contextmanager

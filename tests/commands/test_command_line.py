@@ -148,7 +148,6 @@ class TestPlaces:
             ("--html", "-"),
             ("--plot", "a.txt"),
             ("--json", "x" * 300),
-            ("--json", ""),
             ("--json", "."),
             ("--json", "a.md/b.json"),
             ("--json", "same", "--html", "link"),

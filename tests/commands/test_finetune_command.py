@@ -284,24 +284,3 @@ class TestBadInput:
             assert f"remove {state.parent} to resume from the one before" in line
         state.unlink()
         assert str(state) in self.refused(classify(source, *options, "--resume"))
-
-
-def test_without_graph_layers_there_are_no_edges_to_run_out_of(
-    classify: Callable[..., Any],
-    graphdoc: Callable[..., Any],
-    corpus: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("graphdoc.graphs.kinds.MAXIMUM_EDGES", 100)
-    long = {"id": "long", "text": "rice mould steam grain koji. " * 40, "label": "rice"}
-    source = corpus([*rows(12), long])
-    settings = ("model.settings.graph_kind=full", "model.settings.readout=mean", "training.epochs=1")
-    assert "needs 420 edges" in classify(source, *settings, "model.settings.graph_layers=1").err
-    result = classify(source, *settings, "model.settings.graph_layers=0")
-    assert result.status == 0, result.err
-    model = ("--model", tmp_path / "run" / "model")
-    predicted = graphdoc("predict", source, *model, "--passages", "1")
-    assert predicted.status == 0, predicted.err
-    compared = graphdoc("compare", f"{source}#long", f"{source}#d0", *model)
-    assert compared.status == 0, compared.err

@@ -132,21 +132,15 @@ def before_changed(path: Path, lists: NegativeLists) -> None:
     NegativeLists(lists.record, {**lists.lists, query: ids[1:]}).write(path)
 
 
-@pytest.mark.parametrize("by", ["words", "both"])
-def test_lists_by_words(train: Callable[..., Any], minings: list[str], tmp_path: Path, by: str) -> None:
-    result = train("run", f"negatives.kind={by}", "negatives.margin=0.05", "training.epochs=1")
+def test_lists_by_words(train: Callable[..., Any], minings: list[str], tmp_path: Path) -> None:
+    result = train("run", "negatives.kind=words", "negatives.margin=0.05", "training.epochs=1")
     assert result.status == 0, result.err
-    assert minings == [by]
-    folder = tmp_path / "run" / "negatives"
-    assert [path.name for path in folder.iterdir()] == ["start.jsonl"]
-    lists = NegativeLists.read(folder / "start.jsonl")
-    assert lists.record["by"] == by
-    assert lists.record["margin"] == 0.05
-    assert lists.excluded[CLOSE] > 0
-    assert lists.excluded.keys() == {JUDGED, CLOSE, SIMILAR}
-    if by == "words":
-        # What has words of the query has its topic.
-        assert all(int(id[1:]) % 6 == int(query[1:]) % 6 for query, ids in lists.lists.items() for id in ids)
+    assert minings == ["words"]
+    lists = NegativeLists.read(tmp_path / "run" / "negatives" / "start.jsonl")
+    assert (lists.record["by"], lists.record["margin"]) == ("words", 0.05)
+    assert lists.excluded[CLOSE] > 0 and lists.excluded.keys() == {JUDGED, CLOSE, SIMILAR}
+    # What has words of the query has its topic.
+    assert all(int(id[1:]) % 6 == int(query[1:]) % 6 for query, ids in lists.lists.items() for id in ids)
 
 
 def test_lists_of_a_file(train: Callable[..., Any], minings: list[str], tmp_path: Path) -> None:
@@ -178,23 +172,3 @@ def test_lists_of_a_file(train: Callable[..., Any], minings: list[str], tmp_path
     assert result.status == 2
     assert "lists.jsonl" in result.err
     assert not (tmp_path / "gone").exists()
-
-
-def test_lists_of_a_run_that_was_given_up(train: Callable[..., Any], minings: list[str], tmp_path: Path) -> None:
-    """They are used where they are of the same documents and the same model, and otherwise made anew."""
-    assert train("run", "training.epochs=1").status == 0
-    kept = (tmp_path / "run" / "negatives" / "start.jsonl").read_bytes()
-    for name, options, mined in (("same", (), []), ("deeper", ("negatives.depth=7",), ["vectors"])):
-        (tmp_path / name / "negatives").mkdir(parents=True)
-        (tmp_path / name / "negatives" / "start.jsonl").write_bytes(kept)
-        minings.clear()
-        assert train(name, "training.epochs=1", *options).status == 0
-        assert minings == mined
-    assert_same(tmp_path / "run", tmp_path / "same")
-
-
-def test_a_refresh_without_an_epoch_after_it(train: Callable[..., Any], tmp_path: Path) -> None:
-    result = train("run", "negatives.refresh=0.5", "training.epochs=1")
-    assert result.status == 2
-    assert "negatives.refresh=0.5" in result.err
-    assert not (tmp_path / "run").exists()

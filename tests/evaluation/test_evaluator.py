@@ -67,11 +67,10 @@ def evaluators() -> dict[str, Evaluator]:
 
 
 @pytest.mark.parametrize("task", ["classify", "cluster", "compare"])
-@pytest.mark.parametrize("count", [3])
 def test_processes_share_the_work_and_get_the_same_numbers(
-    task: str, count: int, tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
+    task: str, tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"readout": "mean", "labels": list(WORDS), "max_passages": 2}
+    count, settings = 3, {"readout": "mean", "labels": list(WORDS), "max_passages": 2}
     evaluator = evaluators()[task]
     assert evaluator.task == task
     expected = evaluator(tiny_encoder("bert", **settings))

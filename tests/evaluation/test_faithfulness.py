@@ -119,13 +119,12 @@ def test_curves_of_similarity_are_those_of_documents_that_are_cut(
         np.testing.assert_allclose(scores.curves[number, 1], plain_curves(segmented, attention, value), atol=1e-4)
 
 
-@pytest.mark.parametrize("multi_label", [True])
 def test_curves_of_classes_are_those_of_documents_that_are_cut(
-    classifier: EncoderFactory, structured: list[Document], multi_label: bool
+    classifier: EncoderFactory, structured: list[Document]
 ) -> None:
-    encoder = classifier(graph_kind="section", readout="document_node", multi_label=multi_label)
+    encoder = classifier(graph_kind="section", readout="document_node", multi_label=True)
     scores = FaithfulnessEvaluation(structured, steps=STEPS, resamples=20).measure(encoder)
-    predictions = predict(encoder, structured[:2], threshold=0.99 if multi_label else None)
+    predictions = predict(encoder, structured[:2], threshold=0.99)
     assert [document for document, _ in scores.cases] == ["first", "second"]
     for number, ((_, label), prediction) in enumerate(zip(scores.cases, predictions, strict=True)):
         assert label == LABELS[int(prediction.logits.argmax())]
