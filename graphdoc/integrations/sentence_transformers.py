@@ -7,6 +7,7 @@ classes that sentence-transformers ships, so ``trust_remote_code`` stays off.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -122,8 +123,10 @@ class TextEncoder(nn.Module):
 
     @property
     def config(self) -> DocumentConfig:
-        """Configuration of the model."""
-        return cast(DocumentConfig, self.model.config)
+        """Configuration of the model, with the width of its vectors where sentence-transformers looks for it."""
+        config = copy.copy(cast(DocumentConfig, self.model.config))
+        config.projection_dim = self.encoder.hidden_size
+        return config
 
     @property
     def device(self) -> torch.device:
@@ -143,16 +146,16 @@ class TextEncoder(nn.Module):
             return_dict: what transformers passes to every model.
 
         Returns:
-            ``vectors``, ``(texts, hidden)``.
-
-        Raises:
-            DocumentError: a text is empty.
+            ``vectors``, ``(texts, hidden)``; zeros for a text without a character.
         """
-        documents = [Document.from_text(text) for text in texts]
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        documents = [Document.from_text(texts[row]) for row in rows]
         if task == "query":
-            vectors = self.encoder.encode_query(documents, output="torch")
+            found = self.encoder.encode_query(documents, output="torch")
         else:
-            vectors = self.encoder.encode(documents, output="torch", show_progress=False, workers=0)
+            found = self.encoder.encode(documents, output="torch", show_progress=False, workers=0)
+        vectors = torch.zeros(len(texts), self.encoder.hidden_size)
+        vectors[rows] = found
         return {"vectors": vectors.to(self.device)}
 
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError
 from graphdoc.integrations.sentence_transformers import save_for_sentence_transformers
 
 pytest.importorskip("sentence_transformers", reason="needs the extra graphdoc[interop]")
@@ -57,8 +56,10 @@ def test_gives_the_vectors_of_the_encoder(model: SentenceTransformer, encoder: D
     assert model.get_embedding_dimension() == encoder.hidden_size
     unit = model.encode(TEXTS[0], normalize_embeddings=True, convert_to_tensor=True)
     assert torch.allclose(unit, torch.nn.functional.normalize(torch.tensor(expected[0]), dim=-1), atol=1e-5)
-    with pytest.raises(DocumentError, match="no text"):
-        model.encode(["Rice.", " "])
+    # A text without a character is zeros, and changes nothing beside it.
+    blank = model.encode(["", TEXTS[0], " "])
+    assert not blank[[0, 2]].any() and np.allclose(blank[1], expected[0], atol=1e-5)
+    assert not model.encode_query([""]).any()
     prompted = model.encode(TEXTS[:1], prompt="About: ")
     assert np.allclose(prompted, documents(encoder, [f"About: {TEXTS[0]}"]), atol=1e-5)
 
@@ -119,3 +120,4 @@ def test_the_shipped_model(mini: DocumentEncoder, tmp_path: Path) -> None:
     assert np.allclose(model.encode(TEXTS), documents(mini), atol=1e-5)
     assert np.allclose(model.encode_query(QUERIES), mini.encode_query(QUERIES), atol=1e-5)
     assert model.similarity_fn_name == mini.model.config.similarity
+    assert model.get_embedding_dimension() == mini.hidden_size == 896
