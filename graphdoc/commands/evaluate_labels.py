@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.document import Document
@@ -89,9 +91,8 @@ def evaluate_cluster(
         + (["accuracy", "macro F1"] if probe else [])
     )
     for row in rows:
-        clustering, probed = row.scores.clustering, row.scores.probe
-        share = row.coverage.share if row.coverage else 1.0
-        cells = [row.name, row.role, share, clustering.nmi, clustering.purity]
+        share, probed = row.coverage.share if row.coverage else 1.0, row.scores.probe
+        cells = [row.name, row.role, share, row.scores.nmi, row.scores.purity]
         table.add(*cells, *((probed.accuracy, probed.macro_f1) if probed else ()))
     sizes, without = (len(evaluator.train_labels), len(evaluator.test_labels)), evaluator.left_out
     lines = [
@@ -221,9 +222,11 @@ def evaluate_classify(
         plot_reliability(scores.calibration, encoder.name, path)
 
     def page(path: str) -> None:
-        from ..evaluation.drawing import write_mistakes
+        from ..evaluation.drawing import mistakes_page
+        from ..runtime.files import write_text
 
-        write_mistakes(path, mistakes, scores, encoder.name, places=places, passages=PASSAGES)
+        folder = Path(os.path.realpath(path)).parent
+        write_text(path, mistakes_page(mistakes, scores, encoder.name, places, PASSAGES, folder))
 
     accuracies = ["all right", "micro F1"] if multi_label else ["accuracy"]
     table = Table([names("labels by", 44), names("kind"), *accuracies, "macro F1", "calibration error"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -61,9 +61,23 @@ class SeedScores:
         return {"mean": self.mean, "std": self.std, "values": list(self.values)}
 
 
+class ProbeScores(NamedTuple):
+    """What a linear classifier on frozen vectors reaches on test documents.
+
+    Args:
+        accuracy: share of documents that get their label.
+        macro_f1: F1 of every label, averaged over the labels that occur in test or among the predictions.
+        strength: the inverse regularisation C that was best on the held-out part of train.
+    """
+
+    accuracy: float
+    macro_f1: float
+    strength: float
+
+
 @dataclass(frozen=True, slots=True)
 class ClusteringScores:
-    """How well clusters fit labels, over several seeds of k-means.
+    """How well vectors find labels: clusters over several seeds of k-means, and a linear probe if asked for.
 
     Args:
         nmi: normalised mutual information, divided by the arithmetic mean of both entropies.
@@ -71,6 +85,7 @@ class ClusteringScores:
         clusters: number of clusters.
         seeds: the seeds.
         cells: ``(seeds, documents)``, number of the label of a document times ``clusters``, plus its cluster.
+        probe: the linear probe; None where none was fitted.
     """
 
     nmi: SeedScores
@@ -78,6 +93,7 @@ class ClusteringScores:
     clusters: int
     seeds: tuple[int, ...]
     cells: npt.NDArray[np.int64] = field(repr=False, compare=False)
+    probe: ProbeScores | None = None
 
     def estimates(self, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Estimate]:
         """NMI and purity, means over seeds, with resamples of the documents; the clusters stay.
@@ -91,13 +107,26 @@ class ClusteringScores:
         return {"NMI": Estimate(self.nmi.mean, nmi), "purity": Estimate(self.purity.mean, pure)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON."""
+        """Everything as plain values for JSON; a probe that was not fitted is None."""
         return {
             "nmi": self.nmi.to_dict(),
             "purity": self.purity.to_dict(),
             "clusters": self.clusters,
             "seeds": list(self.seeds),
+            "probe": self.probe and self.probe._asdict(),
         }
+
+    def metrics(self) -> dict[str, float]:
+        """What was measured as one flat table, as trackers take it."""
+        result = {
+            "nmi": self.nmi.mean,
+            "nmi_std": self.nmi.std,
+            "purity": self.purity.mean,
+            "purity_std": self.purity.std,
+        }
+        if self.probe is not None:
+            result |= {"probe_accuracy": self.probe.accuracy, "probe_macro_f1": self.probe.macro_f1}
+        return result
 
 
 def _agreement(cells: npt.NDArray[np.int64], clusters: int, weights: npt.NDArray[np.int64] | None = None) -> Floats:
@@ -214,20 +243,6 @@ def nearest_labels(
     return nearest
 
 
-class ProbeScores(NamedTuple):
-    """What a linear classifier on frozen vectors reaches on test documents.
-
-    Args:
-        accuracy: share of documents that get their label.
-        macro_f1: F1 of every label, averaged over the labels that occur in test or among the predictions.
-        strength: the inverse regularisation C that was best on the held-out part of train.
-    """
-
-    accuracy: float
-    macro_f1: float
-    strength: float
-
-
 def linear_probe(
     train_vectors: npt.NDArray[Any],
     train_labels: Sequence[str],
@@ -305,35 +320,6 @@ class LabelledVectors(NamedTuple):
     test: Any
 
 
-@dataclass(frozen=True, slots=True)
-class VectorScores:
-    """What was measured of one encoder.
-
-    Args:
-        clustering: k-means on train, applied to test.
-        probe: the linear probe, if asked for.
-    """
-
-    clustering: ClusteringScores
-    probe: ProbeScores | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON; what was not measured is None."""
-        return {**self.clustering.to_dict(), "probe": self.probe and self.probe._asdict()}
-
-    def metrics(self) -> dict[str, float]:
-        """What was measured as one flat table, as trackers take it."""
-        result = {
-            "nmi": self.clustering.nmi.mean,
-            "nmi_std": self.clustering.nmi.std,
-            "purity": self.clustering.purity.mean,
-            "purity_std": self.clustering.purity.std,
-        }
-        if self.probe is not None:
-            result |= {"probe_accuracy": self.probe.accuracy, "probe_macro_f1": self.probe.macro_f1}
-        return result
-
-
 class ClusteringEvaluator(Evaluator):
     """Labelled documents whose vectors are clustered, and read by a linear probe if asked for.
 
@@ -398,12 +384,12 @@ class ClusteringEvaluator(Evaluator):
         train = len(self.train_labels)
         return LabelledVectors(vectors[:train], vectors[train:])
 
-    def score(self, vectors: LabelledVectors) -> VectorScores:
+    def score(self, vectors: LabelledVectors) -> ClusteringScores:
         """Measure what :meth:`vectors` gave."""
-        return VectorScores(
-            cluster(*vectors, self.test_labels, self.clusters, self.seeds, starts=self.starts),
-            linear_probe(vectors.train, self.train_labels, vectors.test, self.test_labels) if self.probe else None,
-        )
+        scores = cluster(*vectors, self.test_labels, self.clusters, self.seeds, starts=self.starts)
+        if not self.probe:
+            return scores
+        return replace(scores, probe=linear_probe(vectors.train, self.train_labels, vectors.test, self.test_labels))
 
     def estimates(
         self, vectors: LabelledVectors, *, without: Collection[str] = (), resamples: int = RESAMPLES, seed: int = 0
@@ -418,7 +404,7 @@ class ClusteringEvaluator(Evaluator):
         """
         estimates: dict[str, Estimate] = {}
         if not {"NMI", "purity"} <= set(without):
-            estimates = self.score(vectors).clustering.estimates(resamples, seed)
+            estimates = self.score(vectors).estimates(resamples, seed)
         if "10-NN" not in without:
             nearest = nearest_labels(vectors.train, self.train_labels, vectors.test)
             right = [label == wanted for label, wanted in zip(nearest, self.test_labels, strict=True)]

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from ..analysis.figures.canvas import COLORS, INK, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 from ..analysis.pages import page
 from ..analysis.pages.marks import marked
-from ..runtime.files import write_text
 from ..runtime.text import counted
 from .classification import Calibration, ClassificationScores, Mistake
 
@@ -135,53 +134,25 @@ _TEMPLATE = Path(__file__).parent / "mistakes.html"
 _STYLE = Path(page.__file__).parent / "page.css"
 
 
-def write_mistakes(
-    path: str | Path,
+def mistakes_page(
     mistakes: Sequence[Mistake],
     scores: ClassificationScores,
     model: str,
-    *,
     places: Mapping[str, str] | None = None,
     passages: int = 3,
-) -> Path:
-    """Write the page of a classifier's mistakes, one file that needs no network.
+    folder: str | Path = ".",
+) -> str:
+    """The page of a classifier's mistakes, which needs no network.
 
     Args:
-        path: the HTML file; links to documents are relative to its folder.
         mistakes: the mistakes, in the order in which they are shown.
         scores: what was measured on all documents.
         model: name of the model.
         places: where documents were found, by id: a file, or a file and the row in it.
         passages: most passages of a mistake.
-
-    Returns:
-        The file.
-
-    Raises:
-        OutputError: the file cannot be written.
+        folder: where the page will lie, to which links to documents are relative.
     """
-    folder = Path(os.path.realpath(path)).parent
-    return write_text(path, render_mistakes(mistakes, scores, model, places, passages, folder))
-
-
-def render_mistakes(
-    mistakes: Sequence[Mistake],
-    scores: ClassificationScores,
-    model: str,
-    places: Mapping[str, str] | None = None,
-    passages: int = 3,
-    folder: Path | None = None,
-) -> str:
-    """The page of a classifier's mistakes (see :func:`write_mistakes`).
-
-    Args:
-        mistakes: the mistakes, in the order in which they are shown.
-        scores: what was measured on all documents.
-        model: name of the model.
-        places: where documents were found, by id.
-        passages: most passages of a mistake.
-        folder: where the page will lie; None for the current folder.
-    """
+    folder = Path(os.path.realpath(folder))
     wrong = scores.documents - round(scores.accuracy * scores.documents)
     summary = (
         f"{wrong:,} of {counted(scores.documents, 'document')} got other labels than theirs "
@@ -190,7 +161,7 @@ def render_mistakes(
     if mistakes:
         subject = "is the mistake" if len(mistakes) == 1 else f"are the {len(mistakes):,} mistakes"
         summary += f"; below {subject} that the model is most sure of"
-    shown = [_shown(mistake, passages, places or {}, folder or Path.cwd()) for mistake in mistakes]
+    shown = [_shown(mistake, passages, places or {}, folder) for mistake in mistakes]
     return page.render(_TEMPLATE, {"model": model, "summary": f"{summary}.", "mistakes": shown}, styles=[_STYLE])
 
 

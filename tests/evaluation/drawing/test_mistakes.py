@@ -10,7 +10,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.evaluation.classification import ClassificationScores, Mistake, classification_scores
-from graphdoc.evaluation.drawing import render_mistakes, write_mistakes
+from graphdoc.evaluation.drawing import mistakes_page
 from graphdoc.prediction import Decision, Prediction
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
@@ -50,7 +50,7 @@ def words(element: Any) -> str:
 
 
 def test_what_is_shown(scores: ClassificationScores) -> None:
-    html = render_mistakes([explained()], scores, "my model", passages=2)
+    html = mistakes_page([explained()], scores, "my model", passages=2)
     page = page_of(html)
     assert "1 of 2 documents got other labels than theirs (accuracy 0.500" in words(page.find(".//main"))
     assert "below is the mistake that the model is most sure of." in words(page.find(".//main"))
@@ -68,7 +68,7 @@ def test_what_is_shown(scores: ClassificationScores) -> None:
 
 
 def test_nothing_of_a_document_or_a_label_is_markup(scores: ClassificationScores) -> None:
-    html = render_mistakes([explained()], scores, EVIL, places={f"d0 {EVIL}": EVIL})
+    html = mistakes_page([explained()], scores, EVIL, places={f"d0 {EVIL}": EVIL})
     page = page_of(html)
     assert len(page.findall(".//script")) == 2
     assert "49" not in words(page.find(".//main"))
@@ -80,7 +80,7 @@ def test_nothing_of_a_document_or_a_label_is_markup(scores: ClassificationScores
 
 def test_classes_that_are_missed_and_labels_that_are_unknown(scores: ClassificationScores) -> None:
     missed = explained(confidence=0.25, missed=True, truth=(EVIL, "x"))
-    page = page_of(render_mistakes([missed, explained(truth=())], scores, "m"))
+    page = page_of(mistakes_page([missed, explained(truth=())], scores, "m"))
     first, second = (words(part) for part in page.find_class("verdict"))
     assert first.startswith(
         f"Has {EVIL} and gets it at 0.750 only; labelled {EVIL} (0.750), x (unknown to the model)."
@@ -97,8 +97,7 @@ def test_links_to_files(scores: ClassificationScores, tmp_path: Path) -> None:
     places = [str(folder / "one #1.md"), f"{folder / 'corpus.jsonl'}:12", str(folder / "javascript:alert(1).txt")]
     places += ["standard input"]
     names = {one.prediction.id: place for one, place in zip(mistakes, places, strict=False)}
-    path = write_mistakes(tmp_path / "out" / "page.html", mistakes, scores, "m", places=names)
-    page = page_of(path.read_text(encoding="utf-8"))
+    page = page_of(mistakes_page(mistakes, scores, "m", places=names, folder=tmp_path / "out"))
     links = [link.get("href") for link in page.findall(".//article//a")]
     assert links == [
         "../a%20%26%20b/one%20%231.md",
