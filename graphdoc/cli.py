@@ -45,6 +45,29 @@ EVALUATIONS = {
     "related": "rankings of documents by one of them, by words, by one vector or by sentences",
     "all": "labels, pairs and rankings of many sets in one table, with a verdict for each model",
 }
+# What finetune trains, by task, and an example.
+TASKS = {
+    "classify": (
+        "a head that names the classes of documents, one each or any number",
+        "--config own_labels corpus.source=letters.csv",
+    ),
+    "compare": (
+        "vectors that are close for documents that belong together (CoLDE), by labels, pairs or links",
+        "--config own_pairs corpus.source=letters/ groups.file=pairs.tsv",
+    ),
+    "retrieve": (
+        "vectors of documents that are close to those of the queries they answer",
+        "--config own_queries corpus.source=letters/",
+    ),
+    "views": (
+        "a model that tells whether two long documents match, view by view",
+        "--config views_own_pairs corpus.source=papers/ pairs.file=pairs.tsv --resume",
+    ),
+    "subtopics": (
+        "a model that finds the subtopics of a pair (SST)",
+        "--config subtopics corpus.source=papers/ pairs.file=pairs.tsv",
+    ),
+}
 # Where a command is found whose module has another name than it.
 _MODULES = {
     "serve": "index",
@@ -181,8 +204,11 @@ def parse(arguments: Sequence[str]) -> Callable[..., Any]:
         SettingsError: there is no such command or option, or a value does not fit.
     """
     given = [_STANDARD if argument == "-" else argument for argument in arguments]
+    app = build_app()
+    if given[:1] == ["finetune"]:
+        app["finetune"].help = _help_of_task(given[1]) if len(given) > 1 and given[1] in TASKS else None
     try:
-        call, bound, _ = build_app().parse_args(given, print_error=False, exit_on_error=False)
+        call, bound, _ = app.parse_args(given, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         words = _words_of(arguments)
         near = [] if words else difflib.get_close_matches(" ".join(arguments[:2]), command_words(), n=1, cutoff=0.5)
@@ -191,6 +217,12 @@ def parse(arguments: Sequence[str]) -> Callable[..., Any]:
         raise SettingsError(f"{str(error).replace(_STANDARD, '-')}{hint} (see {see} --help)") from error
     values = {name: _standard(value) for name, value in bound.kwargs.items()}
     return partial(call, *map(_standard, bound.args), **values)
+
+
+def _help_of_task(task: str) -> str:
+    trained, example = TASKS[task]
+    settings = f"Recipes: graphdoc finetune --list. Settings: graphdoc finetune {task} --config RECIPE --print."
+    return f"Train {trained}.\n\n{settings}\n\nUsage examples:\n  graphdoc finetune {task} {example}"
 
 
 def _standard(value: Any) -> Any:

@@ -20,9 +20,10 @@ from forked import PATIENCE
 from sklearn.feature_extraction import text
 
 import graphdoc
-from graphdoc.cli import build_app, command_words, parse
+from graphdoc.cli import TASKS, build_app, command_words, parse
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import MissingExtraError
+from graphdoc.registry import RECIPES
 from graphdoc.segmentation.terms import ENGLISH_STOP_WORDS
 from graphdoc.similarity import Comparison
 
@@ -61,6 +62,15 @@ def test_help_explains_every_option_and_its_examples_work(graphdoc: Command, wor
     assert examples
     for example in examples:
         parse(shlex.split(example.partition(" | ")[0]))
+
+
+def test_every_task_of_finetune_has_help_of_its_own(graphdoc: Command) -> None:
+    assert set(TASKS) == {name.partition(" ")[2] for name in RECIPES if name.startswith("finetune ")}
+    for task, (trained, example) in TASKS.items():
+        out = graphdoc("finetune", task, "--help").out
+        assert trained in out and "--config" in out
+        parse(["finetune", task, *shlex.split(example)])
+    assert not any(trained in graphdoc("finetune", "--help").out.partition("\n\n")[0] for trained, _ in TASKS.values())
 
 
 def test_the_overview_names_every_command(graphdoc: Command) -> None:
