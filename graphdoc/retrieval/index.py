@@ -57,9 +57,7 @@ _WRITTEN = 2_000
 
 
 class DocumentIndex:
-    """An index of documents: vectors and words of their passages, in a folder or an object store.
-
-    Make one with :meth:`create`, open it again with :meth:`open`.
+    """An index of documents in a folder or an object store, made with :meth:`create` or opened with :meth:`open`.
 
     Args:
         store: where its rows are.
@@ -84,12 +82,10 @@ class DocumentIndex:
         Args:
             place: a folder, or an address such as ``s3://bucket/folder``.
             encoder: encodes documents and queries.
-            sentences: whether every document is kept with the vectors of its sentences as well, so that documents can
-                be ranked by them; ``section``, ``blank_line`` or ``passage`` says which sentences belong together,
-                where it is not to be as the encoder's settings say.
-            repeats: whether passages that repeat in the index, such as licences, count. If not, maintenance finds them
-                (:mod:`graphdoc.segmentation.repeats`) in all documents that are there, and rebuilds those that have
-                them; until then documents that are new count whole.
+            sentences: whether the vectors of sentences are kept as well, so that documents can be ranked by them;
+                ``section``, ``blank_line`` or ``passage`` says which belong together (default: the encoder's setting).
+            repeats: whether passages that repeat in the index, such as licences, count. If not, maintenance finds
+                them (:mod:`graphdoc.segmentation.repeats`), and rebuilds the documents that have them.
 
         Raises:
             ModelError: the encoder reads two documents together, and has no vectors of single ones.
@@ -116,8 +112,7 @@ class DocumentIndex:
         Args:
             place: its folder or address, as for :meth:`create`.
             encoder: the encoder that it was made with; None loads that when it is needed.
-            **loading: where there is none, load that at once, with these arguments of
-                ``DocumentEncoder.from_pretrained``.
+            **loading: arguments of ``DocumentEncoder.from_pretrained``, to load it at once.
 
         Raises:
             RetrievalError: there is none, or one of another version of graphdoc.
@@ -145,7 +140,7 @@ class DocumentIndex:
 
     @property
     def _latest(self) -> LanceStore:
-        """The store as other processes have left it; every read begins with it, which takes a quarter millisecond."""
+        """The store as other processes have left it; every read begins with it."""
         self._store.refresh()
         return self._store
 
@@ -181,7 +176,7 @@ class DocumentIndex:
         return paragraph_of(self.record)
 
     def count_sentences(self) -> int:
-        """Number of sentences whose vectors it keeps; reads where each of them stands, 16 bytes."""
+        """Number of sentences whose vectors it keeps."""
         if self.paragraph is None:
             return 0
         rows = self._latest.batches([SENTENCE_PLACES], IS_DOCUMENT)
@@ -215,13 +210,13 @@ class DocumentIndex:
         show_progress: bool | None = None,
         workers: int | None = None,
     ) -> UpdateReport:
-        """Add documents, and replace those that have changed; what is there with the same content is left alone.
+        """Add documents, and replace those that have changed; only passages whose text changed are encoded.
 
-        Only passages whose text changed are encoded. Some thousands of passages make one commit: a reader sees all of
-        a document, or what was there before. An update that was interrupted goes on when it is run again.
+        Some thousands of passages make one commit: a reader sees all of a document, or what was there before. An
+        update that was interrupted goes on when it is run again.
 
         Args:
-            documents: the documents, such as :func:`~graphdoc.read_documents` gives; read once, never held.
+            documents: the documents, read once and never held.
             on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
             maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it.
             show_progress: show a bar; None shows it on a terminal when the work is long.
@@ -258,10 +253,7 @@ class DocumentIndex:
         return count
 
     def maintain(self) -> None:
-        """Bring statistics of words and search structures up to date, and remove what no reader needs.
-
-        Scores of word search lag behind changes until then, and passages that came to repeat count.
-        """
+        """Bring statistics of words, repeats and search structures up to date, and remove what no reader needs."""
         with self._writing():
             self._store.refresh()
             self._maintain_if_due(True)
@@ -290,11 +282,7 @@ class DocumentIndex:
         return document_of(rows[0])
 
     def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:
-        """A document with all its vectors, of which those that the index has are read, to be compared with others.
-
-        Args:
-            id: its id.
-            sentences: whether those of sentences are wanted too.
+        """A document with its vectors, and those of its sentences where they are wanted, to be compared with others.
 
         Raises:
             RetrievalError: the index does not have it.
@@ -312,12 +300,7 @@ class DocumentIndex:
         return with_sentences(encoder, encoded.document, known=known, paragraph=self.paragraph)
 
     def comparer(self, query: Document, by: str = "hybrid") -> Callable[[Hit], Comparison]:
-        """A function that compares a query document with a hit, for :meth:`SearchResults.to_html`.
-
-        Args:
-            query: the query document.
-            by: what was searched by; of a search by sentences a comparison has these too.
-        """
+        """A function that compares a query document with a hit of a search, for :meth:`SearchResults.to_html`."""
         has_sentences = by in BY_SENTENCES
         encoded = self.encoder.encode_levels(query)
         if has_sentences:
@@ -333,9 +316,6 @@ class DocumentIndex:
             **settings: fields of :class:`~graphdoc.retrieval.search.SearchSettings`, such as ``by`` (``hybrid``,
                 ``words`` or ``vectors``; with a document also ``sentences``, ``flat``, ``paragraphs`` or
                 ``document``) and ``where`` (a filter such as ``year >= 2010``).
-
-        Returns:
-            The documents, best first, with the parts of their scores, and their best passages or alignments.
 
         Raises:
             SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
@@ -375,7 +355,7 @@ class DocumentIndex:
         ids: Sequence[str] | None = None,
         **settings: Unpack[SearchOptions],
     ) -> dict[str, Scores]:
-        """Scores by document of ``words``, ``vectors`` or both, of all that they find, before they are fused and cut.
+        """Scores by document of ``words``, ``vectors`` or both, before they are fused and cut.
 
         Args:
             query: as for :meth:`search`.

@@ -52,9 +52,8 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
     """Columns of the table, without those of fields (an Arrow schema).
 
     ``key`` is document, level and number. ``text`` holds what word search sees of a passage: headings that begin at
-    it, then from ``text_start`` on the passage itself. ``document_text`` holds a whole document. ``start`` and ``end``
-    are characters in the text of the section. ``share`` is what a passage adds to the document vector, in half
-    precision. With ``encoder_vector`` a document that was changed is encoded without its other passages. Sentences are
+    it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document. ``share`` is what a
+    passage adds to the document vector, and ``encoder_vector`` what it is encoded to before the graph. Sentences are
     in the row of their document: ``sentence_vectors`` in half precision and of unit length, one after the other, and
     in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and paragraph.
 
@@ -63,8 +62,7 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
         node: length of passage vectors.
         encoder: length of pooled passage vectors, before the graph.
         sentences: whether sentences are kept.
-        repeats: whether it is kept in the row of a document which of its passages repeat and are left out: section,
-            first character and one past the last of each, as JSON.
+        repeats: whether passages are left out that repeat, which the row of a document lists as JSON.
     """
     text, number, place = pa.string(), pa.int32(), pa.int64()
     columns = {
@@ -271,12 +269,7 @@ def vectors_of(rows: Any, column: str) -> npt.NDArray[Any]:
 
 
 class Column(NamedTuple):
-    """A column that a filter can name.
-
-    Args:
-        stored: its name in the table: small letters, digits and ``_``.
-        kind: its Arrow type.
-    """
+    """A column that a filter can name: its name in the table, and its Arrow type."""
 
     stored: str
     kind: Any
@@ -307,14 +300,10 @@ def kind_name(kind: Any) -> str:
 
 
 class Fields:
-    """The fields of documents in an index.
+    """The fields of documents in an index, for an Arrow schema of its table.
 
-    A field holds true or false, whole numbers, numbers, text, or lists of text. The first document that has it decides
-    its type, and a value of another type is an error. Deeper values, and numbers that no column can hold (NaN and
-    infinity, whole numbers from 2^63), are kept with the document, and cannot be searched by.
-
-    Args:
-        schema: columns of the table, with those of fields that are there already (an Arrow schema).
+    The first document that has a field decides its type, and a value of another type is an error. Deeper values, and
+    numbers that no column can hold, are kept with the document, and cannot be searched by.
     """
 
     def __init__(self, schema: Any) -> None:

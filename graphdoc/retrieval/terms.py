@@ -196,17 +196,19 @@ class Queries:
         words = clean_text(value).split()
         if not words:
             raise SettingsError("the query is empty; give some words, or a document")
-        warnings, text = [], " ".join(words)
-        if len(words) > MOST_QUERY_WORDS:
-            warnings.append(
-                f"word search takes the first {MOST_QUERY_WORDS:,} words of a query, "
-                f"{len(words) - MOST_QUERY_WORDS:,} were left out; search with a document instead"
-            )
-
-        def vector() -> Vector:
-            return np.asarray(self._encoder().encode_query(text), np.float32)
-
-        return Query(" ".join(words[:MOST_QUERY_WORDS]), text, None, "", vector, tuple(warnings))
+        left_out, text = len(words) - MOST_QUERY_WORDS, " ".join(words)
+        warning = (
+            f"word search takes the first {MOST_QUERY_WORDS:,} words of a query, {left_out:,} were left out; "
+            "search with a document instead"
+        )
+        return Query(
+            " ".join(words[:MOST_QUERY_WORDS]),
+            text,
+            None,
+            "",
+            lambda: np.asarray(self._encoder().encode_query(text), np.float32),
+            (warning,) if left_out > 0 else (),
+        )
 
     def _count(self) -> None:
         """Count in a sample of the index how many passages hold a term, once for each version."""

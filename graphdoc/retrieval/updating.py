@@ -67,8 +67,7 @@ class UpdateReport:
         coverage: what of the new and changed documents was encoded.
         skipped: what could not be indexed.
         rebuilt: documents that maintenance encoded again, since other passages of them repeat than before.
-        numbers_without_column: numbers in metadata of new and changed documents that no filter finds, since no column
-            can hold them: not a number, infinity, whole numbers from 2^63.
+        numbers_without_column: numbers in metadata that no filter finds: NaN, infinity, whole numbers from 2^63.
     """
 
     added: int = 0
@@ -90,7 +89,7 @@ class UpdateReport:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A document with its vectors, and how many of its passages were encoded for it.
+    """A document with its vectors.
 
     Args:
         document: the document with its vectors.
@@ -126,11 +125,7 @@ class Update:
         self._fields = Fields(store.schema)
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
-        """Index documents, some thousands of passages at a time; each time is one commit.
-
-        An update that was interrupted goes on where it stopped when it is run again, since what is there with the
-        same content is left alone.
-        """
+        """Index documents, some thousands of passages at a time; each time is one commit."""
         total = len(documents) if isinstance(documents, Sized) else None
         with progress_bar(self._show, total, "Indexing") as bar:
             changed = self._changed(documents, bar)
@@ -236,8 +231,7 @@ class Update:
     def reindex_boilerplate(self) -> int:
         """Find passages that repeat in the index, and encode the documents again in which other passages count now.
 
-        What comes out depends on the documents and not on the order in which they came. Of a document that is encoded
-        again, only passages that were left out before go through the transformer.
+        What comes out depends on the documents and not on the order in which they came.
         """
         counter = RepeatCounter()
         for document, _ in self._stored():
@@ -280,8 +274,7 @@ def encode_with_known(
 ) -> Iterator[Encoded]:
     """Encode documents together, with the pooled vectors of passages that are known, in their order.
 
-    A passage is known by its tokens. Its pooled vector depends on nothing else, so what comes out is the same as
-    without known vectors. With structural embeddings it depends on the passage's place as well: then all are encoded.
+    A pooled vector depends on the tokens alone, but with structural embeddings, where all passages are encoded.
     """
     if encoder.model.structural_embeddings is not None:
         for segmented in documents:

@@ -119,16 +119,6 @@ def test_types_of_metadata(place: str, encoder: DocumentEncoder) -> None:
         assert [hit.id for hit in index.search("text", where=where)] == [id]
 
 
-@pytest.mark.parametrize("part", ["document", "delete"])
-def test_ids_that_are_no_text(index: DocumentIndex, part: str) -> None:
-    for wrong in (3, None):
-        with pytest.raises(SettingsError, match=str(wrong)):
-            getattr(index, part)(wrong)
-    assert index.delete("nowhere") == 0
-    with pytest.raises(RetrievalError, match="nowhere"):
-        index.document("nowhere")
-
-
 def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, documents: list[Document]) -> None:
     found = [hit for by in ("words", "vectors") for hit in index.search("tides rice", by=by)]  # type: ignore[arg-type]
     index.delete("tides")
@@ -156,6 +146,9 @@ def test_places_and_models(
     shallow = tiny_encoder("roberta", graph_layers=1, readout="document_node", similarity="cosine")
     reseeded = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity="cosine", seed=5)
     calls: list[tuple[Call, type[GraphdocError], str]] = [
+        (lambda: index.document(3), SettingsError, "3 (int)"),  # type: ignore[arg-type]
+        (lambda: index.delete([None]), SettingsError, "None"),  # type: ignore[list-item]
+        (lambda: index.document("nowhere"), RetrievalError, "nowhere"),
         (lambda: DocumentIndex.open(tmp_path / "newer"), RetrievalError, "99"),
         (lambda: DocumentIndex.open(tmp_path / "foreign"), RetrievalError, "foreign"),
         (lambda: DocumentIndex.open(tmp_path / "missing"), RetrievalError, "missing"),

