@@ -30,12 +30,11 @@ CSV_COLUMNS = ["layer", "head", "source", "target", "edge_kind", "weight", "sour
 class AttentionTable:
     """Attention weights of one document, one row per layer, head and edge.
 
-    Node 0 is the document node, the passages follow in reading order, then section nodes if the graph has them. Layers
-    and heads count from 0. Where the readout averages passages, its weights are the rows of one more layer, with edge
-    kind ``readout`` and the document node as target. Where it has chunkwise attention, that is one more layer with
-    edge kind ``chunkwise``, whose targets look at passages of the next section. A model without any attention has
-    one layer of edge kind ``contribution``: what each passage adds to the document vector. In every layer and head
-    the weights of one target sum to 1.
+    Node 0 is the document node, the passages follow in reading order, then section nodes if the graph has them. One
+    more layer has the weights of the readout: of edge kind ``readout``, with the document node as target, or
+    ``chunkwise``, whose targets look at passages of the next section. A model without any attention has one layer of
+    edge kind ``contribution``: what each passage adds to the document vector. In every layer and head the weights of
+    one target sum to 1.
 
     Args:
         segmented: the document.
@@ -71,15 +70,7 @@ class AttentionTable:
         *,
         with_readout: bool = True,
     ) -> AttentionTable:
-        """Lay out the attention of a model's output for a batch of one document.
-
-        Args:
-            segmented: the document.
-            batch: the document alone.
-            output: the output, with attention.
-            model: what the weights come from, for the record.
-            with_readout: whether weights of the readout follow those of graph layers.
-        """
+        """Lay out the attention of a model's output for a batch of one document, with or without its readout."""
         assert output.attention is not None
         source, target = batch.edge_index.cpu().numpy()
         kind, node_kind = batch.edge_kind.cpu().numpy(), batch.node_kind.cpu().numpy()
@@ -89,11 +80,8 @@ class AttentionTable:
             for number, weights in enumerate(output.attention)
             for head in range(weights.shape[1])
         ]
-        last, passages, readout = (
-            len(output.attention),
-            np.flatnonzero(node_kind == NodeKind.PASSAGE),
-            output.readout_weights,
-        )
+        last, passages = len(output.attention), np.flatnonzero(node_kind == NodeKind.PASSAGE)
+        readout = output.readout_weights
         if output.chunk_pairs is not None and output.chunk_attention is not None:
             sources, targets = passages[output.chunk_pairs.cpu().numpy()]
             kinds = np.full(len(sources), EdgeKind.CHUNKWISE, np.int64)
@@ -113,9 +101,6 @@ class AttentionTable:
         """Lay out what each passage adds to the vector of a document, for a model without attention.
 
         The part of passage i is ``t_i · d / (d · d)``, where the terms ``t_i`` add up to the document vector ``d``.
-
-        Args:
-            encoded: the document.
         """
         count = len(encoded.segmented.passages)
         node_kind = np.array([NodeKind.DOCUMENT] + [NodeKind.PASSAGE] * count, np.int64)
@@ -229,9 +214,8 @@ class AttentionTable:
         """Attention of the document node by node (Graph-RoBERTa, figure 6).
 
         Args:
-            layer: number of the layer; None for the readout, where it is what forms the document vector and no head
-                is named, else for the last graph layer. Of chunkwise attention, where the document node has no part,
-                it is the mean over the passages.
+            layer: number of the layer; None for the readout, where there is one and no head is named, else for the
+                last graph layer. Of chunkwise attention it is the mean over the passages.
             head: number of the head; None for the mean over heads.
 
         Returns:

@@ -22,16 +22,7 @@ _BEST_ORDER = 300
 
 
 def sample_rows(documents: int, most: int = MOST_DOCUMENTS, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Draw the documents that are shown, the same ones for every model.
-
-    Args:
-        documents: how many there are.
-        most: how many are shown at most.
-        seed: draws them.
-
-    Returns:
-        Rows in ascending order, ``(shown documents,)``.
-    """
+    """Draw the documents that are shown, the same ones for every model: rows in ascending order, ``(shown,)``."""
     drawn = np.random.default_rng(seed).permutation(documents)[:most]
     return np.sort(drawn).astype(np.int64)
 
@@ -66,14 +57,7 @@ def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]
 
 
 def principal_components(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Vectors in their first 50 principal components; 50 vectors or numbers, and fewer, stay as they are.
-
-    Args:
-        vectors: ``(documents, hidden)``.
-
-    Returns:
-        ``(documents, components)``.
-    """
+    """Vectors ``(documents, hidden)`` in their first 50 principal components; of fewer they stay as they are."""
     if min(vectors.shape) <= COMPONENTS:
         return np.asarray(vectors, np.float32)
     components = PCA(COMPONENTS, svd_solver="covariance_eigh").fit_transform(vectors)

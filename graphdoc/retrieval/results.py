@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from urllib.parse import quote
 
-from ..analysis.pages.search import write_search_page
+from ..analysis.pages.search import search_page
 from ..runtime.files import write_text
 from ..similarity.comparison import Comparison
 from .alignments import ALIGNMENT_COLUMNS, HitAlignment, hit_report
@@ -110,9 +110,9 @@ class Explanation:
         id: the document.
         score: its score, the sum of the shares of ``parts``.
         parts: rank, score and share of each ranking that found it.
-        words: what terms add to the score of word search, largest first; they add up to it.
-        vectors: what passages add to the score of vector search, largest first; they add up to it.
-        sentences: what pairs of paragraphs add to the score by sentences, largest first; they add up to it.
+        words: what terms add up to the score of word search from, largest first.
+        vectors: the same of passages and vector search.
+        sentences: the same of pairs of paragraphs and the score by sentences.
     """
 
     id: str
@@ -146,8 +146,8 @@ class PassageHit:
         start: first character in the text of the section.
         end: one past the last character.
         text: its text.
-        words: its score in word search; None where that did not find it.
-        vectors: its similarity to the query; None where vector search did not find it.
+        words: its score in word search, if that found it.
+        vectors: its similarity to the query, if vector search found it.
         matches: where in the text words of the query stand, as first and one past the last character.
     """
 
@@ -233,8 +233,7 @@ class SearchResults:
     Args:
         hits: the documents.
         query: text, id and title of what was asked for.
-        by: what was searched by: ``hybrid``, ``words`` or ``vectors``, or by sentences ``sentences``, ``flat``,
-            ``paragraphs`` or ``document``.
+        by: what was searched by.
         fusion: how rankings were fused; None where there was one.
         where: the filter, if any.
         k: how many were asked for.
@@ -301,16 +300,10 @@ class SearchResults:
         return "words", "vectors" if self.by in _BY_PASSAGES else self.by
 
     def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
-        """Everything as plain values, the content of the JSON file.
-
-        Args:
-            explain: whether every hit carries its explanation.
-            excerpt: whether alignments are cut to what a page shows of them, as its content is.
-        """
-        values = {name: getattr(self, name) for name in ("by", "fusion", "where", "k")}
+        """Everything as plain values, the content of the JSON file (see :meth:`Hit.to_dict`)."""
         return {
             "query": dict(self.query),
-            **values,
+            **{name: getattr(self, name) for name in ("by", "fusion", "where", "k")},
             "index": dict(self.index),
             "warnings": list(self.warnings),
             "hits": [hit.to_dict(explain=explain, excerpt=excerpt) for hit in self.hits],
@@ -336,7 +329,7 @@ class SearchResults:
             for hit, shown, report in zip(self, content["hits"], reports, strict=True):
                 write_text(report, hit_report(compare(hit), hit.alignment))
                 shown["comparison"] = f"{quote(report.parent.name)}/{report.name}"
-        return write_search_page(content, path)
+        return write_text(path, search_page(content))
 
     def to_json(self, path: str | Path, *, explain: bool = False) -> Path:
         """Write everything as JSON, atomically.

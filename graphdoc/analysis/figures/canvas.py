@@ -31,12 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure.
-
-    Args:
-        width: in inches.
-        height: in inches.
-    """
+    """An empty figure, measured in inches."""
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     return figure
@@ -71,12 +66,7 @@ def finish(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def shorten(text: str, width: int) -> str:
-    """Text from outside on one line, as a figure can show it.
-
-    Args:
-        text: any text.
-        width: most characters.
-    """
+    """Text from outside on one line of so many characters, as a figure can show it."""
     # A dollar sign would start mathematics in matplotlib.
     return one_line(text, width).replace("$", r"\$")
 
@@ -89,35 +79,15 @@ def count_in_whole_numbers(*axes: Axis) -> None:
 
 
 def draw_matrix(
-    axes: Axes,
-    values: Any,
-    label: str,
-    *,
-    norm: Normalize | None = None,
-    aspect: str = "equal",
-    extend: str = "neither",
+    axes: Axes, values: Any, label: str, norm: Normalize | None = None, aspect: str = "equal", extend: str = "neither"
 ) -> None:
-    """Draw a matrix as coloured cells, with a bar that says what the colours mean.
-
-    Args:
-        axes: where it is drawn.
-        values: the matrix.
-        label: what its values are.
-        norm: the scale of the colours; None from the smallest to the largest value.
-        aspect: ``equal`` for square cells, ``auto`` for those that fill the axes.
-        extend: ``max`` where some values lie above the scale.
-    """
+    """Draw a matrix as coloured cells, with a bar that says what the colours mean (options are matplotlib's)."""
     image = axes.imshow(values, cmap=MAP, norm=norm, aspect=aspect, interpolation="nearest")  # type: ignore[arg-type]
     axes.figure.colorbar(image, ax=axes, label=label, extend=extend, fraction=0.046, pad=0.03)
 
 
 def write_cells(axes: Axes, scores: Any) -> None:
-    """Write the values of a matrix into its cells.
-
-    Args:
-        axes: where its image is.
-        scores: the matrix.
-    """
+    """Write the values of a matrix into the cells of its image."""
     middle = (scores.min() + scores.max()) / 2
     for row, column in np.ndindex(scores.shape):
         value = float(scores[row, column])

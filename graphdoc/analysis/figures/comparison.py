@@ -131,11 +131,9 @@ def plot_matrix(
 
 
 def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None) -> Figure:
-    """Draw what documents have in common, within and across.
+    """Draw what documents have in common: documents, sections, passages, and the texts of their closest passages.
 
-    The first row has documents and sections, the second passages (similarity, and chunkwise attention where the model
-    has it, as mean over heads), then one row for every two documents with the texts of their closest passages. Darker
-    lines are higher similarity, as in the paper.
+    Darker lines are higher similarity, as in the paper.
 
     Args:
         comparison: two documents or more; five are still readable.
@@ -217,10 +215,7 @@ def _of_others(scores: Floats) -> Normalize:
 def _name_parts(axes: Axes, firsts: Sequence[int], parts: Sequence[tuple[int, int, int, str]]) -> None:
     """Name the sections on both axes in the colours of their documents, and part the documents by lines.
 
-    Args:
-        axes: where the matrix is.
-        firsts: first row of every document, and the number of rows.
-        parts: first row, number of rows, document and name of every section.
+    ``parts`` are first row, number of rows, document and name of every section.
     """
     if len(parts) > MOST_NAMED_SECTIONS:
         parts = [
@@ -301,8 +296,7 @@ def plot_adaptive_subtopics(
 ) -> Figure:
     """Draw how alike the sentences of two documents are, by their vectors and by the subtopics that they belong to.
 
-    The left map has cosines between sentence vectors, the right one cosines between the rows of the assignment: 1 for
-    two sentences that belong to the same subtopics, 0 for two that have none in common. Lines part the documents.
+    The left map has cosines between sentence vectors, the right one between the rows of their assignment.
 
     Args:
         finder: a model that has learned to find subtopics.

@@ -32,13 +32,7 @@ _SCRIPTS = ("state.js", "map.js", "panels.js", "main.js")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of a pair beside the page.
-
-    Args:
-        a: row of the first document.
-        b: row of the second.
-        link: where it is, relative to the page.
-    """
+    """The report of a pair beside the page: rows of both documents, and where it is, relative to the page."""
 
     a: int
     b: int
@@ -98,13 +92,7 @@ def render_overview(
 
 
 def page_data(overview: Mapping[str, Any], reports: Sequence[Report], command: Command | None) -> dict[str, Any]:
-    """What the script needs, in about 400 bytes a document.
-
-    Args:
-        overview: the payload.
-        reports: reports beside the page.
-        command: how others are made.
-    """
+    """What the script needs, in about 400 bytes a document."""
     documents = overview["documents"]
     near = [other for document in documents for other in document["neighbours"]]
     words = sorted({word for document in documents for word in document["telling_words"]})
@@ -170,12 +158,8 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
             **repeats,
             "count": len(repeats["passages"]),
             "passages": [
-                {
-                    **passage,
-                    "text": one_line(passage["text"], _PASSAGE_CHARACTERS),
-                    "examples": named(passage["examples"]),
-                }
-                for passage in repeats["passages"][:LISTED_REPEATS]
+                {**part, "text": one_line(part["text"], _PASSAGE_CHARACTERS), "examples": named(part["examples"])}
+                for part in repeats["passages"][:LISTED_REPEATS]
             ],
         },
     }

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from ...runtime.files import write_text
 from ...similarity.hierarchical import By
 from .marks import marked_text
 from .page import decimals, finite, number, percent, relative_link, render, width
@@ -23,23 +22,8 @@ _ROUNDING = 1e-3
 LISTED_ROWS = 100
 
 
-def write_search_page(results: Mapping[str, Any], path: str | Path) -> Path:
-    """Write the results page of a search, one file that needs no network.
-
-    Args:
-        results: as for :func:`search_page`.
-        path: the HTML file; links to comparisons are relative to its folder.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
-    return write_text(path, search_page(results))
-
-
 def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
-    """Return the results of a search as one HTML page that loads nothing and needs no network.
-
-    It is read without scripts as well; they add keys, the choice of light or dark, and shorter passages.
+    """Return the results of a search as one HTML page that loads nothing and can be read without scripts.
 
     Args:
         results: what ``SearchResults.to_dict(excerpt=True)`` gives, ``explain=True`` for tables of what adds to the

@@ -176,19 +176,11 @@ def read_matches(comparison: Mapping[str, Any], level: str, a: Side, b: Side) ->
         # Within one document a pair and its mirror image are the same pair, and a part is trivially like itself.
         elif row != column:
             pairs.setdefault((min(row, column), max(row, column)), match)
-    listed = [
-        {
-            **match,
-            **_ends(level, match["a"], match["b"], a, b),
-            "share": share_of(match["contribution"], comparison["document"]),
-        }
-        for match in list(pairs.values())[:LISTED_MATCHES]
-    ]
+    listed = []
+    for match in list(pairs.values())[:LISTED_MATCHES]:
+        ends = {"a": _end(level, match["a"], a), "b": _end(level, match["b"], b)}
+        listed.append({**match, **ends, "share": share_of(match["contribution"], comparison["document"])})
     return {"total": len(pairs), "listed": listed}
-
-
-def _ends(level: str, row: int, column: int, a: Side, b: Side) -> dict[str, Any]:
-    return {"a": _end(level, row, a), "b": _end(level, column, b)}
 
 
 def _end(level: str, index: int, side: Side) -> dict[str, Any]:
@@ -235,11 +227,6 @@ def read_words(comparison: Mapping[str, Any]) -> dict[str, Any] | None:
 def read_alignment(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str, Any] | None:
     """Return the pairs of paragraphs in both directions, those that add most first, and the scores by sentences.
 
-    Args:
-        comparison: the payload.
-        a: what the page shows of the first document.
-        b: of the second.
-
     Returns:
         ``score``, ``scores`` (name, number, what it compares), ``search`` (of the search that led here, or None),
         ``directions``, each with its listed pairs, and ``packed``, their sentence pairs for the page's script; None
@@ -254,7 +241,7 @@ def read_alignment(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str,
         pairs = [pair for pair in alignment["pairs"] if pair["direction"] == direction]
         listed = []
         for pair in sorted(pairs, key=_by_contribution)[:LISTED_MATCHES]:
-            ends = _ends("paragraphs", pair["source"], pair["candidate"], a, b)
+            ends = {"a": _end("paragraphs", pair["source"], a), "b": _end("paragraphs", pair["candidate"], b)}
             share = share_of(pair["contribution"], alignment["score"])
             listed.append({**pair, **ends, "number": len(packed), "share": share})
             packed.append(_packed_pair(pair))
@@ -292,11 +279,6 @@ def _packed_pair(pair: Mapping[str, Any]) -> dict[str, Any]:
 def read_subtopics(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str, Any] | None:
     """Return the subtopics by who has them, and the subtopic of every sentence.
 
-    Args:
-        comparison: the payload.
-        a: what the page shows of the first document.
-        b: of the second.
-
     Returns:
         ``by``, ``number``, ``groups`` (each a title and its subtopics), ``beyond`` and ``packed``, the subtopics of
         sentences for the page's script; None where there are none.
@@ -305,13 +287,11 @@ def read_subtopics(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str,
     if subtopics is None:
         return None
     rows = subtopics["rows"]
-    if within:
-        groups = [{"title": "Subtopics", "rows": rows}]
-    else:
-        groups = [
-            {"title": title, "rows": [row for row in rows if row["holder"] == holder]}
-            for holder, title in _HOLDERS.items()
-        ]
+    groups = [
+        {"title": title, "rows": [row for row in rows if row["holder"] == holder]}
+        for holder, title in _HOLDERS.items()
+    ]
+    groups = [{"title": "Subtopics", "rows": rows}] if within else groups
     return {
         "by": subtopics["by"],
         "number": len(rows),

@@ -14,7 +14,7 @@ from open_report import Report
 from search_results import make_attack, make_hit, make_passage, make_results
 
 from graphdoc.analysis.pages.matrix import render_matrix
-from graphdoc.analysis.pages.search import search_page, write_search_page
+from graphdoc.analysis.pages.search import search_page
 from graphdoc.runtime.files import write_text
 
 pytestmark = pytest.mark.browser
@@ -41,7 +41,7 @@ def results() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def path(results: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_search_page(results, tmp_path_factory.mktemp("search") / "results.html")
+    return write_text(tmp_path_factory.mktemp("search") / "results.html", search_page(results))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_attacks_would_run_if_they_were_not_escaped(browser: Any, tmp_path: Path
 @pytest.mark.parametrize("scripts", [True, False])
 def test_results_full_of_attacks_run_nothing_and_fit_on_a_phone(browser: Any, tmp_path: Path, scripts: bool) -> None:
     dialogs: list[str] = []
-    path = write_search_page(make_attack(), tmp_path / "attack.html")
+    path = write_text(tmp_path / "attack.html", search_page(make_attack()))
     phone = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "java_script_enabled": scripts}
     shown = Report(browser, path, **phone)
     shown.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
@@ -140,7 +140,7 @@ def test_a_direction_that_a_text_leaves_open_ends_with_it(browser: Any, tmp_path
     index = {"documents": 2, "passages": 3, "model": {"name": evil}}
     results = make_results(hits=[hit], where=evil, warnings=[evil], index=index)
     results["query"] = {"text": "", "document": evil, "title": evil}
-    shown = Report(browser, write_search_page(results, tmp_path / "open.html"))
+    shown = Report(browser, write_text(tmp_path / "open.html", search_page(results)))
     shown.page.click("#open-all")
     backwards = """() => {
         const found = [];
