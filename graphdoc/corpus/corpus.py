@@ -7,7 +7,8 @@ import json
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -17,29 +18,38 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from torch.utils.data import Dataset
 
 from ..documents.document import Label
 from ..errors import DocumentError, OutputError
-from ..runtime.files import is_unchanged, write_text
+from ..runtime.files import is_unchanged, mark_checked, write_text
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.segmenter import Segmenter
+from ..segmentation.spans import PassageArrays, PassageColumns, passage_columns, passage_fields
 from ..settings.document import Paragraph
 from ..settings.run import CorpusSettings, RunSettings
 from ..version import __version__
-from .document import CorpusReport, TrainingDocument
-from .shards import CorpusReader, CorpusWriter, tokenise_in_order
-from .source import CorpusSource, nothing_to_train_on
+from .document import CorpusReport, TokenisedDocument, TrainingDocument, tokenise_in_order
+from .source import CorpusSource, nothing_to_train_on, training_segmenter
 
 __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "graphdoc corpus"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
+BATCH_DOCUMENTS = 1024
+BATCH_TOKENS = 2**22
+SHARD_TOKENS = 2**27
 # What an interrupted preparation left is removed when nothing was written there for so long: on a file system that
 # machines share, there is no telling whether another one is still at work.
 ABANDONED_AFTER_SECONDS = 24 * 60 * 60
+# What does not matter for what a corpus holds, or is in the identity of its source.
+_NOT_FINGERPRINTED = (
+    *("source", "dataset", "dataset_config", "revision", "split"),
+    *("streaming", "preparing_processes", "cache"),
+)
 
 
 class TrainingCorpus(Dataset[TrainingDocument]):
@@ -63,37 +73,48 @@ class TrainingCorpus(Dataset[TrainingDocument]):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        manifest = _read_manifest(self.folder)
+        path = self.folder / MANIFEST_FILE
         try:
-            # Corpora of version 0.1 have no checksums.
-            shards = {
-                self.folder / shard["file"]: (int(shard["bytes"]), shard.get("checksum"))
-                for shard in manifest["shards"]
-            }
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            if (manifest["format"], manifest["format_version"]) != (FORMAT, FORMAT_VERSION):
+                raise ValueError("another version of graphdoc wrote it")
             self.fingerprint, self.content = str(manifest["fingerprint"]), str(manifest["content"])
             self.report = CorpusReport.from_dict(manifest["report"])
+            shards = {self.folder / shard["file"]: str(shard["checksum"]) for shard in manifest["shards"]}
             if not shards:
-                raise ValueError("no shards")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise ValueError("it lists no shards")
+        except FileNotFoundError as error:
             raise OutputError(
-                f"{self.folder / MANIFEST_FILE} is damaged ({type(error).__name__}: {error}); remove {self.folder} "
-                "and run again"
+                f"{folder} holds no prepared corpus; prepare it first, with a cache that all machines of the job share"
             ) from error
-        for path, (size, checksum) in shards.items():
-            if not path.is_file() or path.stat().st_size != size or (checksum and not is_unchanged(path, checksum)):
-                raise OutputError(f"{path} is missing or was changed; remove {self.folder} and run again")
-        self._reader = CorpusReader(list(shards))
-        self.passage_counts: npt.NDArray[np.int64] = self._reader.passage_counts()
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise OutputError(f"{path} cannot be used ({error!r}); remove {self.folder} and run again") from error
+        batches = [batch for shard, checksum in shards.items() for batch in self._open(shard, checksum)]
+        self._table = pa.Table.from_batches(batches)
+        self._passages = [PassageColumns(batch) for batch in batches]
+        self._ends = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+        self.passage_counts: npt.NDArray[np.int64] = np.concatenate([columns.counts for columns in self._passages])
+
+    def _open(self, path: Path, checksum: str) -> list[Any]:
+        try:
+            if not is_unchanged(path, checksum):
+                raise ValueError("another checksum")
+            # The columns keep the mapping alive.
+            return list(pa.ipc.open_stream(pa.memory_map(str(path))))
+        except (OSError, ValueError) as error:
+            raise OutputError(f"{path} is missing or was changed; remove {self.folder} and run again") from error
 
     def __len__(self) -> int:
         """Number of documents."""
-        return len(self._reader)
+        return len(self.passage_counts)
 
     def __getitem__(self, number: int) -> TrainingDocument:
         """Read a document by its number."""
         if not -len(self) <= number < len(self):
             raise IndexError(f"document {number} of {len(self)}")
-        return self._reader[number % len(self)]
+        number %= len(self)
+        columns, row = self._place(number)
+        return self._document(number, columns[row])
 
     def passage(self, number: int, place: int) -> TrainingDocument:
         """Read one passage of a document, as a document of one.
@@ -102,7 +123,16 @@ class TrainingCorpus(Dataset[TrainingDocument]):
             number: number of the document.
             place: place of the passage in reading order.
         """
-        return self._reader.passage(number, place)
+        columns, row = self._place(number)
+        return self._document(number, columns.passage(row, place))
+
+    def _place(self, number: int) -> tuple[PassageColumns, int]:
+        batch = int(np.searchsorted(self._ends, number, side="right"))
+        return self._passages[batch], number - (int(self._ends[batch - 1]) if batch else 0)
+
+    def _document(self, number: int, passages: PassageArrays) -> TrainingDocument:
+        id, group = (self._table[name][number].as_py() for name in ("id", "group"))
+        return TrainingDocument.of(id, group, passages)
 
     @property
     def paragraphs(self) -> npt.NDArray[np.int32]:
@@ -110,28 +140,29 @@ class TrainingCorpus(Dataset[TrainingDocument]):
 
         Empty for a corpus that was not cut into sentences.
         """
-        return self._reader.paragraphs()
+        return np.concatenate([chunk.values.to_numpy() for chunk in self._table["paragraphs"].chunks])
 
     @property
     def ids(self) -> list[str]:
         """Id of every document, ``(documents,)``."""
-        return self._reader.ids()
+        return list(self._table["id"].to_pylist())
 
     @cached_property
     def groups(self) -> npt.NDArray[np.int64]:
         """Number of every document that copies of its text have too, ``(documents,)``, from 0."""
-        numbers: npt.NDArray[np.int64] = np.unique(self._reader.groups(), return_inverse=True)[1]
+        numbers: npt.NDArray[np.int64] = np.unique(self._table["group"].to_numpy(), return_inverse=True)[1]
         return numbers
 
     @property
     def labels(self) -> list[Label]:
         """Label of every document, None where it has none, ``(documents,)``."""
-        return self._reader.labels()
+        labels = [None if value is None else json.loads(value) for value in self._table["label"].to_pylist()]
+        return [tuple(label) if isinstance(label, list) else label for label in labels]
 
     @property
     def splits(self) -> list[str | None]:
         """What the field ``split`` of every document says, ``(documents,)``."""
-        return self._reader.splits()
+        return list(self._table["split"].to_pylist())
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about it."""
@@ -221,32 +252,16 @@ def prepare_run_corpus(
     )
 
 
-def training_segmenter(segmenter: Segmenter, settings: CorpusSettings) -> Segmenter:
-    """The segmenter with the limit of passages that holds in training."""
-    return Segmenter(segmenter.tokenizer, replace(segmenter.config, max_passages=settings.max_passages))
-
-
 def _fingerprint(
     settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource, paragraph: Paragraph | None
 ) -> str:
-    names = (
-        *("label_from", "encoding", "on_error"),
-        *("max_passages", "least_passages", "leave_out_splits", "leave_out_sections", "deduplicate"),
-    )
     tokenizer = json.loads(segmenter.tokenizer.backend_tokenizer.to_str())
     made_of = {
         "format": [FORMAT, FORMAT_VERSION],
-        # Changes with what the readers of files make of them.
-        "reading": 2,
         # Passages may end elsewhere in another version of the code that finds sentences.
         "versions": [__version__, version("sentencex")],
-        # Corpora that were made before there was such a setting stay known.
-        **({"leave_out_first_sentence": True} if settings.leave_out_first_sentence else {}),
-        **({} if paragraph is None else {"paragraph": paragraph}),
-        # There was a time when titles did not reach the segmenter.
-        **({"titles": True} if segmenter.config.context in ("title", "both") else {}),
-        "settings": {name: getattr(settings, name) for name in names},
-        "columns": asdict(settings.columns),
+        "settings": {name: value for name, value in settings.as_values().items() if name not in _NOT_FINGERPRINTED},
+        "paragraph": paragraph,
         "segmentation": asdict(segmenter.config),
         "tokenizer": {key: value for key, value in tokenizer.items() if key not in ("truncation", "padding")},
         "source": source.identity(),
@@ -266,80 +281,135 @@ def _write(
 ) -> None:
     """Prepare a corpus in a temporary folder and move it to its place."""
     temporary = folder.with_name(f".partial-{socket.gethostname()}-{getpid()}-{fingerprint}")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(folder.parent)
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-    except OSError as error:
-        raise OutputError(
-            f"{folder.parent} cannot be written: {error.strerror or error}; set another cache"
-        ) from error
-    try:
-        report = CorpusReport(unit=segmenter.config.unit)
-        largest_token = max(segmenter.tokenizer.get_vocab().values())
-        with progress_bar(show_progress, doing="Preparing") as bar, CorpusWriter(temporary, largest_token) as writer:
-            for document in tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph):
+    report = CorpusReport(unit=segmenter.config.unit)
+    documents = tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph)
+
+    def kept() -> Iterator[TokenisedDocument]:
+        with progress_bar(show_progress, doing="Preparing") as bar:
+            for document in documents:
                 bar.update(1)
                 if len(document.passages) < settings.least_passages:
                     report.too_short += 1
                     continue
                 report.keep(document.coverage)
-                writer.add(document)
+                yield document
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(folder.parent)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        content, shards = _write_shards(temporary, kept(), max(segmenter.tokenizer.get_vocab().values()))
         if not report.kept:
             raise nothing_to_train_on(settings, report)
-        unused = [heading for heading, count in report.sections_left_out.items() if not count]
-        if unused:
-            raise DocumentError(
-                f"{settings.name}: no document has a section {unused[0]!r}; check corpus.leave_out_sections"
-            )
+        for heading, count in report.sections_left_out.items():
+            if not count:
+                raise DocumentError(
+                    f"{settings.name}: no document has a section {heading!r}; check corpus.leave_out_sections"
+                )
         manifest = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "fingerprint": fingerprint,
-            "content": writer.content,
+            "content": content,
             "settings": {**settings.as_values(), "cache": None, "preparing_processes": None},
             "segmentation": asdict(segmenter.config),
             "report": report.to_dict(),
-            "shards": writer.shards,
+            "shards": shards,
         }
         write_text(temporary / MANIFEST_FILE, json.dumps(manifest, indent=1))
         try:
             temporary.rename(folder)
-        except OSError as error:
+        except OSError:
             # Another job may have prepared the same corpus in the meantime.
             if not (folder / MANIFEST_FILE).exists():
-                raise OutputError(
-                    f"{folder} cannot be put in place: {error.strerror or error}; remove it and run again"
-                ) from error
+                raise
         report.log(settings.name)
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be written: {error.strerror or error}; free some space or set another cache"
+        ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _remove_abandoned(corpora: Path) -> None:
-    for path in corpora.glob(".partial-*"):
-        try:
-            newest = max(entry.stat().st_mtime for entry in (path, *path.iterdir()))
-        except OSError:
-            continue
-        if newest < time.time() - ABANDONED_AFTER_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+def _write_shards(
+    folder: Path, documents: Iterator[TokenisedDocument], largest_token: int
+) -> tuple[str, list[dict[str, Any]]]:
+    """Write documents, and give the hash of what they hold, and the files with their checksums."""
+    fields = passage_fields(largest_token)
+    schema = pa.schema(
+        [
+            pa.field("id", pa.string(), nullable=False),
+            pa.field("group", pa.int64(), nullable=False),
+            pa.field("label", pa.string()),
+            pa.field("split", pa.string()),
+            *fields,
+            pa.field("paragraphs", pa.list_(pa.int32())),
+        ]
+    )
+    content = hashlib.blake2b(digest_size=16)
+    shards: list[dict[str, Any]] = []
+    batches = _batches(documents)
+    batch = next(batches, None)
+    while batch is not None:
+        path = folder / f"shard-{len(shards):05d}.arrow"
+        count = tokens = 0
+        with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_stream(stream, schema) as writer:
+            while batch is not None and tokens < SHARD_TOKENS:
+                for document in batch:
+                    _add_content(content, document)
+                    tokens += len(document.passages.token_ids)
+                writer.write_batch(_record_batch(batch, schema, fields))
+                count += len(batch)
+                batch = next(batches, None)
+        shards.append({"file": path.name, "documents": count, "checksum": mark_checked(path)})
+    return content.hexdigest(), shards
 
 
-def _read_manifest(folder: Path) -> Mapping[str, Any]:
-    path = folder / MANIFEST_FILE
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise OutputError(
-            f"{folder} holds no prepared corpus; prepare it first, with a cache that all machines of the job share"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise OutputError(f"{path} cannot be read; remove {folder} and run again") from error
-    if not isinstance(manifest, dict) or (manifest.get("format"), manifest.get("format_version")) != (
-        FORMAT,
-        FORMAT_VERSION,
-    ):
-        raise OutputError(f"{path} was not written by this version of graphdoc; remove {folder} and run again")
-    return manifest
+def _batches(documents: Iterator[TokenisedDocument]) -> Iterator[list[TokenisedDocument]]:
+    batch: list[TokenisedDocument] = []
+    tokens = 0
+    for document in documents:
+        batch.append(document)
+        tokens += len(document.passages.token_ids)
+        if len(batch) >= BATCH_DOCUMENTS or tokens >= BATCH_TOKENS:
+            yield batch
+            batch, tokens = [], 0
+    if batch:
+        yield batch
+
+
+def _add_content(content: Any, document: TokenisedDocument) -> None:
+    passages = document.passages
+    content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
+    for numbers in (passages.sections, passages.lengths, passages.token_ids, document.paragraphs):
+        if numbers is not None:
+            content.update(numbers.tobytes())
+
+
+def _record_batch(documents: list[TokenisedDocument], schema: Any, fields: list[Any]) -> Any:
+    # Labels are strings, numbers or lists of them.
+    labels = [None if document.label is None else json.dumps(document.label) for document in documents]
+    columns = [
+        pa.array([document.id for document in documents], type=pa.string()),
+        pa.array([document.group for document in documents], type=pa.int64()),
+        pa.array(labels, type=pa.string()),
+        pa.array([document.split for document in documents], type=pa.string()),
+        *passage_columns([document.passages for document in documents], fields),
+        pa.array([document.paragraphs for document in documents], type=pa.list_(pa.int32())),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the partial files and folders that an interrupted run left in a folder long ago."""
+    for path in folder.glob(".partial-*"):
+        with suppress(OSError):
+            newest = max(entry.stat().st_mtime for entry in (path, *path.glob("*")))
+            if newest >= time.time() - ABANDONED_AFTER_SECONDS:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()

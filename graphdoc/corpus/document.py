@@ -1,12 +1,13 @@
-"""A document as training sees it, its passages as token ids, and what was read, kept and left out of a corpus."""
+"""A document as training sees it, how documents are cut and tokenised, and what was left out of a corpus."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,12 @@ import numpy.typing as npt
 from ..documents.document import Document, Label
 from ..documents.readers import ReadingReport, Skipped
 from ..runtime.text import counted, one_line
-from ..segmentation.spans import Coverage, PassageArrays, SegmentedDocument
-from ..settings.document import Unit
+from ..runtime.workers import work_ahead
+from ..segmentation.segmenter import Segmenter, paragraph_numbers
+from ..segmentation.spans import Coverage, PassageArrays
+from ..settings.document import Paragraph, Unit
+
+logger = logging.getLogger("graphdoc")
 
 # Field of a document that names the part of the corpus that it belongs to.
 SPLIT = "split"
@@ -72,25 +77,70 @@ class TokenisedDocument:
     split: str | None = None
     paragraphs: npt.NDArray[np.int32] | None = None
 
-    @classmethod
-    def of(
-        cls, segmented: SegmentedDocument, group: int, paragraphs: npt.NDArray[np.integer[Any]] | None = None
-    ) -> TokenisedDocument:
-        """Pack a segmented document, and the paragraph of each of its sentences."""
-        document = segmented.document
-        return cls(
-            document.id,
-            group,
-            PassageArrays.of(segmented),
-            segmented.coverage,
-            document.label,
-            split_of(document),
-            None if paragraphs is None else np.asarray(paragraphs, np.int32),
-        )
-
     def unpacked(self) -> TrainingDocument:
         """The document as training sees it."""
         return TrainingDocument.of(self.id, self.group, self.passages)
+
+
+Block = list[tuple[int, Document]]
+
+# Documents that travel to a process together: enough to tokenise them in one call, little to hold.
+BLOCK_DOCUMENTS = 64
+BLOCK_CHARACTERS = 2**20
+
+
+def tokenise_in_order(
+    documents: Iterable[tuple[int, Document]],
+    segmenter: Segmenter,
+    processes: int,
+    paragraph: Paragraph | None = None,
+) -> Iterator[TokenisedDocument]:
+    """Cut and tokenise documents; what comes out does not depend on the number of processes.
+
+    Args:
+        documents: hash of the text, and document; read as they are needed, a few blocks ahead.
+        segmenter: cuts and tokenises.
+        processes: how many processes do so; with 1, or for a corpus of a single block, it is done here.
+        paragraph: what a paragraph is, for documents that are cut into sentences; None for others.
+
+    Yields:
+        Every document, in the order in which they came.
+
+    Raises:
+        GraphdocError: one of the processes was ended from outside.
+    """
+    blocks = _blocks(documents)
+    opening = list(islice(blocks, 2))
+    workers = processes if processes > 1 and len(opening) > 1 else 0
+    shared = segmenter, paragraph
+    for tokenised in work_ahead(_tokenise, shared, chain(opening, blocks), workers, setting="preparing_processes"):
+        yield from tokenised
+
+
+def _blocks(documents: Iterable[tuple[int, Document]]) -> Iterator[Block]:
+    block: Block = []
+    characters = 0
+    for group, document in documents:
+        # Metadata stays here; only what is tokenised and kept beside it has to travel.
+        split = {SPLIT: split_of(document)} if SPLIT in document.metadata else {}
+        block.append((group, replace(document, metadata=split)))
+        characters += sum(len(section.text) for section in document.sections)
+        if len(block) >= BLOCK_DOCUMENTS or characters >= BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
+
+
+def _tokenise(shared: tuple[Segmenter, Paragraph | None], block: Block) -> list[TokenisedDocument]:
+    segmenter, paragraph = shared
+    tokenised = []
+    segmented_documents = segmenter.segment_many(document for _, document in block)
+    for (group, document), segmented in zip(block, segmented_documents, strict=True):
+        paragraphs = None if paragraph is None else paragraph_numbers(segmented, paragraph, segmenter)
+        passages, coverage, split = PassageArrays.of(segmented), segmented.coverage, split_of(document)
+        tokenised.append(TokenisedDocument(document.id, group, passages, coverage, document.label, split, paragraphs))
+    return tokenised
 
 
 def split_of(document: Document) -> str | None:
@@ -118,8 +168,7 @@ def values_hash(values: Iterable[object]) -> str:
     return digest.hexdigest()
 
 
-logger = logging.getLogger("graphdoc")
-
+# Errors that are named; the rest is counted.
 _NAMED = 10
 
 
@@ -201,30 +250,32 @@ class CorpusReport:
 
     def summary(self) -> str:
         """Everything in one line."""
+
+        def listed(counts: Mapping[str, int]) -> str:
+            return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+        unit, first = self.unit, [f"{error.source}: {error.reason}" for error in self.first_errors[:1]]
         parts = [
-            f"kept {self.kept:,} of {self.documents:,} documents with {self.passages:,} {self.unit}s "
-            f"and {self.tokens:,} tokens"
+            (
+                self.documents,
+                f"kept {self.kept:,} of {self.documents:,} documents with {self.passages:,} {unit}s and "
+                f"{self.tokens:,} tokens",
+            ),
+            (self.too_short, f"skipped {counted(self.too_short, 'document')} of too few {unit}s"),
+            (
+                self.splits_left_out,
+                f"left out {sum(self.splits_left_out.values()):,} by their split ({listed(self.splits_left_out)})",
+            ),
+            (self.duplicates, f"left out {counted(self.duplicates, 'document')} that an earlier one has the text of"),
+            (self.sections_left_out, f"left out sections by their headings ({listed(self.sections_left_out)})"),
+            (
+                self.passages_cut,
+                f"cut {self.passages_cut:,} {unit}s of {self.documents_cut:,} documents over max_passages",
+            ),
+            (self.errors, f"could not read {self.errors:,} (the first is {''.join(first)})"),
+            (self.ignored, f"passed over {self.ignored:,} files"),
         ]
-        if self.too_short:
-            parts.append(f"skipped {counted(self.too_short, 'document')} of too few {self.unit}s")
-        if self.splits_left_out:
-            counts = ", ".join(f"{count:,} {split}" for split, count in self.splits_left_out.items())
-            parts.append(f"left out {sum(self.splits_left_out.values()):,} by their split ({counts})")
-        if self.duplicates:
-            parts.append(f"left out {self.duplicates:,} exact {'copy' if self.duplicates == 1 else 'copies'}")
-        if self.sections_left_out:
-            counts = ", ".join(f"{count:,} {heading}" for heading, count in self.sections_left_out.items())
-            parts.append(f"left out sections by their headings ({counts})")
-        if self.passages_cut:
-            parts.append(
-                f"cut {self.passages_cut:,} {self.unit}s of {self.documents_cut:,} documents over max_passages"
-            )
-        if self.errors:
-            first = self.first_errors[0]
-            parts.append(f"could not read {self.errors:,} (the first is {first.source}: {first.reason})")
-        if self.ignored:
-            parts.append(f"passed over {self.ignored:,} files")
-        return "; ".join(parts)
+        return "; ".join(text for is_told, text in parts if is_told)
 
     def log(self, name: str) -> None:
         """Log the summary, as a warning where anything was left out."""

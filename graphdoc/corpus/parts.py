@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -26,7 +25,8 @@ from ..runtime.files import is_unchanged, mark_checked, mark_path, write_atomica
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..settings.run import RunSettings
-from .corpus import ABANDONED_AFTER_SECONDS, TrainingCorpus
+from ..vectors.folder import NOT_COMPUTED_WITH
+from .corpus import TrainingCorpus, remove_abandoned
 
 Vectors = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
@@ -35,8 +35,6 @@ FORMAT_VERSION = 1
 # Passages of one part, about: enough to sort by length, and at 768 numbers each 50 MB to lose to an interruption.
 PART_PASSAGES = 16_384
 _MOST_OPEN = 256
-# What a configuration says about where it came from, not about what it computes.
-_NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
 
 class Parts:
@@ -198,7 +196,7 @@ def prepare_passage_vectors(
     folder = corpus.folder / f"passage-vectors-{fingerprint}"
     rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
     if rank == 0:
-        _remove_abandoned(folder)
+        remove_abandoned(folder)
     cuts = _part_cuts(corpus.passage_counts)
     sizes = _part_sizes(corpus.passage_counts, cuts)
     own, parts = range(rank, len(sizes), count), vector_parts(folder, corpus.passage_counts, hidden_size)
@@ -227,7 +225,7 @@ def _fingerprint(corpus: TrainingCorpus, model: DocumentModel, precision: Precis
     made_of = {
         "format_version": FORMAT_VERSION,
         "corpus": corpus.fingerprint,
-        "config": {key: value for key, value in config.items() if key not in _NOT_COMPUTED_WITH},
+        "config": {key: value for key, value in config.items() if key not in NOT_COMPUTED_WITH},
         "pooling": model.config.pooling,
         "precision": precision,
     }
@@ -254,15 +252,6 @@ def _part_cuts(passage_counts: Counts) -> list[int]:
 def _part_sizes(passage_counts: Counts, cuts: Sequence[int]) -> list[int]:
     """Passages of every part."""
     return [int(passage_counts[first:last].sum()) for first, last in pairwise(cuts)]
-
-
-def _remove_abandoned(folder: Path) -> None:
-    for path in folder.glob(".partial-*"):
-        try:
-            if path.stat().st_mtime < time.time() - ABANDONED_AFTER_SECONDS:
-                path.unlink()
-        except OSError:
-            continue
 
 
 def frozen_vectors(

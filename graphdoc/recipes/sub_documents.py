@@ -15,7 +15,7 @@ import torch
 
 from ..corpus.document import CorpusReport
 from ..corpus.parts import PassageVectors
-from ..corpus.stream import StreamingCorpus
+from ..corpus.source import StreamingCorpus
 from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import SubDocumentContrast

@@ -10,8 +10,8 @@ from typing import Any, Unpack, cast
 import numpy as np
 import torch
 
-from ..corpus.corpus import training_segmenter
 from ..corpus.parts import PassageVectors
+from ..corpus.source import training_segmenter
 from ..documents.readers.pair_files import LabelledPair, read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError

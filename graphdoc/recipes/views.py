@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.folders import checkpoint_folder
-from ..corpus.corpus import TrainingCorpus, training_segmenter
+from ..corpus.corpus import TrainingCorpus
+from ..corpus.source import training_segmenter
 from ..corpus.view_pool import ViewPool, prepare_view_pool
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..encoder import DocumentEncoder

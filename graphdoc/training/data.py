@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..corpus.document import CorpusReport
-from ..corpus.stream import StreamingCorpus
+from ..corpus.source import StreamingCorpus
 from ..graphs.batch import GraphBatch, TokenIds
 from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent

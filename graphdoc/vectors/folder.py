@@ -44,7 +44,7 @@ ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=T
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
 _PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json|repeats\.safetensors)")
 # What an encoder's configuration says about where it came from, not about what it computes.
-_NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
+NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
 
 class ShardEntry(BaseModel):
@@ -451,7 +451,7 @@ def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sen
     config = encoder.model.config.encoder_config.to_dict()
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
     beside = b""
-    for parts, unwanted in ((config, _NOT_COMPUTED_WITH), (tokenizer, ("truncation", "padding"))):
+    for parts, unwanted in ((config, NOT_COMPUTED_WITH), (tokenizer, ("truncation", "padding"))):
         wanted = {key: value for key, value in parts.items() if key not in unwanted}
         beside += json.dumps(wanted, sort_keys=True, default=str).encode()
     weights = weights_hash(encoder.model.state_dict(), beside)

@@ -15,8 +15,7 @@ from corpus_examples import SettingsFactory, text_of
 
 from graphdoc.corpus.corpus import prepare_corpus
 from graphdoc.corpus.document import CorpusReport
-from graphdoc.corpus.source import CorpusSource
-from graphdoc.corpus.stream import StreamingCorpus
+from graphdoc.corpus.source import CorpusSource, StreamingCorpus
 from graphdoc.errors import DocumentError
 from graphdoc.segmentation.segmenter import Segmenter
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from corpus_examples import rows_of
 
-from graphdoc.corpus import shards
-from graphdoc.corpus.document import text_hash
-from graphdoc.corpus.shards import tokenise_in_order
+from graphdoc.corpus import document as corpus_document
+from graphdoc.corpus.document import text_hash, tokenise_in_order
 from graphdoc.documents.document import Document
 from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.segmentation.segmenter import Segmenter
@@ -19,7 +18,7 @@ from graphdoc.segmentation.segmenter import Segmenter
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "BLOCK_DOCUMENTS", 4)
+    monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 4)
 
 
 def numbered(rows: list[dict[str, Any]]) -> Iterator[tuple[int, Document]]:

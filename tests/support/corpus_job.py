@@ -11,8 +11,7 @@ import torch
 
 from graphdoc.corpus import parts
 from graphdoc.corpus.corpus import prepare_corpus
-from graphdoc.corpus.source import CorpusSource
-from graphdoc.corpus.stream import StreamingCorpus
+from graphdoc.corpus.source import CorpusSource, StreamingCorpus
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.run import CorpusSettings
