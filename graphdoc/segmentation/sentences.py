@@ -20,9 +20,12 @@ _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*+\n")
 
 # Each of these was seen to end a sentence in sentencex 1.0.32 with language "en" where none ends. The long dots of
 # "Fig.", "et al.", "i.e.", "U.S." and initials it gets right, so they are not repeated here.
-_NEVER_LAST = frozenset({"approx.", "Approx.", "avg.", "Avg.", "bzw.", "evtl.", "ggf.", "Shri.", "Smt.", "Sri."})
+_NEVER_LAST = frozenset(
+    {"approx.", "Approx.", "avg.", "Avg.", "bzw.", "cert.", "evtl.", "ggf.", "Shri.", "Smt.", "Sri."}
+    | {"Civ.", "Crim.", "Evid.", "Supp."}
+)
 _NOT_LAST_BEFORE_NUMBER = re.compile(
-    r"(?:Abb|Abs|Alg|App|[Aa]rts|Bd|cap|[Cc]h|[Cc]hap|Cor|Def|Dez|[Ee]d|eds|[Ee]qs?|est|Exs?|[Ff]igs|Kap|lat|Lem|[Mm]ax"
+    r"(?:Abb|Abs|al|Alg|[Aa]rts|Bd|cap|[Cc]h|[Cc]hap|Cir|Cor|Def|Dez|[Ee]d|eds|[Ee]qs?|est|Exs?|[Ff]igs|Kap|lat|Lem|[Mm]ax"
     r"|Okt|[Pp]aras?|Prop|[Rr]efs|resp|[Ss]ecs|[Ss]ects?|spp?|subsp|Tab|[Tt]el|Thm|var|[Vv]ols?)\."
 )
 _LONGEST_ABBREVIATION = len("approx.")
@@ -113,6 +116,9 @@ def _window_ends(text: str, language: str) -> list[int]:
 
 
 def _belong_together(sentence: str, following: str) -> bool:
+    if sentence[-1] == "]":
+        # "Roe et al. [2004] dissented."
+        return following[0].islower()
     if sentence[-1] not in ".)":
         return False
     if len(sentence) <= _LONGEST_MARKER and _LIST_MARKER.fullmatch(sentence):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -71,7 +72,12 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
             return cast("ParsedDocument", getattr(import_module(module, __package__), function)(content))
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
-    text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind)))
+    wrong: list[str] = []
+    text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind, wrong)))
+    if wrong:
+        parsed = parse_text(text, kind)
+        metadata = {**parsed.metadata, "warnings": [*wrong, *parsed.metadata.get("warnings", ())]}
+        return replace(parsed, metadata=metadata)
     if kind in PANDOC_KINDS:
         from .pandoc import parse_with_pandoc
 

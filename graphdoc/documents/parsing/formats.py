@@ -17,7 +17,7 @@ from typing import IO, cast
 
 from ...errors import DocumentError
 from ...runtime.memory import free_memory
-from ...runtime.text import described
+from ...runtime.text import counted, described
 
 _SUFFIXES = {
     **{"text": ".txt", "markdown": ".md .markdown", "rst": ".rst", "html": ".html .htm .xhtml"},
@@ -36,6 +36,10 @@ KNOWN_SUFFIXES = " ".join(_KINDS) + " (text formats also with .gz)"
 _DECLARED = re.compile(
     rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
+_HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
+_LONGEST_HEAD = 500_000
+# How many bytes of letters beyond ASCII have to be right for each that is not.
+_RIGHT_BYTES, _LOOKED_AT = 10, 1_000_000
 _SAMPLE, _FEWEST_NULS = 4096, 4
 # Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
 LARGE, MOST_PACKED = 32 * 2**20, 200
@@ -210,15 +214,17 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
     )
 
 
-def decode(content: bytes, encoding: str, kind: str = "text") -> str:
+def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str] | None = None) -> str:
     """Turn the bytes of a whole file into text.
 
-    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares.
+    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares. Of a
+    page in UTF-8 a few wrong bytes become U+FFFD.
 
     Args:
         content: the bytes.
         encoding: the encoding to expect.
         kind: kind of file.
+        warnings: takes what was wrong in it and is read all the same.
 
     Returns:
         The text.
@@ -230,7 +236,7 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     try:
         text = content.decode(encoding)
     except UnicodeError as error:
-        declared = _DECLARED.search(content, 0, 2048) if kind in ("html", "xml") else None
+        declared = _declaration(content) if kind in ("html", "xml") else None
         if declared is not None:
             try:
                 name = declared[1].decode("ascii")
@@ -239,9 +245,22 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
                     return content.decode(name)
             except (UnicodeError, LookupError):
                 pass
+        if kind == "html" and warnings is not None and encoding.replace("-", "").lower() == "utf8":
+            text = content.decode("utf-8", "replace")
+            wrong = text.count("\ufffd") - content.count("\ufffd".encode())
+            # Of other encodings every letter with an accent would be wrong, and none right.
+            if wrong * _RIGHT_BYTES <= sum(byte > 0x7F for byte in content[:_LOOKED_AT]):
+                warnings.append(f"{counted(wrong, 'wrong byte')} of its UTF-8 read as U+FFFD")
+                return text
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
     return text
+
+
+def _declaration(content: bytes) -> re.Match[bytes] | None:
+    """The encoding that a page declares, in its head or in its first 2,048 bytes."""
+    end = _HEAD_END.search(content, 0, _LONGEST_HEAD)
+    return _DECLARED.search(content, 0, max(2_048, end.start() if end else 0))
 
 
 def _refuse_wide_encodings(text: str, encoding: str) -> None:

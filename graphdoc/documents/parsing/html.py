@@ -94,16 +94,36 @@ def _is_hidden(element: _Element, name: str, role: str) -> bool:
     return not _HIDDEN_CLASSES.isdisjoint(element.get("class", "").split())
 
 
+_NAVIGATION = names("nav header footer aside") | FURNITURE
+_SMALL_MAIN = 10
+
+
+def _show_scripted(roots: Sequence[_Element]) -> None:
+    """Show what a page has for readers without scripts, where that is more than all other text."""
+    scripted = [element for root in roots for element in root.iter("{*}noscript", "noscript")]
+    length = sum(_length(element, frozenset()) for element in scripted)
+    if length > sum(_length(root, _NO_TEXT) for root in roots):
+        for element in scripted:
+            element.tag = "div"
+
+
 def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str]]:
     """The elements that hold the content of a page.
 
-    These are its ``<main>`` elements (or those with this role), or else its only ``<article>`` if that holds at least
-    half of the text; without either the whole page.
+    These are its ``<main>`` elements (or those with this role) unless they hold less than a tenth of the text, or else
+    its only ``<article>`` if that holds at least half of it; without either the whole page.
     """
+    whole = sum(_length(root, dropped) for root in roots)
     found = _outermost(roots, "main", dropped)
+    if _SMALL_MAIN * sum(_length(element, dropped) for element in found) < whole:
+        found = []
+    swallowed = _outermost(roots, "main", dropped - _NAVIGATION)
+    if sum(_length(element, dropped) for element in swallowed) > _SMALL_MAIN * whole:
+        # Navigation that is never closed has swallowed the page.
+        found = swallowed
     if not found:
         articles = _outermost(roots, "article", dropped)
-        if len(articles) == 1 and 2 * _length(articles[0], dropped) >= sum(_length(root, dropped) for root in roots):
+        if len(articles) == 1 and 2 * _length(articles[0], dropped) >= whole:
             found = articles
     if not found:
         return list(roots), Counter()
@@ -292,12 +312,14 @@ def _read(
     # What follows </html>, and a second <html>, become siblings of the root.
     roots = [] if root is None else [root, *root.itersiblings("*")]
     furniture = 0
+    if not whole:
+        _show_scripted(roots)
     for part in roots:
         _mark(part)
     if not whole:
         mark_furniture(Page(roots, HTML.dropped), _page_title(root))
         content, outside = _content_of(roots, HTML.dropped)
-        furniture = _left_out_characters(roots, content, HTML.dropped, _NO_TEXT)
+        furniture = _left_out_characters(roots, content, HTML.dropped, _NO_TEXT - {"noscript"})
         reader.dropped += outside
         roots = content
     for part in roots:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
 from functools import cache
 from html import escape, unescape
 from typing import Any
@@ -22,6 +24,7 @@ from .outline import Break, Outline, ParsedDocument, dropped_metadata
 # markdown-it drops what is nested deeper than its limit, so reaching the limit has to be an error here.
 _DEEPEST = 100
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_TOML_FRONT_MATTER = re.compile(r"\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
 _LONGEST_FRONT_MATTER = 65_536
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _OPENING = re.compile(r"<([A-Za-z][\w-]*)(?![\w-])[^<>]*>")
@@ -85,7 +88,7 @@ def parse_markdown(text: str) -> ParsedDocument:
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     match = _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])
     if match is None:
-        return {}, text
+        return _split_toml(text)
     import yaml
 
     from ...runtime.yaml_files import parse_yaml
@@ -97,6 +100,26 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(entries, dict) or not all(isinstance(key, str) for key in entries):
         return {}, text
     return entries, text[match.end() :]
+
+
+def _split_toml(text: str) -> tuple[dict[str, Any], str]:
+    match = _TOML_FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])
+    if match is None:
+        return {}, text
+    try:
+        entries = tomllib.loads(match[1])
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}, text
+    return {key: _plain(value) for key, value in entries.items()}, text[match.end() :]
+
+
+def _plain(value: Any) -> Any:
+    """A value of TOML as JSON could hold it: dates as ISO writes them."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value.isoformat() if isinstance(value, date | time) else value
 
 
 class _Writer:

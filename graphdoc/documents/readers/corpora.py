@@ -8,6 +8,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -267,10 +268,19 @@ class _TableLines:
             return line.decode(self._encoding, "replace")
 
 
+def _delimiter_of(header: str, usual: str) -> str:
+    """What stands between the names of a header: the usual delimiter, or of one without it a semicolon, tab or bar."""
+    if usual in header or usual == "\t":
+        return usual
+    return max(";\t|", key=header.count) if any(sign in header for sign in ";\t|") else usual
+
+
 def _read_table(stream: IO[bytes], source: str, delimiter: str, encoding: str) -> Iterator[Record]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-    lines = _TableLines(lines_of(stream), encoding)
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    raw = lines_of(stream)
+    first = next(raw, b"")
+    lines = _TableLines(chain([first] if first else [], raw), encoding)
+    rows = csv.reader(lines, delimiter=_delimiter_of(first.decode(encoding, "replace"), delimiter), strict=True)
     header: list[str] | None = None
     while True:
         place = f"{source}:{rows.line_num + 1}"

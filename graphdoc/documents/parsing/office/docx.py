@@ -104,8 +104,10 @@ class _Reader:
             raise DocumentError(f"its elements are nested deeper than {_DEEPEST} levels; flatten it")
         for child in parent.iterchildren("*"):
             name = local_name(child)
-            if name == "p":
+            if name == "p" and not _goes_on(child):
                 self._paragraph(child, depth)
+            elif name == "p":
+                continue
             elif name == "tbl":
                 self._table(child, depth)
             elif name == "sdt" and _is_contents(child):
@@ -238,6 +240,19 @@ class _Reader:
                 current = style.based_on
             self._chains[id] = merged
         return self._chains[id]
+
+
+def _goes_on(paragraph: _Element) -> bool:
+    """Move what a paragraph holds into the next one, where its mark was deleted while changes were tracked."""
+    marks = _child(_child(paragraph, "pPr"), "rPr")
+    following = paragraph.getnext()
+    if _child(marks, "del") is None or following is None or local_name(following) != "p":
+        return False
+    properties = _child(following, "pPr")
+    place = 0 if properties is None else following.index(properties) + 1
+    for part in reversed([one for one in paragraph.iterchildren("*") if local_name(one) != "pPr"]):
+        following.insert(place, part)
+    return True
 
 
 def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], float]:

@@ -1,15 +1,16 @@
-"""Mails (EML) to sections: the subject is the title, the body the text; attachments are named."""
+"""Mails (EML) to sections: the subject is the title, then the body and mails inside it; attachments are named."""
 
 from __future__ import annotations
 
 import email
 from contextlib import suppress
+from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from typing import Any, cast
 
 from ....errors import DocumentError
-from ...section import clean_text
+from ...section import Section, clean_text
 from ..files import parse_text
 from ..outline import ParsedDocument, one_line
 
@@ -18,6 +19,7 @@ _KEPT = {"From": "from", "To": "to", "Date": "date"}
 _STUB = 0.5
 # Of longer headers the parser takes time that grows with the square of their length.
 _LONGEST_HEADER = 4_000
+_DEEPEST_LEVEL = 100
 
 
 class _Policy(EmailPolicy):
@@ -70,11 +72,13 @@ def _parse(message: EmailMessage) -> ParsedDocument:
         # Of two forms of a mail, the one with headings says more.
         if len(plain.split()) >= _STUB * words and not any(section.heading for section in parsed.sections):
             parsed = parse_text(clean_text(plain), "text")
-    attachments = [
-        one_line(part.get_filename() or part.get_content_type())
-        for part in message.iter_attachments()
-        if part is not None
-    ]
+    sections, attachments = list(parsed.sections), list[str]()
+    for part in message.iter_attachments():
+        if inner := _mails_in(part):
+            for mail in inner:
+                sections += _sections_of(mail)
+        else:
+            attachments.append(one_line(part.get_filename() or part.get_content_type()))
     if attachments:
         metadata["attachments"] = attachments
     if warnings:
@@ -82,7 +86,29 @@ def _parse(message: EmailMessage) -> ParsedDocument:
     metadata |= {key: value for key, value in parsed.metadata.items() if key == "dropped_elements"}
     if parsed.title and parsed.title != subject:
         metadata["heading"] = parsed.title
-    return ParsedDocument(parsed.sections, subject or parsed.title, metadata)
+    return ParsedDocument(tuple(sections), subject or parsed.title, metadata)
+
+
+def _mails_in(part: EmailMessage) -> list[EmailMessage]:
+    """The mails that a part is, where it is a forwarded mail or a digest."""
+    kind = part.get_content_type()
+    if kind == "message/rfc822":
+        return [one for one in part.get_payload() if isinstance(one, EmailMessage)]
+    if kind == "multipart/digest":
+        return [mail for one in part.iter_parts() for mail in _mails_in(cast("EmailMessage", one))]
+    return []
+
+
+def _sections_of(message: EmailMessage) -> list[Section]:
+    """A mail inside another as sections: one with its subject as heading, its own sections and mails below that."""
+    mail = _parse(message)
+    heading = mail.title or mail.metadata.get("from", "")
+    opening = Section("", heading, 1, (heading,))
+    inner = list(mail.sections)
+    if inner and not inner[0].heading:
+        opening = replace(opening, text=inner.pop(0).text)
+    below = [replace(one, level=min(one.level + 1, _DEEPEST_LEVEL), path=(heading, *one.path)) for one in inner]
+    return [opening, *below]
 
 
 def _header(message: EmailMessage, name: str) -> str:

@@ -15,6 +15,8 @@ _SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-‐]$")
 _LONGEST_END = 200
 _BROKEN_WORDS = 0.02
+# First parts of words that are not written as one.
+_KEEPS_ITS_HYPHEN = frozenset({"self"})
 # The gap above the first line of a column.
 NEW_COLUMN = 9.0
 _WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
@@ -267,12 +269,13 @@ class TextJoiner:
     def _joint(self, text: str, following: str) -> str | None:
         """What stands between the end of a text and the line that follows; None if a hyphen at the end goes."""
         if not _is_hyphenated(text) or not following[:1].isalpha():
-            return "" if text.endswith(("—", "/", "-")) and following[:1].isalnum() else " "
+            return "" if text.endswith(("—", "/", "-", "\u2011")) and following[:1].isalnum() else " "
         first, second = _WORD.findall(text)[-1], _WORD.findall(following)[0]
         start = first.rpartition("-")[2]
         whole, hyphenated = (start + second).casefold(), f"{start}-{second}".casefold()
         keeps = (
             following[:1].isupper()
+            or start.casefold() in _KEEPS_ITS_HYPHEN
             or hyphenated in self._words
             or (whole not in self._words and not self._breaks_words)
         )

@@ -1,0 +1,127 @@
+"""Kinds of documents that people have and that are easily read wrong without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from archives import docx
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.readers import read_documents
+from graphdoc.errors import DocumentError
+from graphdoc.segmentation.sentences import split_sentences
+
+STORY = "The harbour master wrote that the tide had turned before noon. " * 6
+
+
+def read(path: Path, content: str | bytes) -> Document:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    (document,) = read_documents(path)
+    return document
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|", ","])
+def test_the_header_of_a_table_tells_its_delimiter(tmp_path: Path, sign: str) -> None:
+    rows = [["id", "title", "text"], ["1", "Gate", f'"The gate{sign} at noon."'], ["2", "Tide", "It came in."]]
+    (tmp_path / "c.csv").write_text("\n".join(sign.join(row) for row in rows))
+    found = list(read_documents(tmp_path / "c.csv"))
+    assert [(one.id, one.title, one.text) for one in found] == [
+        ("1", "Gate", f"The gate{sign} at noon."),
+        ("2", "Tide", "It came in."),
+    ]
+    # A comma in the header decides, whatever else stands there.
+    (tmp_path / "d.csv").write_text("id,a;b,text\n1,x,one; two | three\n")
+    (document,) = read_documents(tmp_path / "d.csv")
+    assert document.text == "one; two | three" and document.metadata == {"a;b": "x"}
+
+
+def test_front_matter_of_toml(tmp_path: Path) -> None:
+    text = '+++\ntitle = "Tides"\ndate = 2024-01-02\ntags = ["sea", "moon"]\n[place]\nname = "Cuxhaven"\n+++\nIt rose.'
+    document = read(tmp_path / "a.md", text)
+    assert (document.title, document.text) == ("Tides", "It rose.")
+    assert document.metadata["date"] == "2024-01-02" and document.metadata["tags"] == ("sea", "moon")
+    for broken in ("+++\nno toml\n+++\nIt rose.", "+++\nIt rose."):
+        assert "It rose." in read(tmp_path / "b.md", broken).text
+
+
+def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -> None:
+    def mail(subject: str, body: str, kind: str = "text/plain") -> str:
+        return f"From: a@example.org\nSubject: {subject}\nMIME-Version: 1.0\nContent-Type: {kind}\n\n{body}\n"
+
+    def multipart(subject: str, kind: str, sign: str, *parts: str) -> str:
+        body = "".join(f"--{sign}\n{part}\n" for part in parts) + f"--{sign}--"
+        return mail(subject, body, f'{kind}; boundary="{sign}"')
+
+    inner = "Content-Type: message/rfc822\n\n"
+    deep = multipart("Re: gate", "multipart/mixed", "B", "\nSecond.", inner + mail("gate", "First."))
+    whole = multipart("Fwd: gate", "multipart/mixed", "A", "\nSee below.", inner + deep)
+    document = read(tmp_path / "a.eml", whole)
+    assert document.title == "Fwd: gate" and "attachments" not in document.metadata
+    assert [(one.level, one.heading, one.text.strip()) for one in document.sections] == [
+        (1, "", "See below."),
+        (1, "Re: gate", "Second."),
+        (2, "gate", "First."),
+    ]
+    assert document.sections[2].path == ("Re: gate", "gate")
+
+
+def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) -> None:
+    deleted = '<w:pPr><w:rPr><w:del w:id="1"/></w:rPr></w:pPr>'
+    parts = ["One ", "two ", "three."]
+    runs = [f'<w:r><w:t xml:space="preserve">{part}</w:t></w:r>' for part in parts]
+    body = "".join(f"<w:p>{deleted if run is not runs[-1] else ''}{run}</w:p>" for run in runs)
+    assert read(tmp_path / "a.docx", docx(body + "<w:p><w:r><w:t>Apart.</w:t></w:r></w:p>")).text == (
+        "One two three.\n\nApart."
+    )
+    # Nothing follows the last one.
+    assert read(tmp_path / "b.docx", docx(f"<w:p>{deleted}{runs[2]}</w:p>")).text == "three."
+
+
+@pytest.mark.parametrize(
+    ("html", "there", "gone"),
+    [
+        (f"<main><p>Photo: agency</p></main><div><p>{STORY}</p></div>", [STORY.strip()], []),
+        (f"<main><p>{STORY}</p></main><div><p>Advertisement</p></div>", [STORY.strip()], ["Advertisement"]),
+        (f"<header><nav><a href='/'>Home</a><main><p>{STORY}</p></main>", [STORY.strip()], ["Home"]),
+        (f"<nav><ul><li><a href='/'>Home</a></ul><main><h1>Tide</h1><p>{STORY}</p>", [STORY.strip()], ["Home"]),
+        (f"<p>Wait.</p><noscript><p>{STORY}</p></noscript>", [STORY.strip()], []),
+        (f"<p>{STORY}</p><noscript><p>Switch scripts on.</p></noscript>", [STORY.strip()], ["Switch"]),
+    ],
+)
+def test_the_text_of_a_page_is_found_where_it_is(tmp_path: Path, html: str, there: list[str], gone: list[str]) -> None:
+    document = read(tmp_path / "a.html", f"<html><body>{html}</body></html>")
+    assert all(text in document.text for text in there) and not any(text in document.text for text in gone)
+
+
+def test_encodings_of_pages(tmp_path: Path) -> None:
+    style = f"<style>{'p { margin: 0 } ' * 200}</style>"
+    for name in ("iso-8859-1", "windows-1252", "koi8-r"):
+        word = "Приливы" if name == "koi8-r" else "Käse"
+        page = (
+            f"<html><head>{style}<meta charset={name}><title>{word}</title></head><body><p>{word}.</p></body></html>"
+        )
+        assert read(tmp_path / "a.html", page.encode(name)).text == f"{word}."
+    # What a body says of encodings declares none.
+    said = f"<html><head></head><body>{'<p>Käse.</p>' * 300}<pre>&lt;meta charset=koi8-r></pre></body></html>"
+    with pytest.raises(DocumentError, match="utf-8"):
+        read(tmp_path / "b.html", said.encode("latin-1"))
+    page = f"<html><body>{'<p>Käse reift.</p>' * 40}</body></html>".encode()
+    document = read(tmp_path / "c.html", page.replace(b"reift", b"re\xe4ft", 1))
+    assert document.text.count("\ufffd") == 1 and document.text.count("Käse") == 40
+    assert document.metadata["warnings"] and "1" in document.metadata["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["It relied on Smith v. Jones, 410 U.S. 113 (1973), cert. denied, 412 U.S. 9 (1974).", "See id. at 117."],
+        ["Under Fed. R. Civ. P. 12(b)(6) and Fed. R. Evid. 403 it is proper.", "So held."],
+        ["The 9th Cir. 1999 affirmed.", "Others did not."],
+        ["So Roe et al. [2004] dissented.", "Poe et al. (2005) agreed."],
+        ["He met Al.", "They left."],
+    ],
+)
+def test_no_sentence_ends_inside_a_citation(sentences: list[str]) -> None:
+    text = " ".join(sentences)
+    assert [text[start:end] for start, end in split_sentences(text)] == sentences
