@@ -128,8 +128,7 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
             updates = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{path.name} of checkpoint {name} cannot be loaded: {error}; fetch it again") from error
-    # Files of version 0.1 do not say what they were trained on.
-    if trained_on is not None and trained_on != (found := _backbone_hash(model)):
+    if trained_on != (found := _backbone_hash(model)):
         raise ModelError(
             f"{path.name} of checkpoint {name} was trained on weights of backbone {model.config.backbone} with hash "
             f"{trained_on}, and those found here have {found}; take the revision that it was trained on"

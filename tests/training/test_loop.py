@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -257,10 +257,6 @@ def test_a_checkpoint_may_hold_updates_of_its_backbone_only(
     assert not (checkpoint / "model.safetensors").exists()
     updates = load_file(checkpoint / "updates.safetensors")
     assert any(key.endswith(".lora_A") for key in updates) == (tune == "lora")
-    del updates["projection.weight"]
-    save_file(updates, checkpoint / "updates.safetensors")
-    with pytest.raises(ModelError, match=r"does not fit its configuration: 1 weights .*projection\.weight"):
-        DocumentEncoder.from_pretrained(checkpoint, device="cpu")
 
 
 def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Path) -> None:
