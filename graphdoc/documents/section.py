@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
@@ -43,7 +45,7 @@ class Section:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise DocumentError(f"its text is {described(self.text)}; give a string")
-        object.__setattr__(self, "text", clean_text(self.text))
+        object.__setattr__(self, "text", normalised(clean_text(self.text)))
         object.__setattr__(self, "heading", clean_line(self.heading, "heading"))
         object.__setattr__(self, "level", _checked_level(self.level))
         path: Any = self.path
@@ -71,6 +73,37 @@ def clean_text(text: str) -> str:
     return text
 
 
+# Soft hyphens and characters without width that are no letters of any script.
+_INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060\ufeff]")
+_SPELLED_OUT = {
+    **{0xFB00 + number: text for number, text in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))},
+    **{
+        code: chr(code - 0xFEE0)
+        for first, last in ((0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A))
+        for code in range(first, last + 1)
+    },
+}
+_SPELLED = re.compile("[\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+
+
+def normalised(text: str) -> str:
+    """One form for words that look the same, since models and searches read others as other words.
+
+    Accents are joined with their letters (NFC), Latin ligatures and full-width letters and digits spelled out, soft
+    hyphens and characters without width left out, but for the joiners of scripts and emoji.
+
+    >>> normalised("so\u00adft\u200bware o\ufb03ce \uff21\uff12")
+    'software office A2'
+    """
+    if text.isascii():
+        return text
+    if _SPELLED.search(text) is not None:
+        text = text.translate(_SPELLED_OUT)
+    if _INVISIBLE.search(text) is not None:
+        text = _INVISIBLE.sub("", text)
+    return unicodedata.normalize("NFC", text)
+
+
 def clean_line(text: Any, name: str) -> str:
     """Clean text that stands on one line, such as a heading.
 
@@ -83,7 +116,7 @@ def clean_line(text: Any, name: str) -> str:
     """
     if not isinstance(text, str):
         raise DocumentError(f"its {name} is {described(text)}; give a string")
-    cleaned = " ".join(clean_text(text).split())
+    cleaned = " ".join(normalised(clean_text(text)).split())
     # What is clean stays the same object: sections share the headings above them.
     return text if cleaned == text else cleaned
 

@@ -125,3 +125,24 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
 def test_no_sentence_ends_inside_a_citation(sentences: list[str]) -> None:
     text = " ".join(sentences)
     assert [text[start:end] for start, end in split_sentences(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("so\u00adft\u200bware", "software"),
+        ("cafe\u0301 nai\u0308ve", "café naïve"),
+        ("o\ufb03ce \ufb01nds \ufb02ow", "office finds flow"),
+        ("\uff27\uff21\uff34\uff11", "GAT1"),
+        # Joiners are letters of these.
+        ("می\u200cخواهم \U0001f469\u200d\U0001f52c", "می\u200cخواهم \U0001f469\u200d\U0001f52c"),
+    ],
+)
+def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, plain: str) -> None:
+    for document in (
+        Document.from_text(written, title=written),
+        read(tmp_path / "a.html", f"<title>{written}</title><h2>{written}</h2><p>{written}</p>"),
+        read(tmp_path / "a.md", f"# {written}\n\n{written}"),
+    ):
+        assert document.title == plain and document.sections[-1].text == plain
+        assert document.sections[-1].heading in ("", plain)

@@ -266,7 +266,7 @@ def test_a_word_over_the_limit_is_cut_between_tokens() -> None:
 
 
 def test_text_without_tokens_is_left_out_and_counted(pieces: PreTrainedTokenizerFast) -> None:
-    document = Document("blank", (Section("\u200b\u200b\u200b"), Section("Seen."), Section(" \n"), Section("")))
+    document = Document("blank", (Section("\u200e\u200e\u200e"), Section("Seen."), Section(" \n"), Section("")))
     result = Segmenter(pieces).segment(document)
     assert result.texts == ("Seen.",)
     assert result.coverage.left_out == {"no tokens": 3}
