@@ -17,7 +17,6 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
-from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 CPU = torch.device("cpu")
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -95,8 +94,7 @@ class TestMini:
 
 
 class TestEncode:
-    @pytest.mark.parametrize("kind", GRAPH_KINDS)
-    @pytest.mark.parametrize("readout", READOUTS)
+    @pytest.mark.parametrize(("kind", "readout"), [("window", "attention"), ("hierarchical", "document_node")])
     def test_a_document_does_not_depend_on_its_neighbours(
         self, tiny_encoder: EncoderFactory, structured: list[Document], kind: str, readout: str
     ) -> None:
@@ -209,19 +207,11 @@ class TestEncode:
     @pytest.mark.parametrize(
         ("wrong", "named"),
         [
-            (5, "5 (int)"),
             (None, "None"),
-            (1.5, "1.5 (float)"),
             ([5], "5 (int)"),
-            ([None], "None"),
-            ([b"bytes"], "b'bytes'"),
             (b"bytes", "b'bytes'"),
-            ([["nested"]], "['nested'] (list)"),
-            ((number for number in range(3)), "0 (int)"),
             (np.zeros((2, 3)), "array([0., 0., 0.])"),
-            ([Path("a.md")], "PosixPath('a.md')"),
             (Path("a.md"), "PosixPath('a.md')"),
-            (np.float32(1.5), "1.5"),
         ],
     )
     def test_things_that_are_no_documents(self, tiny: DocumentEncoder, wrong: Any, named: str) -> None:
@@ -263,17 +253,9 @@ class TestEncode:
         ("options", "named"),
         [
             ({"level": "word"}, ("level", "'word'", "passage")),
-            ({"level": 5}, ("level", "5 (int)")),
-            ({"level": ["document"]}, ("level", "['document'] (list)")),
             ({"output": "list"}, ("output", "'list'", "torch")),
-            ({"output": None}, ("output", "None")),
             ({"token_budget": 0}, ("token_budget=0",)),
-            ({"token_budget": -3}, ("token_budget=-3",)),
-            ({"token_budget": 1.5}, ("token_budget", "1.5 (float)")),
-            ({"token_budget": "many"}, ("token_budget", "'many' (str)")),
-            ({"token_budget": True}, ("token_budget", "True (bool)")),
             ({"workers": -1}, ("workers=-1",)),
-            ({"workers": "2"}, ("workers", "'2' (str)")),
         ],
     )
     def test_unknown_options(self, tiny: DocumentEncoder, options: dict[str, Any], named: tuple[str, ...]) -> None:
@@ -303,9 +285,8 @@ class TestEncode:
         assert comparison.document == pytest.approx(1)
         assert comparison.matches("passage") == []
 
-    @pytest.mark.parametrize("kind", GRAPH_KINDS)
-    def test_lone_surrogates_and_nul(self, tiny_encoder: EncoderFactory, kind: str, tmp_path: Path) -> None:
-        encoder = tiny_encoder(graph_kind=kind)
+    def test_lone_surrogates_and_nul(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+        encoder = tiny_encoder(graph_kind="hierarchical")
         odd = Document("odd", (Section("Some \ud800 text \x00 here."),), "t\udfff")
         assert np.isfinite(encoder.encode([odd])).all()
         comparison = encoder.compare(odd, odd, sentences=True)
@@ -354,33 +335,23 @@ class TestPassageLimit:
 WRONG_TYPES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "device": (lambda e: type(e)(e.model, e.tokenizer, device=1.5), "device", "1.5"),
     "seed": (lambda e: type(e).from_backbone("no", seed="a"), "seed", "'a'"),
-    "document": (lambda e: e.encode(3), "3", "int"),
     "documents": (lambda e: e.encode(["Tides.", 3]), "3", "int"),
     "query": (lambda e: e.encode_query(3), "3", "int"),
     "compare": (lambda e: e.compare("Tides.", 4), "4", "int"),
-    "compare_all": (lambda e: e.compare_all(3), "3", "int"),
-    "attention": (lambda e: e.attention(3), "3", "int"),
     "dtype": (lambda e: e.encode("Tides.", dtype=torch.bfloat16), "dtype", "bfloat16"),
     "padding": (lambda e: e.encode("Tides.", padding="a"), "padding", "'a'"),
-    "workers": (lambda e: e.encode("Tides.", workers="a"), "workers", "'a'"),
-    "token_budget": (lambda e: e.encode("Tides.", token_budget=1.5), "token_budget", "1.5"),
-    "level": (lambda e: e.encode("Tides.", level=3), "level", "3"),
-    "top_k": (lambda e: e.compare("Tides.", "Clocks.").matches("passage", "x"), "top_k", "'x'"),
     "top_k below 0": (lambda e: e.compare("Tides.", "Clocks.").matches("passage", -1), "top_k", "-1"),
     "csv": (lambda e: e.compare("Tides.", "Clocks.").to_csv(3), "path", "3"),
-    "html": (lambda e: e.compare("Tides.", "Clocks.").to_html(3), "path", "3"),
-    "plot": (lambda e: e.compare("Tides.", "Clocks.").plot(3), "path", "3"),
     "folder": (lambda e: e.encode_to_disk("Tides.", 3), "folder", "3"),
 }
 
 
-@pytest.mark.parametrize("name", WRONG_TYPES)
-def test_values_of_the_wrong_type(tiny: DocumentEncoder, name: str) -> None:
-    call, argument, value = WRONG_TYPES[name]
-    with pytest.raises(GraphdocError) as error:
-        call(tiny)
-    assert argument in str(error.value) and value in str(error.value)
-    assert "\n" not in str(error.value)
+def test_values_of_the_wrong_type(tiny: DocumentEncoder) -> None:
+    for call, argument, value in WRONG_TYPES.values():
+        with pytest.raises(GraphdocError) as error:
+            call(tiny)
+        assert argument in str(error.value) and value in str(error.value)
+        assert "\n" not in str(error.value)
 
 
 def test_whole_numbers_of_numpy_count(tiny: Any) -> None:
@@ -388,8 +359,7 @@ def test_whole_numbers_of_numpy_count(tiny: Any) -> None:
 
 
 class TestAttention:
-    @pytest.mark.parametrize("way", ["from_pretrained", "from_backbone"])
-    @pytest.mark.parametrize("name", ["roberta", "bert", "modernbert"])
+    @pytest.mark.parametrize(("way", "name"), [("from_pretrained", "modernbert"), ("from_backbone", "bert")])
     def test_vectors_do_not_depend_on_how_it_is_computed(
         self,
         tiny_encoder: EncoderFactory,
@@ -409,8 +379,9 @@ class TestAttention:
         # What is saved does not know of it.
         assert load(folder, device="cpu").model.passage_encoder.transformer.config._attn_implementation == "sdpa"
 
-    @pytest.mark.parametrize("way", ["from_pretrained", "from_backbone"])
-    @pytest.mark.parametrize("value", ["flash", "", 3, True, {"": "eager"}, "kernels-community/flash-attn2"])
+    @pytest.mark.parametrize(
+        ("way", "value"), [("from_pretrained", 3), ("from_backbone", "kernels-community/flash-attn2")]
+    )
     def test_unknown(self, backbone_folder: Callable[[str], Path], way: str, value: Any) -> None:
         name = "mini" if way == "from_pretrained" else backbone_folder("bert")
         with pytest.raises(SettingsError) as error:
@@ -439,7 +410,7 @@ class TestAttention:
 
 
 class TestSettings:
-    @pytest.mark.parametrize("dtype", ["int4", "bf16", ""])
+    @pytest.mark.parametrize("dtype", ["bf16"])
     def test_unknown_dtype(self, tiny: DocumentEncoder, dtype: Any) -> None:
         with pytest.raises(ModelError, match="use one of float32, bfloat16, float16"):
             tiny.encode("text", dtype=dtype)
@@ -517,7 +488,7 @@ def test_graph_is_what_the_model_sees(tiny_encoder: EncoderFactory, structured: 
 
 
 class TestPassageVectorsMadeBefore:
-    @pytest.mark.parametrize("readout", READOUTS)
+    @pytest.mark.parametrize("readout", ["document_node", "sections"])
     def test_the_transformer_does_not_run_again(
         self, tiny_encoder: EncoderFactory, structured: list[Document], readout: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,7 +10,7 @@ from torch.nn.functional import elu
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
-from graphdoc.modeling.attribution import passage_terms
+from graphdoc.modeling.attribution import logit_contributions, passage_terms
 from graphdoc.modeling.readouts import Readout
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -43,33 +43,30 @@ def spread(model: DocumentModel, factor: float) -> DocumentModel:
     return model
 
 
-@pytest.mark.parametrize("layers", [0, 1, 2, 3])
 @pytest.mark.parametrize("readout", READOUTS)
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_terms_add_up_to_the_vector(
-    tiny_model: ModelFactory, random_document: DocumentFactory, kind: str, readout: str, layers: int
-) -> None:
-    model = tiny_model(graph_kind=kind, readout=readout, graph_layers=layers)
-    for sections in (SECTIONS, [0], [0, 1]):
-        terms, vector = terms_of(model, random_document(sections))
-        assert terms.shape == (len(sections), model.config.hidden_size)
-        torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
+def test_terms_and_logits_add_up(tiny_model: ModelFactory, random_document: DocumentFactory, readout: str) -> None:
+    shapes = [{"graph_kind": kind, "graph_layers": 2} for kind in GRAPH_KINDS]
+    shapes += [{"graph_layers": 0}, {"graph_layers": 3}, {"skip": "identity"}]
+    for shape in shapes:
+        model = tiny_model(readout=readout, labels=["a", "b", "c"], **shape)
+        torch.nn.init.normal_(model.head.linear.weight)
+        torch.nn.init.normal_(model.head.linear.bias)
+        for sections in (SECTIONS, [0], [0, 1]):
+            document = random_document(sections)
+            terms, vector = terms_of(model, document)
+            assert terms.shape == (len(sections), model.config.hidden_size)
+            torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
+            vectors, batch, output = run(model, document)
+            with torch.no_grad():
+                parts = logit_contributions(model, vectors, batch, output, [2, 0])
+                torch.testing.assert_close(parts, terms @ model.head.linear.weight[[2, 0]].T)
+            logits = output.logits[0, [2, 0]]
+            torch.testing.assert_close(parts.sum(0) + model.head.linear.bias[[2, 0]], logits, atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("readout", READOUTS)
-def test_terms_add_up_where_nodes_skip_layers_as_they_are(
-    tiny_model: ModelFactory, random_document: DocumentFactory, readout: str
-) -> None:
-    terms, vector = terms_of(tiny_model(readout=readout, skip="identity"), random_document(SECTIONS))
-    torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("factor", [3.0, 6.0])
-@pytest.mark.parametrize("readout", READOUTS)
-def test_also_where_elu_saturates(
-    tiny_model: ModelFactory, random_document: DocumentFactory, readout: str, factor: float
-) -> None:
-    model = spread(tiny_model(readout=readout, graph_layers=3), factor)
+def test_also_where_elu_saturates(tiny_model: ModelFactory, random_document: DocumentFactory, readout: str) -> None:
+    model = spread(tiny_model(readout=readout, graph_layers=3), 6.0)
     document = random_document(SECTIONS)
     _, _, output = run(model, document)
     assert output.layer_inputs is not None
@@ -106,8 +103,7 @@ class MaxReadout(Readout):
         return states[:, batch.rows.passages].gather(1, chosen.expand(len(states), -1, -1)).squeeze(1)
 
 
-@pytest.mark.parametrize("layers", [0, 2])
-@pytest.mark.parametrize("reads_initial_nodes", [False, True])
+@pytest.mark.parametrize(("reads_initial_nodes", "layers"), [(False, 0), (False, 2), (True, 2)])
 def test_weights_are_terms_only_where_the_readout_says_so(
     tiny_model: ModelFactory,
     random_document: DocumentFactory,

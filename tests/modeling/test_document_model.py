@@ -23,6 +23,13 @@ from graphdoc.segmentation.spans import SegmentedDocument
 
 # One passage, sections that come back, numbers with gaps and out of order, no structure, many short sections.
 LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11, [3, 2, 1, 0]]
+SECTION_VARIANTS: list[dict[str, object]] = [
+    {"chunk_attention_heads": 0},
+    {"chunk_attention_norm": True},
+    {"section_aggregation": "mean"},
+    {"section_projection_size": None},
+    {"chunk_attention_heads": 0, "section_aggregation": "mean", "section_projection_size": None},
+]
 READERS_OF_THE_GRAPH = [name for name, readout in READOUTS.items() if not load(readout).reads_initial_nodes]
 
 
@@ -41,7 +48,7 @@ def vectors_by_hand(model: DocumentModel, token_ids: Sequence[tuple[int, ...]]) 
     return np.stack(rows)
 
 
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
+@pytest.mark.parametrize("kind", ["full", "hierarchical"])
 def test_equations_1_and_2_are_the_papers(kind: str, tiny_model, documents) -> None:
     model = tiny_model(projection_size=20)
     torch.nn.init.normal_(model.projection.bias)
@@ -95,11 +102,12 @@ def test_without_projection_passages_are_the_encoders(tiny_model, documents) -> 
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("readout", "pooling"),
+    ("encoder_name", "readout", "pooling"),
     [
-        *((readout, "mean") for readout in READOUTS),
-        ("document_node", "cls"),
-        *(pytest.param(name, "cls", marks=pytest.mark.slow) for name in READOUTS if name != "document_node"),
+        *(("roberta", readout, "mean") for readout in READOUTS),
+        ("bert", "document_node", "cls"),
+        ("modernbert", "attention", "mean"),
+        ("xlm-roberta", "sections", "cls"),
     ],
 )
 def test_vectors_do_not_depend_on_neighbours(
@@ -119,7 +127,7 @@ def test_vectors_do_not_depend_on_neighbours(
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("readout", ["document_node", "attention"])
 def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
     model = tiny_model(readout=readout, graph_layers=3, graph_heads=4)
     batch = GraphBatch.from_documents(documents, "hierarchical")
@@ -136,9 +144,8 @@ def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("readout", ["attention", "sections"])
-def test_autocast_leaves_everything_above_the_encoder_in_fp32(readout: str, tiny_model, documents) -> None:
-    model = tiny_model(readout=readout)
+def test_autocast_leaves_everything_above_the_encoder_in_fp32(tiny_model, documents) -> None:
+    model = tiny_model(readout="sections")
     batch = GraphBatch.from_documents(documents, "section")
     vectors = model.encode_passages(batch)
     expected = model.encode_graphs(vectors, batch)
@@ -151,17 +158,28 @@ def test_autocast_leaves_everything_above_the_encoder_in_fp32(readout: str, tiny
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("readout", READOUTS)
-def test_saving_and_loading_is_bit_equal(
-    encoder_name: str, readout: str, tmp_path: Path, tiny_model, documents
+@pytest.mark.parametrize(
+    ("encoder_name", "settings"),
+    [
+        *(("roberta", {"readout": name}) for name in READOUTS),
+        *(("bert", {"readout": "sections", **variant}) for variant in SECTION_VARIANTS),
+        ("modernbert", {"structural_embeddings": True}),
+    ],
+)
+def test_a_saved_model_is_loaded_as_it_is(
+    encoder_name: str, settings: dict[str, object], tmp_path: Path, tiny_model, documents
 ) -> None:
-    model = tiny_model(encoder_name, readout=readout, seed=5)
+    model = tiny_model(encoder_name, seed=5, **settings)
     batch = GraphBatch.from_documents(documents, "hierarchical")
     model.save_pretrained(tmp_path)
     loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(report[name] for name in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert not loaded.training
-    assert torch.equal(loaded(batch).documents, model(batch).documents)
+    weights = model.state_dict()
+    assert all(torch.equal(weight, weights[name]) for name, weight in loaded.state_dict().items())
+    # An LSTM rounds by where its weights lie in memory.
+    tolerance = 1e-6 if model.readout.has_sections else 0.0
+    assert float((loaded(batch).documents - model(batch).documents).abs().max()) <= tolerance
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
 
 
@@ -205,12 +223,6 @@ def test_weights_missing_from_a_checkpoint_are_initialised_and_reported(tmp_path
     assert bool(loaded(GraphBatch.from_documents(documents, "full")).documents.isfinite().all())
 
 
-def test_a_seed_fixes_all_weights(tiny_model) -> None:
-    a, b, other = tiny_model(seed=1), tiny_model(seed=1), tiny_model(seed=2)
-    assert all(torch.equal(weight, b.state_dict()[name]) for name, weight in a.state_dict().items())
-    assert not torch.equal(a.graph.layers[0].conv.att_src, other.graph.layers[0].conv.att_src)
-
-
 def gradients(model: DocumentModel, batch: GraphBatch) -> dict[str, torch.Tensor]:
     model.zero_grad()
     model(batch).documents.square().sum().backward()
@@ -235,37 +247,37 @@ def test_gradient_checkpointing_changes_no_gradient(encoder_name: str, tiny_mode
         torch.testing.assert_close(actual[name], gradient, atol=1e-5, rtol=1e-4, msg=name)
 
 
-@pytest.mark.parametrize("readout", READERS_OF_THE_GRAPH)
-def test_every_weight_gets_a_gradient(encoder_name: str, readout: str, tiny_model, documents) -> None:
-    model = tiny_model(encoder_name, readout=readout).train()
+def test_every_weight_gets_a_gradient(encoder_name: str, tiny_model, documents) -> None:
     batch = GraphBatch.from_documents(documents, "section")
-    model(batch).documents.square().sum().backward()
-    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+    for readout in READERS_OF_THE_GRAPH:
+        model = tiny_model(encoder_name, readout=readout).train()
+        model(batch).documents.square().sum().backward()
+        assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("implementation", "tolerance"), [("eager", 1e-5), ("sdpa", 0.0)])
 def test_attention_implementation_reaches_the_encoder(
-    implementation: str, tolerance: float, encoder_name: str, tmp_path: Path, tiny_model, documents
+    encoder_name: str, tmp_path: Path, tiny_model, documents
 ) -> None:
     model = tiny_model(encoder_name)
     batch = GraphBatch.from_documents(documents, "full")
     model.save_pretrained(tmp_path)
-    loaded = DocumentModel.from_pretrained(tmp_path, attn_implementation=implementation)
-    assert loaded.passage_encoder.transformer.config._attn_implementation == implementation
-    assert float((loaded(batch).documents - model(batch).documents).abs().max()) <= tolerance
+    for implementation, tolerance in (("eager", 1e-5), ("sdpa", 0.0)):
+        loaded = DocumentModel.from_pretrained(tmp_path, attn_implementation=implementation)
+        assert loaded.passage_encoder.transformer.config._attn_implementation == implementation
+        assert float((loaded(batch).documents - model(batch).documents).abs().max()) <= tolerance
 
 
 @torch.no_grad()
-def test_half_precision_weights_of_the_encoder_leave_the_graph_in_fp32(
-    encoder_name: str, tmp_path: Path, tiny_model, documents
-) -> None:
-    model = tiny_model(encoder_name, readout="sections")
+def test_half_precision_weights_of_the_encoder_leave_the_graph_in_fp32(tmp_path: Path, tiny_model, documents) -> None:
+    model = tiny_model("bert", readout="sections", labels=["a", "b"])
     batch = GraphBatch.from_documents(documents, "full")
     expected = model(batch).documents
     model.save_pretrained(tmp_path)
     loaded = DocumentModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
-    assert {p.dtype for p in [*loaded.graph.parameters(), *loaded.readout.parameters()]} == {torch.float32}
+    assert {
+        p.dtype for p in [*loaded.graph.parameters(), *loaded.readout.parameters(), *loaded.head.parameters()]
+    } == {torch.float32}
     assert {p.dtype for p in loaded.passage_encoder.parameters()} == {torch.bfloat16}
     actual = loaded(batch).documents
     assert actual.dtype == torch.float32
@@ -338,18 +350,6 @@ def test_vectors_are_nearly_the_mean_of_passages(
     assert before < 0.8 < 0.97 < cosine()
     if not settings["graph_layers"]:
         assert cosine() == pytest.approx(1, abs=1e-5)
-
-
-@torch.no_grad()
-def test_with_the_identity_as_skip_connection_there_is_nothing_to_set(
-    tiny_model: ModelFactory, random_document: DocumentFactory
-) -> None:
-    model = tiny_model("bert", projection_size=None, graph_layers=1, readout="mean", skip="identity")
-    batch = batch_of(random_document)
-    vectors = torch.randn(sum(batch.passage_counts), HIDDEN)
-    start_at_mean(model)
-    means = mean_by_group(vectors, batch.rows.document_of, batch.rows.counts)
-    assert float(functional.cosine_similarity(model.encode_graphs(vectors, batch).documents, means).min()) > 0.97
 
 
 def test_all_of_it_is_trained_away_from_there(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:

@@ -15,13 +15,13 @@ from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
 from graphdoc.modeling.readouts import DocumentOutput, Readout, mean_by_group, mean_weights, sum_by_group
-from graphdoc.registry import GRAPH_KINDS, READOUTS, load
+from graphdoc.registry import READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 SIZES = [4, 1, 30, 2]
 
 
-@pytest.fixture(params=GRAPH_KINDS)
+@pytest.fixture(params=["full", "hierarchical"])
 def batch(request: pytest.FixtureRequest) -> GraphBatch:
     return GraphBatch.from_graphs([graph_of_sections([p // 3 for p in range(n)], request.param) for n in SIZES])
 
@@ -97,13 +97,6 @@ readouts = pytest.mark.parametrize("readout", READOUTS)
 @pytest.fixture
 def documents(random_document: DocumentFactory) -> list[SegmentedDocument]:
     return [random_document(sections, seed=seed) for seed, sections in enumerate(SECTIONS)]
-
-
-@readouts
-def test_it_says_what_the_document_vector_is(readout: str) -> None:
-    described = load(READOUTS[readout]).description
-    assert described.split()[0] in ("a", "the") and not described.endswith(".")
-    assert [name for name in READOUTS if load(READOUTS[name]).description == described] == [readout]
 
 
 @readouts
