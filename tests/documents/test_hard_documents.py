@@ -146,3 +146,37 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
     ):
         assert document.title == plain and document.sections[-1].text == plain
         assert document.sections[-1].heading in ("", plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "title"),
+    [
+        (
+            "a.rst",
+            "PEP: 1\nTitle: Tides\nAuthor: A. Doe <a@example.org>\n\nAbstract\n========\n\nThey rise.\n",
+            "Tides",
+        ),
+        ("b.rst", ":Title: Tides\n:Author: A. Doe\n\nThey rise.\n", "Tides"),
+        (
+            "c.txt",
+            "From: a@example.org\nSubject: Tides\n  of the moon\nDate: Mon\n\nThey rise.\n",
+            "Tides of the moon",
+        ),
+        ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
+        ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
+        ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),
+        ("g.html", "<title>Microsoft Word - tides.doc</title><p>They rise.</p>", "Microsoft Word - tides.doc"),
+        # These have none.
+        ("h.txt", "Dear friends,\n\nthe tides rise.\n", ""),
+        ("i.txt", "They rise.\n\nThey fall.\n", ""),
+        ("j.txt", "Note: they rise.\nThen: they fall.\n\nSo it goes.\n", ""),
+    ],
+)
+def test_documents_are_called_as_people_call_them(tmp_path: Path, name: str, content: str, title: str) -> None:
+    document = read(tmp_path / name, content)
+    assert document.title == title
+    assert "@" not in document.text and "@" not in str(document.metadata.get("author"))
+    if "Author" in content or "Subject" in content:
+        assert "Author" not in document.text and "They rise." in document.text
+    if "PEP" in content:
+        assert document.metadata["pep"] == "1" and document.metadata["author"] == "A. Doe"

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from ...errors import DocumentError
 from ..section import Section, clean_text
@@ -21,6 +21,7 @@ from .formats import (
     split_suffix,
 )
 from .outline import ParsedDocument
+from .titles import split_fields, titled
 
 # Kinds that are read from bytes: module and function.
 _BINARY = {
@@ -69,15 +70,23 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
             raise DocumentError("it is empty; leave it out")
         module, function = _BINARY[kind]
         try:
-            return cast("ParsedDocument", getattr(import_module(module, __package__), function)(content))
+            return titled(getattr(import_module(module, __package__), function)(content), is_text=False)
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
-    wrong: list[str] = []
-    text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind, wrong)))
-    if wrong:
-        parsed = parse_text(text, kind)
-        metadata = {**parsed.metadata, "warnings": [*wrong, *parsed.metadata.get("warnings", ())]}
-        return replace(parsed, metadata=metadata)
+    warnings: list[str] = []
+    text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind, warnings)))
+    fields: dict[str, Any] = {}
+    if kind in ("text", "rst"):
+        fields, text = split_fields(text)
+    parsed = _parse(text, kind, text_headings=text_headings)
+    title = str(fields.pop("title", "") or fields.pop("subject", ""))
+    metadata = {**fields, **parsed.metadata}
+    if warnings:
+        metadata["warnings"] = [*warnings, *parsed.metadata.get("warnings", ())]
+    return titled(replace(parsed, title=title or parsed.title, metadata=metadata), is_text=kind == "text")
+
+
+def _parse(text: str, kind: str, *, text_headings: bool) -> ParsedDocument:
     if kind in PANDOC_KINDS:
         from .pandoc import parse_with_pandoc
 
