@@ -24,7 +24,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -88,12 +87,9 @@ def make_batch(documents: int) -> TrainingBatch:
 
 
 def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: str) -> None:
-    def context() -> Any:
-        return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
-
     loss = SubDocumentContrast("cosine", 0.2)
     if way == "plain":
-        with context():
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
             vectors = model.encode_passages(batch.graphs)
         documents = model.encode_graphs(vectors, batch.graphs).documents
         loss(
@@ -101,7 +97,7 @@ def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: st
         ).loss.backward()
     else:
         keep = 2**62 if way == "kept" else 0
-        CachedStep(model, ViewContrast(loss), precision=context, keep_activations=keep)(batch)
+        CachedStep(model, ViewContrast(loss), precision=precision, keep_activations=keep)(batch)
 
 
 class _Enough(Exception):

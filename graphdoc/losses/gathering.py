@@ -88,10 +88,7 @@ _all_gather: Callable[[Tensor, Tensor], Any] = (
 class AllProcesses:
     """Sees the rows of all processes that train together; the same as :class:`OneProcess` where there is one."""
 
-    @property
-    def processes(self) -> int:
-        """Number of processes that train together."""
-        return process_count()
+    processes: int = field(default_factory=lambda: process_count())
 
     def rows(self, rows: Tensor) -> tuple[Tensor, int]:
         """Collect the rows of all processes; see :class:`Gather`.

@@ -24,7 +24,7 @@ from ..evaluation.evaluator import Evaluator
 from ..graphs.batch import GraphBatch, TokenIds
 from ..graphs.kinds import JoinedGraphs
 from ..graphs.layout import Packing
-from ..inference.precision import Precision, computed_in
+from ..inference.precision import Precision
 from ..losses import ONE_PROCESS, Loss
 from ..runtime.processes import place
 from ..sampling.batches import DocumentBatches, Rows
@@ -303,11 +303,10 @@ def transformer_precision(training: TrainingSettings) -> Precision | None:
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
     """The step of a run as it is measured: by this process alone, since the others wait for it."""
     training, model = run.settings.training, run.encoder.model
-    precision = transformer_precision(training)
     return CachedStep(
         model,
         objective,
-        precision=lambda: computed_in(precision, model.passage_encoder, "the model"),
+        precision=training.precision,
         packing=Packing.on(model.device, training.token_budget, training.padding),
         gather=ONE_PROCESS,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,16 @@ from torch.nn.utils import clip_grad_norm_
 
 from ..errors import DocumentError, ModelError
 from ..graphs.layout import Packing
-from ..inference.precision import computed_in, inference
+from ..inference.precision import inference
 from ..modeling import DocumentModel
-from ..runtime.processes import Processes, StopRequest, exchange, process_count
+from ..runtime.processes import Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
 from ..settings.run import TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite
 from .data import TaskData, TrainingBatch
 from .objectives import Objective
 from .optimizer import make_optimizer, make_schedule
-from .run_folder import WRONG_BATCH, RunLog, StepMeans, write_ids
+from .run_folder import WRONG_BATCH, RunLog, write_ids
 from .step import CachedStep
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 STREAM_SAVE_STEPS = 500
 
 
-def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
+def reduce_gradients(parameters: Iterable[nn.Parameter], processes: int) -> int:
     """Replace every gradient by its mean over all processes, all gradients of one type in one reduction.
 
     A step with gradient caching has many backward passes; reducing here, once, instead of after each of them costs
@@ -44,11 +45,12 @@ def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
 
     Args:
         parameters: the parameters; those that need no gradient are passed over.
+        processes: number of processes that train together.
 
     Returns:
         Number of reductions, 0 in a single process.
     """
-    if process_count() == 1:
+    if processes == 1:
         return 0
     by_type: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = defaultdict(list)
     for parameter in parameters:
@@ -56,7 +58,8 @@ def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
             by_type[parameter.dtype, parameter.device].append(parameter)
     for group in by_type.values():
         flat = mean_over_processes(
-            torch.cat([(torch.zeros_like(entry) if entry.grad is None else entry.grad).flatten() for entry in group])
+            torch.cat([(torch.zeros_like(entry) if entry.grad is None else entry.grad).flatten() for entry in group]),
+            processes,
         )
         for parameter, part in zip(group, flat.split([entry.numel() for entry in group]), strict=True):  # type: ignore[no-untyped-call]
             if parameter.grad is None:
@@ -66,22 +69,68 @@ def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
     return len(by_type)
 
 
-def broadcast_weights(model: nn.Module) -> None:
+def broadcast_weights(model: nn.Module, processes: int) -> None:
     """Give all processes the weights and buffers of the first one."""
-    if process_count() > 1:
+    if processes > 1:
         with exchange():
             for tensor in model.state_dict().values():
                 distributed.broadcast(tensor, 0)
 
 
-def mean_over_processes(values: Tensor) -> Tensor:
+def mean_over_processes(values: Tensor, processes: int) -> Tensor:
     """The mean of a tensor over all processes; every process has to call it."""
-    if process_count() > 1:
+    if processes > 1:
         values = values.clone()
         with exchange():
             distributed.all_reduce(values)
-        values /= process_count()
+        values /= processes
     return values
+
+
+class StepMeans:
+    """Adds up the numbers of steps between two entries of the log."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._began: float | None = None
+        self._sums: dict[str, Tensor] = {}
+        self._steps = self._documents = self._tokens = 0
+        self._waited = 0.0
+
+    def add(self, metrics: Mapping[str, Tensor], documents: int, tokens: int) -> None:
+        """Take in the numbers of a step of this process."""
+        for name, value in metrics.items():
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._steps += 1
+        self._documents += documents
+        self._tokens += tokens
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A context in which a batch is waited for; time is counted from the first of them on."""
+        began = time.perf_counter()
+        self._began = began if self._began is None else self._began
+        yield
+        self._waited += time.perf_counter() - began
+
+    def take(self, processes: Processes) -> dict[str, float]:
+        """Means over steps and processes, and documents and tokens a second of all; then begin anew."""
+        seconds = max(time.perf_counter() - (self._began or 0.0), 1e-9)
+        values = [float(value) / max(self._steps, 1) for value in self._sums.values()]
+        values += [self._waited / seconds, self._documents / seconds, self._tokens / seconds]
+        *means, waited, documents, tokens = (
+            math.fsum(of_all) / processes.count for of_all in zip(*processes.gather(values), strict=True)
+        )
+        names = list(self._sums)
+        self._reset()
+        return {
+            **dict(zip(names, means, strict=True)),
+            "documents_per_second": documents * processes.count,
+            "tokens_per_second": tokens * processes.count,
+            "waiting_share": waited,
+        }
 
 
 @dataclass(frozen=True)
@@ -149,7 +198,7 @@ class TrainingLoop:
         self._step = CachedStep(
             model,
             objective,
-            precision=lambda: computed_in(settings.precision, model.passage_encoder, "the model"),
+            precision=settings.precision,
             packing=Packing.on(model.device, settings.token_budget, settings.padding),
             keep_activations=settings.keep_activations,
         )
@@ -181,7 +230,7 @@ class TrainingLoop:
             OutputError: a checkpoint or the log cannot be written, the last checkpoint is whole; or another process
                 has stopped.
         """
-        broadcast_weights(self.model)
+        broadcast_weights(self.model, self.processes.count)
         if checkpoint is not None:
             self._load(checkpoint)
         try:
@@ -253,13 +302,14 @@ class TrainingLoop:
         seed = random_generator(self.settings.seed, "step", number, self.processes.rank).integers(2**63)
         torch.manual_seed(int(seed))
         output = self._step(batch)
-        reduce_gradients(self.model.parameters())
+        reduce_gradients(self.model.parameters(), self.processes.count)
         loss = output.loss
         is_wrong, is_asked = mean_over_processes(
-            torch.stack([~torch.isfinite(loss), torch.tensor(self._stop.is_made, device=loss.device)]).float()
+            torch.stack([~torch.isfinite(loss), torch.tensor(self._stop.is_made, device=loss.device)]).float(),
+            self.processes.count,
         ).tolist()
         if is_wrong:
-            self._refuse_loss(float(mean_over_processes(loss)), batch)
+            self._refuse_loss(float(mean_over_processes(loss, self.processes.count)), batch)
         self._is_stopping = bool(is_asked)
         self._means.add({"loss": loss, **output.metrics}, len(batch), batch.tokens)
 
@@ -280,7 +330,7 @@ class TrainingLoop:
         epoch, done = divmod(state.global_step - 1, self._epoch_steps or state.max_steps)
         state.epoch = epoch + (done + 1) / (self._epoch_steps or state.max_steps)
         if self._log is not None:
-            self._log.advance()
+            self._log.bar.update()
 
     def _finish_step(self, numbers: Mapping[str, Any]) -> None:
         """Log, measure and save, each where it is due."""

@@ -110,7 +110,9 @@ class QueryContrast(Objective):
         all its answers, filled up with -1, and ``group`` is that of every candidate.
         """
         queries, candidates = rows[batch.roles["query"]], rows[batch.roles["candidate"]]
-        left_out = no_negatives(batch.targets["answers"], gather.rows(batch.targets["group"])[0], once=self.once)
+        left_out = false_negative_mask(
+            batch.targets["answers"], gather.rows(batch.targets["group"])[0], once=self.once
+        )
         output = self.contrast(queries, candidates, batch.targets["positive"], left_out, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
 
@@ -146,13 +148,13 @@ class BestPassageContrast(Objective):
             if self.contrast.similarity == "cosine":
                 queries, passages = functional.normalize(queries, dim=-1), functional.normalize(passages, dim=-1)
             similarity = best_passages(queries @ gather.rows(passages)[0].T, counts)
-        left_out = no_negatives(batch.targets["answers"], gather.rows(batch.targets["group"])[0])
+        left_out = false_negative_mask(batch.targets["answers"], gather.rows(batch.targets["group"])[0])
         positive = batch.targets["positive"].unsqueeze(1)
         output = self.contrast.of_similarities(similarity, positive, left_out, start=start, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(passages.detach())})
 
 
-def no_negatives(answers: Tensor, groups: Tensor, *, once: bool = True) -> Tensor:
+def false_negative_mask(answers: Tensor, groups: Tensor, *, once: bool = True) -> Tensor:
     """Which candidates are no negatives of which queries: answers and their copies, and texts that came before.
 
     Args:

@@ -16,7 +16,6 @@ import torch
 import yaml
 from tqdm.auto import tqdm
 
-from ..analysis.figures.measured import plot_run
 from ..checkpoints.backbones import backbone_config, load_tokenizer, segmenter_of
 from ..checkpoints.contents import CONFIG_FILE, read_json
 from ..checkpoints.folders import SHIPPED, backbone_folder
@@ -300,6 +299,8 @@ def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], 
     target = folder / MODEL_FOLDER
 
     def finish() -> None:
+        from ..analysis.figures.measured import plot_run
+
         checkpoints.save_result(target)
         write_results(folder, results)
         start = {f"{MEASURED}{name}": value for name, value in results.get("before", {}).items()}

@@ -10,7 +10,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -20,11 +19,9 @@ from typing import Any
 import torch
 import yaml
 from accelerate import Accelerator
-from torch import Tensor
 
 from ..errors import GraphdocError, MissingExtraError, OutputError
 from ..runtime.files import LOCK_FILE, write_text
-from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import one_line
 from ..settings.run import RunSettings
@@ -305,7 +302,10 @@ class RunLog:
         folder: the run's folder.
         state: where the run begins or goes on.
         trackers: where numbers are also written.
-        show: whether to show the bar; None on a terminal, and elsewhere a line a minute.
+        show: whether to show the bar; None shows it on a terminal.
+
+    Attributes:
+        bar: the bar of the run's steps.
 
     Raises:
         MissingExtraError: a tracker is not installed.
@@ -318,7 +318,7 @@ class RunLog:
         self.path, self._state = folder / LOG_FILE, state
         self._trackers: list[Accelerator] = []
         self._tells_results = sys.stderr.isatty() if show is None else show
-        self._bar = progress_bar(show, state.max_steps, "Training", "steps", done=state.global_step)
+        self.bar = progress_bar(show, state.max_steps, "Training", "steps", done=state.global_step)
         with self._writing():
             kept = [line for line, step in _entries(self.path) if step <= state.global_step]
             temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
@@ -336,13 +336,9 @@ class RunLog:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.close()
+        self.bar.close()
         for tracker in self._trackers:
             tracker.end_training()
-
-    def advance(self) -> None:
-        """Move the bar to the current step."""
-        self._bar.update(self._state.global_step - self._bar.n)
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Add an entry of the current step."""
@@ -358,11 +354,11 @@ class RunLog:
             tracker.log({_tracked_name(name): value for name, value in entry.items()}, step=step)
         shown = ", ".join(form.format(entry[name]) for name, form in _SHOWN.items() if name in entry)
         if shown:
-            self._bar.set_postfix_str(shown)
+            self.bar.set_postfix_str(shown)
         results = {name.removeprefix(MEASURED): value for name, value in entry.items() if name.startswith(MEASURED)}
         if results and self._tells_results:
             numbers = ", ".join(f"{name} {value:.4f}" for name, value in results.items())
-            self._bar.write(f"step {step}: {numbers}", file=sys.stderr)
+            self.bar.write(f"step {step}: {numbers}", file=sys.stderr)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -389,52 +385,6 @@ def _entries(path: Path) -> list[tuple[str, int]]:
 def _tracked_name(name: str) -> str:
     """The name of a number where trackers group numbers by what comes before a slash."""
     return f"eval/{name.removeprefix(MEASURED)}" if name.startswith(MEASURED) else f"train/{name}"
-
-
-class StepMeans:
-    """Adds up the numbers of steps between two entries of the log."""
-
-    def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
-        self._began: float | None = None
-        self._sums: dict[str, Tensor] = {}
-        self._steps = self._documents = self._tokens = 0
-        self._waited = 0.0
-
-    def add(self, metrics: Mapping[str, Tensor], documents: int, tokens: int) -> None:
-        """Take in the numbers of a step of this process."""
-        for name, value in metrics.items():
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
-        self._steps += 1
-        self._documents += documents
-        self._tokens += tokens
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """A context in which a batch is waited for; time is counted from the first of them on."""
-        began = time.perf_counter()
-        self._began = began if self._began is None else self._began
-        yield
-        self._waited += time.perf_counter() - began
-
-    def take(self, processes: Processes) -> dict[str, float]:
-        """Means over steps and processes, and documents and tokens a second of all; then begin anew."""
-        seconds = max(time.perf_counter() - (self._began or 0.0), 1e-9)
-        own = [float(value) / max(self._steps, 1) for value in self._sums.values()]
-        own += [self._waited / seconds, self._documents / seconds, self._tokens / seconds]
-        *means, waited, documents, tokens = (
-            math.fsum(values) / processes.count for values in zip(*processes.gather(own), strict=True)
-        )
-        names = list(self._sums)
-        self._reset()
-        return {
-            **dict(zip(names, means, strict=True)),
-            "documents_per_second": documents * processes.count,
-            "tokens_per_second": tokens * processes.count,
-            "waiting_share": waited,
-        }
 
 
 # What helps where a tracker does not start.

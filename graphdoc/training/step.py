@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from ..errors import SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.layout import MiniBatch, Packing
+from ..inference.precision import PRECISIONS, Precision, computed_in
 from ..losses import AllProcesses, Gather, LossOutput
 from ..modeling import DocumentModel
 from .data import TrainingBatch
@@ -182,14 +184,14 @@ class RandomStates:
     @contextmanager
     def replayed(self, number: int) -> Iterator[None]:
         """A context in which random numbers are drawn as they were for a mini-batch; after it, as if nothing was."""
-        with nothing_drawn(self._device):
+        with preserve_rng_state(self._device):
             # Copies, since torch reads a state from the beginning of the memory that it is a part of.
             _set_states(self._device, [noted[number].clone() for noted in self._noted])
             yield
 
 
 @contextmanager
-def nothing_drawn(device: torch.device) -> Iterator[None]:
+def preserve_rng_state(device: torch.device) -> Iterator[None]:
     """A context after which random numbers go on, on the processor and on a device, as if none had been drawn."""
     before = _states(device)
     try:
@@ -243,7 +245,7 @@ class CachedStep:
         model: the model, whose parameters collect the gradients.
         objective: what the loss looks at, and the loss.
         weight: factor of the gradient, where batches of several tasks make one step.
-        precision: makes the context that the transformer computes in (see :class:`~graphdoc.training.step`).
+        precision: what the transformer computes in; None for the precision of its weights.
         packing: how passages are packed into mini-batches; None for the rule of the device.
         keep_activations: cells whose activations may be kept, so that they are not encoded twice, beside those of the
             last mini-batch.
@@ -259,7 +261,7 @@ class CachedStep:
         objective: Objective,
         *,
         weight: float = 1.0,
-        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        precision: Precision | None = None,
         packing: Packing | None = None,
         keep_activations: int = 0,
         graph_numbers: int | None = None,
@@ -268,11 +270,18 @@ class CachedStep:
         self.model = model
         self.objective = objective
         self.weight = weight
-        self.precision = precision
+        self.precision = self._precision_context(precision)
+        self._node_size = model.config.node_size
         self.packing = packing
         self.keep_activations = keep_activations
         self.graph_numbers = graph_numbers
         self.gather: Gather = AllProcesses() if gather is None else gather
+
+    def _precision_context(self, precision: Precision | None) -> Callable[[], AbstractContextManager[Any]]:
+        context = computed_in(precision, self.model.passage_encoder, "the model")
+        if precision is None or isinstance(context, nullcontext):
+            return nullcontext
+        return partial(torch.autocast, self.model.device.type, dtype=PRECISIONS[precision])
 
     def __call__(self, batch: TrainingBatch) -> StepOutput:
         """Add the gradient of the loss over a batch to the parameters' gradients.
@@ -353,7 +362,7 @@ class CachedStep:
         """Vectors of a mini-batch, and the term of the loss on its tokens."""
         vectors, tokens = self.model.encode_tokens(mini_batch)
         # Mini-batches that follow draw the same numbers, whether this one is encoded once or twice.
-        with nothing_drawn(self.model.device):
+        with preserve_rng_state(self.model.device):
             return vectors, term(mini_batch, tokens)
 
     def _graphs_and_loss(self, vectors: Tensor, batch: TrainingBatch) -> StepOutput:
@@ -370,7 +379,7 @@ class CachedStep:
     def _slices(self, vectors: Tensor, graphs: GraphBatch) -> list[tuple[GraphBatch, Tensor]]:
         """Slices of documents with the vectors of their passages: one where it fits."""
         config = self.model.config
-        costs = [nodes * config.node_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
+        costs = [nodes * self._node_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
         default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
         slices = list(graphs.slices(costs, self.graph_numbers or default))
         counts = [sum(part.passage_counts) for part in slices]

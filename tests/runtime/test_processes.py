@@ -18,16 +18,16 @@ from graphdoc.training import loop as training
 def gradients() -> None:
     weight = nn.Parameter(torch.ones(2))
     weight.grad = torch.ones(2)
-    training.reduce_gradients([weight])
+    training.reduce_gradients([weight], 2)
 
 
 @pytest.mark.parametrize(
     "meet",
     [
-        lambda: gathering.AllProcesses().rows(torch.ones(2, 3)),
+        lambda: gathering.AllProcesses(2).rows(torch.ones(2, 3)),
         gradients,
-        lambda: training.broadcast_weights(nn.Linear(2, 2)),
-        lambda: training.mean_over_processes(torch.ones(2)),
+        lambda: training.broadcast_weights(nn.Linear(2, 2), 2),
+        lambda: training.mean_over_processes(torch.ones(2), 2),
     ],
     ids=["rows", "gradients", "weights", "mean"],
 )
@@ -37,8 +37,6 @@ def test_a_process_that_is_gone_is_reported_in_one_line(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("[pair.cc:537] Read error: Connection reset by peer")
 
-    for module in (gathering, training):
-        monkeypatch.setattr(module, "process_count", lambda: 2)
     monkeypatch.setattr(gathering, "_all_gather", broken)
     for name in ("all_reduce", "broadcast"):
         monkeypatch.setattr(distributed, name, broken)

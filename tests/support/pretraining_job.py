@@ -69,7 +69,7 @@ def gradient(
     everything = documents()
     batch = sub_document_batch([everything[row] for row in rows], SubDocumentSplit(split), 0, graph="section")  # type: ignore[arg-type]
     output = CachedStep(model, ViewContrast(loss), packing=Packing(300))(batch)
-    reduce_gradients(model.parameters())
+    reduce_gradients(model.parameters(), processes.process_count())
     mean = output.loss.clone()
     if distributed.is_initialized():
         distributed.all_reduce(mean)

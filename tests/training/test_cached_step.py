@@ -200,9 +200,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
 
 def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel, training_examples: Any) -> None:
     batch = sub_document_batch(training_examples(5), SubDocumentSplit(), 0)
-    step = CachedStep(
-        model, ViewContrast(LOSS), precision=lambda: torch.autocast("cpu", torch.bfloat16), packing=Packing(90)
-    )
+    step = CachedStep(model, ViewContrast(LOSS), precision="bfloat16", packing=Packing(90))
 
     loss = step(batch).loss
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.training import step as gradient_cache
-from graphdoc.training.step import GradientCache, RandomStates, nothing_drawn
+from graphdoc.training.step import GradientCache, RandomStates, preserve_rng_state
 
 CPU = torch.device("cpu")
 
@@ -283,7 +283,7 @@ def test_random_numbers_are_those_of_the_device_that_encodes(monkeypatch: pytest
             devices.drawn[1] += 1
         assert devices.drawn == {0: 0, 1: 21}
         assert torch.equal(torch.get_rng_state(), after)
-    with nothing_drawn(device):
+    with preserve_rng_state(device):
         devices.drawn[1] += 5
         torch.rand(2)
     assert devices.drawn == {0: 0, 1: 21}

@@ -435,9 +435,9 @@ def test_a_signal_that_comes_while_processes_agree_is_not_lost(
     agree = loop_module.mean_over_processes
     count = 0
 
-    def asked(values: Tensor) -> Tensor:
+    def asked(values: Tensor, processes: int) -> Tensor:
         nonlocal count
-        agreed = agree(values)
+        agreed = agree(values, processes)
         count += 1
         if count == 1:
             os.kill(os.getpid(), signal.SIGTERM)

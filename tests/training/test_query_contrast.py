@@ -12,7 +12,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.kinds import JoinedGraphs
 from graphdoc.losses import ONE_PROCESS, InfoNCE
 from graphdoc.training.data import TrainingBatch
-from graphdoc.training.objectives import BestPassageContrast, QueryContrast, no_negatives
+from graphdoc.training.objectives import BestPassageContrast, QueryContrast, false_negative_mask
 
 
 def test_answers_their_copies_and_repeats_are_no_negatives() -> None:
@@ -22,7 +22,7 @@ def test_answers_their_copies_and_repeats_are_no_negatives() -> None:
         [True, False, False, True, True, True, False],
         [False, True, False, False, True, True, False],
     ]
-    assert no_negatives(answers, groups).tolist() == expected
+    assert false_negative_mask(answers, groups).tolist() == expected
 
 
 # Three pairs of two queries; document 3 answers the first query too, and 4 and 5 are repeats.
