@@ -7,17 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from ..errors import DocumentError
 from ..runtime.text import described, section_name
 from .parsing.files import parse_file, parse_text
 from .parsing.formats import split_suffix, too_large
-from .parsing.rows import Columns, document_parts, is_missing, row_id
-from .section import Metadata, Section, clean_line, clean_text
-
-if TYPE_CHECKING:
-    from .parsing.outline import ParsedDocument
+from .parsing.outline import ParsedDocument
+from .parsing.rows import Columns, document_parts, row_id
+from .section import Metadata, Section, clean_line, clean_text, is_missing
 
 Label = str | int | tuple[str, ...] | None
 
@@ -251,7 +249,10 @@ class Document:
         try:
             if not isinstance(text, str):
                 raise DocumentError(f"its text is {described(text)}; give a string")
-            return cls._from_parsed(parse_text(clean_text(text), kind), **fields)
+            text = clean_text(text)
+            if kind == "text":
+                return cls._from_parsed(ParsedDocument((Section(text),) if text else ()), **fields)
+            return cls._from_parsed(parse_text(text, kind), **fields)
         except DocumentError as error:
             raise DocumentError(f"document {fields.get('id') or ''!r}: {error}") from error.__cause__
 

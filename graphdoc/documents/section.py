@@ -54,6 +54,11 @@ class Section:
         object.__setattr__(self, "path", tuple(map(_in_path, path)))
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for no value: None, or the NaN or NA that tables put in its place."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+
+
 def clean_text(text: str) -> str:
     """Make text safe for every library that follows.
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..documents.parsing.formats import is_corpus, split_suffix
-from ..documents.parsing.rows import Columns, is_missing, row_id
+from ..documents.parsing.rows import Columns, row_id
 from ..documents.readers.corpora import read_corpus
-from ..documents.section import clean_text
+from ..documents.section import clean_text, is_missing
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.text import counted, one_line
 from .labels import named

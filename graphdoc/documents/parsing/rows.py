@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...errors import DocumentError
 from ...runtime.text import described
-from ..section import DEEPEST_PATH, Section
+from ..section import DEEPEST_PATH, Section, is_missing
 
 _SECTION_KEYS = ("heading", "text", "level", "path")
 
@@ -97,11 +97,6 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
 def _id_column(row: Mapping[str, Any], columns: Columns) -> str:
     # Corpora in the format of BEIR (https://github.com/beir-cellar/beir) say _id.
     return "_id" if columns.id == "id" and "id" not in row and "_id" in row else columns.id
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value stands for no value: None, or the NaN or NA that tables put in its place."""
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
 
 
 def _missing_text(row: Mapping[str, Any], columns: Columns) -> DocumentError:
