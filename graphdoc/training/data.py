@@ -168,6 +168,9 @@ class EpochLoader:
         steps: batches of the whole run, after which there are none; None for a run without end.
         across_epochs: whether an epoch's batches may be made before it begins; not where
             :meth:`TaskData.begin_epoch` has a say in them.
+
+    Attributes:
+        epoch_steps: batches of an epoch.
     """
 
     def __init__(
@@ -181,6 +184,7 @@ class EpochLoader:
         across_epochs: bool = True,
     ) -> None:
         self._corpus, self._batches, self._steps, self._across_epochs = corpus, batches, steps, across_epochs
+        self.epoch_steps = len(batches)
         self._options: dict[str, Any] = {
             "collate_fn": collate,
             "num_workers": workers,
@@ -192,11 +196,6 @@ class EpochLoader:
         self._ahead: Iterator[TrainingBatch] = iter(())
         self._number = 0
         self._dismiss: Callable[[], object] = int
-
-    @property
-    def epoch_steps(self) -> int:
-        """Batches of an epoch."""
-        return len(self._batches)
 
     def batches(self, first: int = 0) -> Iterator[TrainingBatch]:
         """The batches from a step of the run on; what an iteration before has loaded ahead is dropped."""

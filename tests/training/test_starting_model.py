@@ -1,4 +1,4 @@
-"""The model that a run starts from."""
+"""The processes that a run joins, and the model that it starts from."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.settings.run import ModelSettings
-from graphdoc.training.run import load_start
+from graphdoc.settings.run import ModelSettings, TrainingSettings
+from graphdoc.training.run import join_run, load_start
 
 CPU = torch.device("cpu")
 
@@ -36,3 +36,29 @@ def test_trained_layers_begin_where_they_are(tiny_encoder: Callable[..., Documen
     folder = tiny_encoder().save_pretrained(tmp_path / "model")
     with pytest.raises(SettingsError, match=r"model.begin=mean is for layers that start untrained, and .*/model has"):
         load_start(ModelSettings(start=str(folder), begin="mean"), CPU, "cosine")
+
+
+def test_a_run_is_seeded_and_joins_alone() -> None:
+    with join_run(TrainingSettings(seed=7), "cpu") as processes:
+        assert (processes.rank, processes.count, processes.device) == (0, 1, torch.device("cpu"))
+    assert torch.initial_seed() == 7
+
+
+def test_a_launcher_that_starts_one_process_of_several_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As accelerate launch --cpu --num_processes 2 does without MPI.
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    with join_run(TrainingSettings(), "cpu"):
+        pass
+    assert "one process" in capsys.readouterr().err.splitlines()[0]
+
+
+def test_one_gpu_is_not_for_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with pytest.raises(SettingsError) as error:
+        join_run(TrainingSettings(), "cuda:3")
+    assert "device=cuda:3" in str(error.value)
