@@ -180,3 +180,17 @@ def test_documents_are_called_as_people_call_them(tmp_path: Path, name: str, con
         assert "Author" not in document.text and "They rise." in document.text
     if "PEP" in content:
         assert document.metadata["pep"] == "1" and document.metadata["author"] == "A. Doe"
+
+
+def test_readings_above_words_are_left_out_and_notes_of_books_are_kept(tmp_path: Path) -> None:
+    ruby = "The <ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby> is read."
+    document = read(tmp_path / "a.html", f"<p>{ruby}</p>")
+    assert document.text == "The 漢字 is read." and document.metadata["dropped_elements"] == {"rp": 2, "rt": 2}
+    base, above = (f"<w:r><w:t>{text}</w:t></w:r>" for text in ("漢字", "かんじ"))
+    body = f"<w:p><w:r><w:ruby><w:rt>{above}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r></w:p>"
+    assert read(tmp_path / "a.docx", docx(body)).text == "漢字"
+    note = "<aside epub:type='footnote' id='n'><p>By three feet.</p></aside>"
+    for other in (note, note.replace("epub:type='footnote'", "role='doc-footnote'")):
+        assert "By three feet." in read(tmp_path / "b.html", f"<h1>One</h1><p>{STORY}</p>{other}").text
+    aside = read(tmp_path / "c.html", f"<h1>One</h1><p>{STORY}</p><aside><a href='/x'>Buy tide tables</a></aside>")
+    assert "Buy" not in aside.text

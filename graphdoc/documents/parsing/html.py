@@ -188,7 +188,8 @@ def _length(root: _Element, dropped: frozenset[str]) -> int:
 
 _NO_TEXT = names("head script style noscript template svg")
 HTML = Vocabulary(
-    dropped=_NO_TEXT | _MARKS,
+    # How a word is read aloud stands above it.
+    dropped=_NO_TEXT | _MARKS | names("rt rp"),
     blocks=names(
         "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
         "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "

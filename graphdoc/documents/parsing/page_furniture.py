@@ -154,6 +154,8 @@ def _plain(text: str) -> str:
     return one_line(_NUMBERING.sub("", one_line(text)).casefold()).strip(" ¶§#:.◆\u2014-")
 
 
+_EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
+_NOTES = names("footnote footnotes endnote endnotes rearnote rearnotes doc-footnote doc-endnote doc-endnotes")
 # Furniture gets these names; it is left out and counted under them.
 FURNITURE = names("nav toc popup skip source-link interface logo page-header page-footer page-aside")
 _CONTENT = names("html body main article")
@@ -227,7 +229,7 @@ def mark_furniture(page: Page, title: str) -> None:
             continue
         if name in ("main", "article") or parent in in_content or element.get("role", "").strip().lower() == "main":
             in_content.add(element)
-        kind = _kind_of(page, element, name, element in in_content, title)
+        kind = "" if _is_note(element) else _kind_of(page, element, name, element in in_content, title)
         size = page.measures[element].characters
         if kind and (size < kept or not size):
             found[element] = kind
@@ -235,6 +237,12 @@ def mark_furniture(page: Page, title: str) -> None:
     for element, kind in found.items():
         element.tag = kind
         _drop_its_heading(element, kind)
+
+
+def _is_note(element: _Element) -> bool:
+    """Whether an element is a footnote of a book or an endnote, wherever it stands."""
+    kinds = f"{element.get('epub:type', '')} {element.get(_EPUB_TYPE, '')} {element.get('role', '')}".lower().split()
+    return not _NOTES.isdisjoint(kinds)
 
 
 def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: str) -> str:

@@ -21,9 +21,10 @@ _STRICT = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
 _LINKS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _USUAL_SIZE = 10.0
 _DEEPEST = 500
-# Text that was deleted, or moved away, while changes were tracked; what programs do not show; Word's second version.
+# Text that was deleted, or moved away, while changes were tracked; what programs do not show; Word's second version;
+# how a word is read aloud, above it.
 _SKIPPED = names(
-    "del moveFrom instrText delText Fallback pPr rPr tblPr trPr tcPr sectPr tblGrid proofErr bookmarkStart"
+    "del moveFrom instrText delText Fallback pPr rPr tblPr trPr tcPr sectPr tblGrid proofErr bookmarkStart rt"
 )
 _CODE = names("sourcecode code preformatted htmlpreformatted plaintext verbatim")
 _MOST_STYLES = 30
