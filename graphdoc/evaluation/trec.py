@@ -199,11 +199,16 @@ def _number(value: Any) -> float:
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:
-    """Write judgements in TREC's four columns with tabs between, atomically.
+    r"""Write judgements in TREC's four columns with tabs between, atomically.
 
     Raises:
         EvaluationError: an id is empty or holds a tab or line end.
         OutputError: the file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_qrels(Path(folder, "qrels.tsv"), {"rice": {"koji": 2}}).read_text()
+    'rice\t0\tkoji\t2\n'
     """
     return _write(
         path, ((query, "0", id, str(grade)) for query, grades in qrels.items() for id, grade in grades.items())
@@ -242,7 +247,7 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 
 
 def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
-    """Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
+    r"""Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
 
     Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
     another one. A query without hits is not in the file, and counts as one that found nothing.
@@ -255,6 +260,11 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
     Raises:
         EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.
         OutputError: the file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_run(Path(folder, "run.tsv"), {"rice": {"koji": 0.5}}).read_text()
+    'rice\tQ0\tkoji\t1\t0.5\tgraphdoc\n'
     """
     if name.split() != [name]:
         raise EvaluationError(f"the name of a run is {name!r}; give one without white space")

@@ -21,51 +21,6 @@ if TYPE_CHECKING:
     from .configuration import DocumentConfig
 
 
-def section_terms(
-    attention: ChunkAttention | None,
-    lstm: nn.LSTM | None,
-    projection: nn.Linear | None,
-    states: Tensor,
-    output: DocumentOutput,
-) -> Tensor:
-    """Carry sums over passages through the readout of a document that is not split.
-
-    What multiplies a part is held at the value it has for the whole: the weights of chunkwise attention, the spread
-    that chunks are divided by before it, the gates of the LSTM, the ratios tanh(x) / x of its cells, and the length
-    that the vector is divided by. Biases are shared equally. With these held still the readout is linear, so that the
-    terms add up to the document vector.
-
-    Args:
-        attention: chunkwise attention, if the readout has it.
-        lstm: what aggregates the chunks; None for their mean.
-        projection: what follows the aggregation, if anything does.
-        states: ``(origins, passages, node size)``, the part of every passage node that stems from each origin.
-        output: the output for that document alone, with attention.
-
-    Returns:
-        ``(origins, hidden)``; over all passages as origins, they add up to ``output.documents[0]``.
-
-    Raises:
-        ValueError: the document is split into sections.
-    """
-    assert output.passages is not None and output.sections is not None
-    if len(output.sections) != 1:
-        raise ValueError(f"terms are computed for a document that is one section, not {len(output.sections)}")
-    whole, share = output.passages, 1.0 / len(output.passages)
-    if attention is not None:
-        added = [_attend(attention, parts, whole, output, one) for parts, one in ((whole[None], 1), (states, share))]
-        whole, states = whole + added[0][0], states + added[1]
-    if lstm is None:
-        whole, parts = whole.mean(dim=0), states.mean(dim=1)
-    else:
-        ends = [_lstm_end(lstm, suffix, whole, states, share) for suffix in ("", "_reverse")]
-        whole, parts = torch.cat([end[0] for end in ends]), torch.cat([end[1] for end in ends], dim=1)
-    if projection is not None:
-        whole = projection(whole)
-        parts = _linear(projection, parts, share)
-    return torch.as_tensor(parts / whole.norm().clamp(min=1e-12))
-
-
 def _linear(layer: nn.Linear, parts: Tensor, share: float) -> Tensor:
     """A linear layer on parts of a whole, each with its share of the bias."""
     return parts @ layer.weight.T + layer.bias * share
@@ -319,9 +274,32 @@ class SectionReadout(Readout):
         )
 
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-        """Carry the parts of the passages through all layers (see :func:`section_terms`)."""
-        parts = states.index_select(1, batch.rows.passages)
-        return section_terms(self.attention, self.lstm, self.projection, parts, output)
+        """Carry the parts of the passages of one section through all layers (see :meth:`Readout.terms`).
+
+        Held at the values that they have for the whole are the weights of chunkwise attention, the spread that chunks
+        are divided by before it, the gates of the LSTM, the ratios tanh(x) / x of its cells, and the length that the
+        vector is divided by. With these held still the readout is linear.
+
+        Raises:
+            ValueError: the document is split into sections.
+        """
+        assert output.passages is not None and output.sections is not None
+        if len(output.sections) != 1:
+            raise ValueError(f"terms are computed for a document that is one section, not {len(output.sections)}")
+        states = states.index_select(1, batch.rows.passages)
+        whole, share = output.passages, 1.0 / len(output.passages)
+        if self.attention is not None:
+            added = _attend(self.attention, whole[None], whole, output, 1.0)[0]
+            whole, states = whole + added, states + _attend(self.attention, states, whole, output, share)
+        if self.lstm is None:
+            whole, parts = whole.mean(dim=0), states.mean(dim=1)
+        else:
+            ends = [_lstm_end(self.lstm, suffix, whole, states, share) for suffix in ("", "_reverse")]
+            whole, parts = torch.cat([end[0] for end in ends]), torch.cat([end[1] for end in ends], dim=1)
+        if self.projection is not None:
+            whole = self.projection(whole)
+            parts = _linear(self.projection, parts, share)
+        return torch.as_tensor(parts / whole.norm().clamp(min=1e-12))
 
     def start_at_mean(self) -> None:
         """Let chunkwise attention add nothing and make the projection the identity.
