@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.sets:
         found = SETS[name]()
         if options.fit:
-            # Without labels, as `graphdoc fit --lexical --no-centre --numbers N` does.
+            # Without labels, as `graphdoc fit --lexical --no-centre` does.
             encoder = load()
             encoder.fit(found.documents, lexical={"numbers": options.fit}, centre=False)
         runs = rankings(found, encoder, bare, options.rows, options.work / name)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.readers import ReadingReport
 from ..errors import SettingsError
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
-from .options import COUNT, OUTPUT, MeasuredModel
+from .options import OUTPUT, MeasuredModel
 from .output import Outputs, console, list_left_out, list_without_id, print_lines, require_name, written
 from .sources import LabelledReading, not_empty
 
@@ -31,8 +31,6 @@ def fit(
     description: Annotated[str, OUTPUT] = "",
     no_centre: bool = False,
     lexical: bool = False,
-    numbers: Annotated[int | None, COUNT] = None,
-    projection: Literal["decomposition", "random"] = "decomposition",
     classes: bool = False,
     model: MeasuredModel = MeasuredModel(),
     reading: LabelledReading = LabelledReading(),
@@ -41,9 +39,11 @@ def fit(
 
     What all of them have in common, their mean passage vector, is subtracted from all passages from then on (the
     centre). With --lexical a vector also holds the words of its text: 256 numbers of latent semantic analysis beside
-    it, which find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its
-    share. With --classes a head is fitted to the labels of the documents too, so that graphdoc predict gives documents
-    their labels; in one process. With --no-centre and without --lexical nothing but the head is fitted.
+    it, which find documents of the same names and terms. From 50 documents on the model also knows how alike
+    unrelated pairs are, so that compare says "closer than 99.2 % of unrelated pairs". Under torchrun or accelerate
+    launch every process encodes its share. With --classes a head is fitted to the labels of the documents too, so
+    that graphdoc predict gives documents their labels; in one process. With --no-centre and without --lexical nothing
+    but the head is fitted.
 
     Usage examples:
       graphdoc fit letters/ --output my-mini
@@ -57,15 +57,10 @@ def fit(
         description: what the documents are, for the model card
         no_centre: leave the mean passage vector where it is
         lexical: also learn a lexical part
-        numbers: numbers of the lexical part (default: 256, or 512 random ones)
-        projection: learn the vectors of terms from the documents, or draw random ones, which fit any corpus
         classes: also fit a head to the labels of the documents, one each; all vectors are held in memory
     """
-    from ..settings.document import LexicalFit
-
     require_name(output)
     Outputs(sources, folders=[output])
-    settings = LexicalFit(numbers=numbers, projection=projection)
     report = ReadingReport()
     with Processes(usable_device(model.device)) as processes:
         encoder = model.load()
@@ -77,7 +72,7 @@ def fit(
             fitted = encoder.fit(
                 documents if labelled is None else labelled[0],
                 centre=not no_centre,
-                lexical=settings if lexical else False,
+                lexical=lexical,
                 corpus=description,
                 processes=processes,
             )
