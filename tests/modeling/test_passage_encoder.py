@@ -21,6 +21,7 @@ from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.passage_encoder import (
     STEPS,
     ClsPooling,
+    LastPooling,
     PassageEncoder,
     QuickDropout,
     StructuralEmbeddings,
@@ -32,7 +33,7 @@ from graphdoc.registry import POOLINGS, load
 def by_hand(encoder: PassageEncoder, ids: tuple[int, ...]) -> torch.Tensor:
     """One passage without padding through the bare transformer."""
     hidden = encoder.transformer(input_ids=torch.tensor([ids])).last_hidden_state[0]
-    return hidden[0] if isinstance(encoder.pooling, ClsPooling) else hidden.mean(0)
+    return {ClsPooling: hidden[0], LastPooling: hidden[-1]}.get(type(encoder.pooling), hidden.mean(0))
 
 
 @torch.no_grad()
@@ -113,7 +114,7 @@ def test_every_pooling_by_its_definition(name: str) -> None:
     found = load(POOLINGS[name])()(hidden, mask)
     tokens = hidden.double().numpy()
     expected = [
-        row[0] if name == "cls" else row[:count].mean(axis=0)
+        {"cls": row[0], "mean": row[:count].mean(axis=0), "last": row[count - 1]}[name]
         for row, count in zip(tokens, mask.sum(1).tolist(), strict=True)
     ]
     np.testing.assert_allclose(found.double().numpy(), expected, atol=1e-6)

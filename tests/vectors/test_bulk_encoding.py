@@ -620,7 +620,7 @@ class TestBadInput:
     def test_what_the_reader_skips_is_listed(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         source = corpus_file(tmp_path / "corpus.jsonl", made_up(12))
         lines = source.read_text().splitlines()
-        nothing = json.dumps({"id": "nothing", "text": "\u200b"})
+        nothing = json.dumps({"id": "nothing", "text": "\u200e"})
         source.write_text("\n".join([*lines[:4], "{broken", *lines[4:9], lines[3], *lines[9:], nothing]))
 
         def encode(folder: str) -> Manifest:
