@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document
-from ..documents.section import clean_text
+from ..documents.section import clean_text, normalised
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.text import described
@@ -193,7 +193,7 @@ class Queries:
             )
         if not isinstance(value, str):
             raise SettingsError(f"the query is {described(value)}; give a text or a Document")
-        words = clean_text(value).split()
+        words = normalised(clean_text(value)).split()
         if not words:
             raise SettingsError("the query is empty; give some words, or a document")
         left_out, text = len(words) - MOST_QUERY_WORDS, " ".join(words)

@@ -218,3 +218,8 @@ def test_word_search_counts_every_copy(read_index: DocumentIndex) -> None:
         expected = Counter({id: weight * score for id, score in tides.items()})
         expected.update(moon)
         assert scores(Document.from_text(text, id="asked")) == pytest.approx(dict(expected), abs=1e-3)
+
+
+def test_words_that_look_the_same_find_the_same(index: DocumentIndex) -> None:
+    plain = [(hit.id, hit.score) for hit in index.search("tides", by="words")]
+    assert plain and [(hit.id, hit.score) for hit in index.search("ti\u00adde\u200bs", by="words")] == plain
