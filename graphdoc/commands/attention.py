@@ -10,7 +10,7 @@ from rich.console import Console
 from ..graphs.kinds import EdgeKind, NodeKind
 from ..runtime.files import write_csv
 from ..runtime.text import counted
-from .options import COUNT, Csv, ExaminedModel, File, Json
+from .options import COUNT, Csv, File, Json, MeasuredModel
 from .output import (
     MOST_ROWS,
     Outputs,
@@ -42,7 +42,7 @@ def attention(
     json: Json = None,
     csv: Csv = None,
     plot: File = None,
-    model: ExaminedModel = ExaminedModel(),
+    model: MeasuredModel = MeasuredModel(),
     reading: OneDocument = OneDocument(),
 ) -> None:
     """Show the graph attention of a document: what every node attends to, in every layer and head.

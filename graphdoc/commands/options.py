@@ -111,14 +111,6 @@ class EncodingModel(IndexModel):
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class ExaminedModel(EncodingModel):
-    """Which model is looked into, by default in float32, whose numbers are the same on every machine."""
-
-    dtype: Dtype = "float32"
-
-
-@Parameter(name="*", group=MODEL)
-@dataclass(frozen=True, kw_only=True)
 class MeasuredModel(ModelOptions):
     """Which model is fitted or measured, in float32, whose numbers compare between machines."""
 
