@@ -160,6 +160,8 @@ def _print_two(target: Console, comparison: Comparison, top: int, *, sentences: 
     if comparison.within:
         what = "parts of one document with each other"
     share = "" if comparison.share is None else f", closer than {percent_closer(comparison.share)} of unrelated pairs"
+    if comparison.background is None and not comparison.within:
+        share = "; compare it with other scores of this model alone"
     target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup}){share}\n")
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))

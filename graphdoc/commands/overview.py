@@ -332,6 +332,8 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
     for a, b, score in whole.pairs(SHOWN_PAIRS):
         pairs.add(score, *([] if background is None else [background.share(score)]), title[a], title[b])
     pairs.print(target)
+    if background is not None:
+        print_lines(target, ["closer than: the share of pairs of documents that are less alike"])
     target.print()
     copies = sum(map(len, whole.duplicates))
     far = ", ".join(one_line(title[row], 60) for row in whole.outliers(SHOWN_OUTLIERS))
@@ -343,7 +345,8 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
             + (f", {without:,} in none" if whole.groups else "")
             + (f", model {model}" if model else ""),
             f"near-duplicates: {counted(copies, 'document')} in {counted(len(whole.duplicates), 'set')}"
-            f" (cosine of {whole.settings['duplicates']} or the same text)",
+            f" (cosine of {whole.settings['duplicates']}{' before the fit' if whole.settings['fit'] else ''}, or the same "
+            "text)",
             *_repeated(whole, keeps_repeats),
             f"farthest from all others: {far}",
         ],

@@ -22,7 +22,8 @@ _LEAST_ABOVE = 10
 class Background:
     """The scores of pairs of documents that were drawn at random, most of which have nothing to do with each other.
 
-    Between two scores that are kept, and beyond the last, the share of pairs above a score falls exponentially.
+    Between two scores that are kept, and beyond the last, the share of pairs above a score falls exponentially, but
+    never below one pair.
 
     Args:
         documents: how many documents the pairs were made of.
@@ -70,6 +71,7 @@ class Background:
             place = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
             slope = (steps[-1] - steps[place]) / max(self.scores[-1] - self.scores[place], 1e-9)
             step += (score - self.scores[-1]) * slope
-        above = 0.5 ** (step / _STEPS_PER_HALF)
+        # Beyond the closest of the pairs that were seen, nothing is known.
+        above = max(0.5 ** (step / _STEPS_PER_HALF), 2 / (self.documents * max(self.documents - 1, 1)))
         # As many digits as tell the share above from none.
         return float(f"{1 - above:.{max(3, int(2 - np.log10(max(above, 1e-9))))}f}")

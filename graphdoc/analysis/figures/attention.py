@@ -63,17 +63,18 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     axes.set_xlim(-0.7, len(weights) - 0.3)
     count_in_whole_numbers(axes.xaxis)
     is_readout = layer == table.readout_layer
-    axes.axhline(1 / passages.sum(), color=MUTED, linewidth=0.8, linestyle="--", zorder=0)
+    seen = int((weights != 0).sum()) or 1
+    axes.axhline(1 / seen, color=MUTED, linewidth=0.8, linestyle="--", zorder=0)
     axes.margins(y=0.12)
     name = f"{table.model.get('readout')} readout" if is_readout else f"document node, layer {layer}, {_heads(head)}"
     if is_readout and table.is_chunkwise:
         name = f"chunkwise attention, mean over passages, {_heads(head)}"
     if table.has_contributions:
-        axes.set(ylabel="share of the document vector")
+        axes.set(xlabel="passage, in reading order", ylabel="share of the document vector", xlim=(0.3, None))
         axes.set_title("what each passage adds to the document vector (there is no graph)", loc="left", fontsize=11)
     else:
         axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
-    text = f"dashed: even, 1/{passages.sum()}"
+    text = f"dashed: even, 1/{seen}" + ("" if seen == len(weights) or table.has_contributions else "; no bar: no edge")
     axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=9, color=MUTED)
     if len(numbers) <= MOST_NAMED:
         # Headings stand where the bars are: hierarchical document nodes look at section nodes and at no passage.
