@@ -338,6 +338,7 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
     copies = sum(map(len, whole.duplicates))
     far = ", ".join(one_line(title[row], 60) for row in whole.outliers(SHOWN_OUTLIERS))
     model = whole.model.get("name")
+    before = " before the fit" if whole.settings["fit"] else ""
     print_lines(
         target,
         [
@@ -345,8 +346,7 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
             + (f", {without:,} in none" if whole.groups else "")
             + (f", model {model}" if model else ""),
             f"near-duplicates: {counted(copies, 'document')} in {counted(len(whole.duplicates), 'set')}"
-            f" (cosine of {whole.settings['duplicates']}{' before the fit' if whole.settings['fit'] else ''}, or the same "
-            "text)",
+            f" (cosine of {whole.settings['duplicates']}{before}, or the same text)",
             *_repeated(whole, keeps_repeats),
             f"farthest from all others: {far}",
         ],
