@@ -13,7 +13,7 @@ from ..modeling import DocumentConfig
 from .contents import CONFIG_FILE, check_contents, first_line, quiet_hub, read_json
 from .folders import existing, not_found
 
-MODULES_FILE = "modules.json"
+MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
 # Pooling as sentence-transformers names it, from version 6 on and before.
 _POOLINGS = {"cls": "cls", "cls_token": "cls", "mean": "mean", "mean_tokens": "mean", "lasttoken": "last"}
 _AFTER_POOLING: tuple[list[str], ...] = ([], ["Normalize"], ["Dense"], ["Dense", "Normalize"])
@@ -64,10 +64,15 @@ def read_modules(folder: Path, name: str) -> tuple[dict[str, Any], Path | None]:
         activation = str(dense.get("activation_function", "")).rpartition(".")[2]
         if activation != "Tanh" or not dense.get("bias", True):
             raise ModelError(f"the dense layer of {name} is not tanh with a bias, which is what graphdoc reads")
-        values["projection_size"] = dense.get("out_features")
-    described = read_json(folder / "config_sentence_transformers.json")
-    prompts = described.get("prompts") or {}
-    usual = prompts.get(described.get("default_prompt_name"))
+        if not isinstance(dense.get("out_features"), int):
+            raise ModelError(f"config.json of the dense layer of {name} names no out_features; fetch it again")
+        values["projection_size"] = dense["out_features"]
+    described = read_json(folder / PROMPTS_FILE)
+    prompts, usual = described.get("prompts") or {}, described.get("default_prompt_name")
+    are_texts = isinstance(prompts, dict) and all(isinstance(one, str) for one in prompts.values())
+    if ((folder / PROMPTS_FILE).is_file() and not described) or not are_texts or not isinstance(usual, str | None):
+        raise ModelError(f"{PROMPTS_FILE} of {name} cannot be read; fetch it again")
+    usual = prompts.get(usual)
     values["document_prompt"] = next((prompts[key] for key in _DOCUMENT_PROMPTS if prompts.get(key)), usual) or ""
     values["query_prompt"] = prompts.get("query") or usual or ""
     if (values["document_prompt"] or values["query_prompt"]) and not pooling.get("include_prompt", True):
@@ -77,7 +82,7 @@ def read_modules(folder: Path, name: str) -> tuple[dict[str, Any], Path | None]:
 
 def _module_folder(folder: Path, path: str, name: str) -> Path:
     """The folder of a module, fetched where the model lies on the hub."""
-    if Path(path).name != path or path in (".", ".."):
+    if Path(path).name != path or path in (".", "..") or len(path) > 100 or (folder / path).is_symlink():
         raise ModelError(f"{MODULES_FILE} of {name} names {path[:200]!r}, which is no folder in it; fetch it again")
     place = folder / path
     if not place.is_dir() and existing(name) is None:

@@ -79,7 +79,9 @@ def clean_text(text: str) -> str:
 
 
 # Soft hyphens and characters without width that are no letters of any script.
-_INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060\ufeff]")
+_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+# To order such runs takes time that grows with the square of their length.
+_MANY_MARKS = re.compile("[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f]{100}")
 _SPELLED_OUT = {
     **{0xFB00 + number: text for number, text in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))},
     **{
@@ -106,7 +108,7 @@ def normalised(text: str) -> str:
         text = text.translate(_SPELLED_OUT)
     if _INVISIBLE.search(text) is not None:
         text = _INVISIBLE.sub("", text)
-    return unicodedata.normalize("NFC", text)
+    return text if _MANY_MARKS.search(text) is not None else unicodedata.normalize("NFC", text)
 
 
 def clean_line(text: Any, name: str) -> str:

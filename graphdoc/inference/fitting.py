@@ -181,10 +181,13 @@ def fit(
             weight = balanced_weight(compared[:, :-numbers], compared[:, -numbers:])
             compared[:, -numbers:] *= weight / config.lexical_weight
             config.lexical_weight = weight
-        scores = similarity_matrix(compared, compared, similarity_of(config.similarity).vectors)
-        background = Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))
-        config.background = background.to_dict()
-        found = replace(found, background=background)
+        similarity = similarity_of(config.similarity)
+        # Of passages there are no vectors here.
+        if not similarity.reads_passages:
+            scores = similarity_matrix(compared, compared, similarity.vectors)
+            background = Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))
+            config.background = background.to_dict()
+            found = replace(found, background=background)
     return found if pipeline.model.lexical is None else replace(found, weight=float(config.lexical_weight))
 
 
@@ -400,6 +403,11 @@ class _Words:
         from sklearn.decomposition import TruncatedSVD
 
         weights = self._weights(row_of, idf)
+        if min(weights.shape) < 2:
+            raise ModelError(
+                f"{counted(weights.shape[0], 'document')} with {counted(weights.shape[1], 'term')} are too few "
+                "to learn words of; give more, or leave the lexical part out"
+            )
         numbers = min(self.settings.size, *weights.shape)
         svd = TruncatedSVD(numbers, algorithm="randomized", random_state=self.settings.seed)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -192,6 +192,10 @@ class Segmenter:
         # White space at the end belongs to the token that follows.
         self._prompt = Prefix(prompt, len(token_spans(tokenizer, prompt.rstrip()))) if prompt else NO_CONTEXT
         self._check_limit(self.config.max_tokens)
+        if 2 * self._prompt.tokens > self.config.max_tokens:
+            raise SettingsError(
+                f"a prompt of {self._prompt.tokens} tokens leaves too little of max_tokens={self.config.max_tokens}"
+            )
 
     def segment(self, document: Document) -> SegmentedDocument:
         """Cut a document into passages of about ``passage_words`` words.

@@ -64,13 +64,19 @@ class Background:
         >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.5)
         0.5
         """
-        steps = _STEPS[: len(self.scores)]
-        step = float(np.interp(score, self.scores, steps))
-        if score > self.scores[-1]:
+        steps, score = _STEPS[: len(self.scores)], round(score, 6)
+        # Of equal scores the first: what is as alike is not less alike.
+        place = int(np.searchsorted(self.scores, score, side="left"))
+        if place == 0:
+            return 0.0
+        if place < len(self.scores):
+            low, high = self.scores[place - 1], self.scores[place]
+            step = steps[place - 1] + (steps[place] - steps[place - 1]) * (score - low) / (high - low)
+        else:
             # As steep as over the last two halvings.
-            place = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
-            slope = (steps[-1] - steps[place]) / max(self.scores[-1] - self.scores[place], 1e-9)
-            step += (score - self.scores[-1]) * slope
+            before = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
+            width = self.scores[-1] - self.scores[before]
+            step = steps[-1] + (score - self.scores[-1]) * (steps[-1] - steps[before]) / max(width, 1e-3)
         # Beyond the closest of the pairs that were seen, nothing is known.
         above = max(0.5 ** (step / _STEPS_PER_HALF), 2 / (self.documents * max(self.documents - 1, 1)))
         # As many digits as tell the share above from none.

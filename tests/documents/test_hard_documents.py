@@ -194,3 +194,43 @@ def test_readings_above_words_are_left_out_and_notes_of_books_are_kept(tmp_path:
         assert "By three feet." in read(tmp_path / "b.html", f"<h1>One</h1><p>{STORY}</p>{other}").text
     aside = read(tmp_path / "c.html", f"<h1>One</h1><p>{STORY}</p><aside><a href='/x'>Buy tide tables</a></aside>")
     assert "Buy" not in aside.text
+
+
+def test_lines_that_are_text_are_kept(tmp_path: Path) -> None:
+    for content in (
+        "Title: Tides\nAuthor: Smith\nAbstract: They rise and fall.\n",
+        "Title: Rice\nAuthor: Smith\nMethod: Steam the rice.\n\nServe it.\n",
+        "Author: How do they rise?\nGuest: By the moon.\nAuthor: And fall?\n\nSo it goes.\n",
+    ):
+        assert read(tmp_path / "a.txt", content).text.split() == content.split()
+    assert read(tmp_path / "b.txt", "Title: Physics today at cern.ch\nDate: 2024\n\nText.\n").title.endswith("cern.ch")
+    for line in ("12 March 2020", "#!/bin/sh", "https://example.org/a", "* * *", "Dear Sir"):
+        assert read(tmp_path / "c.txt", f"{line}\n\n{STORY}\n").title == ""
+    # A long line is no field, whatever it begins with.
+    assert read(tmp_path / "d.txt", f"Title: {'a' * 200_000}\nDate: 2024\n\nText.\n").text.startswith("Title: aaa")
+
+
+@pytest.mark.parametrize(
+    ("table", "texts"),
+    [
+        ('"Name, first";text\n"a, b";one\n', ["one"]),
+        ("id;text;a,b\n1;one;x\n", ["one"]),
+        ('"text"|"x;y;z"\n"one"|"2"\n', ["one"]),
+        ("\nid;text\n1;one\n", ["one"]),
+    ],
+)
+def test_delimiters_are_counted_outside_of_quotation_marks(tmp_path: Path, table: str, texts: list[str]) -> None:
+    (tmp_path / "c.csv").write_text(table)
+    assert [one.text for one in read_documents(tmp_path / "c.csv")] == texts
+
+
+def test_a_mail_without_headers_inside_another_is_read(tmp_path: Path) -> None:
+    bare = "Content-Type: message/rfc822\n\nContent-Type: text/plain\n\nBare text.\n"
+    inner = f'Content-Type: multipart/mixed; boundary="B"\n\n--B\n{bare}\n--B--\n'
+    for part in (bare, inner):
+        content = (
+            'From: a@example.org\nSubject: Whole\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="A"\n\n'
+            f"--A\n\nOuter text.\n--A\n{part}\n--A--\n"
+        )
+        text = read(tmp_path / "a.eml", content).text
+        assert "Outer text." in text and "Bare text." in text

@@ -38,6 +38,14 @@ def test_a_higher_score_never_has_a_lower_share(scores: list[float], first: floa
     assert background.share(min(scores) - 0.1) == 0
 
 
+def test_of_equal_scores_none_is_less_alike() -> None:
+    background = Background.of(np.r_[-np.ones(900), np.ones(870)], 60)
+    assert background.share(-1.0) == 0 and background.share(1.0) == background.share(1 - 1e-8) < 0.6
+    # Nothing is known beyond the closest of the pairs.
+    assert background.share(1.5) <= 1 - 1 / 1_770 + 1e-5
+    assert Background.of(np.ones(1_770), 60).share(1.0) == 0
+
+
 def test_it_is_the_same_after_json() -> None:
     background = Background.of(np.random.default_rng(2).normal(size=1_225), 50)
     assert Background.from_values(json.loads(json.dumps(background.to_dict()))) == background

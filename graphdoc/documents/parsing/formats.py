@@ -39,7 +39,7 @@ _DECLARED = re.compile(
 _HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
 _LONGEST_HEAD = 500_000
 # How many bytes of letters beyond ASCII have to be right for each that is not.
-_RIGHT_BYTES, _LOOKED_AT = 10, 1_000_000
+_RIGHT_BYTES, _BEYOND_ASCII = 10, bytes(range(0x80, 0x100))
 _SAMPLE, _FEWEST_NULS = 4096, 4
 # Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
 LARGE, MOST_PACKED = 32 * 2**20, 200
@@ -249,7 +249,7 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
             text = content.decode("utf-8", "replace")
             wrong = text.count("\ufffd") - content.count("\ufffd".encode())
             # Of other encodings every letter with an accent would be wrong, and none right.
-            if wrong * _RIGHT_BYTES <= sum(byte > 0x7F for byte in content[:_LOOKED_AT]):
+            if wrong * _RIGHT_BYTES <= len(content) - len(content.translate(None, _BEYOND_ASCII)):
                 warnings.append(f"{counted(wrong, 'wrong byte')} of its UTF-8 read as U+FFFD")
                 return text
         raise decoding_error(error, encoding) from None

@@ -101,7 +101,7 @@ _SMALL_MAIN = 10
 def _show_scripted(roots: Sequence[_Element]) -> None:
     """Show what a page has for readers without scripts, where that is more than all other text."""
     scripted = [element for root in roots for element in root.iter("{*}noscript", "noscript")]
-    length = sum(_length(element, frozenset()) for element in scripted)
+    length = sum(_length(element, _NO_TEXT - {"noscript"}) for element in scripted)
     if length > sum(_length(root, _NO_TEXT) for root in roots):
         for element in scripted:
             element.tag = "div"

@@ -107,10 +107,10 @@ def _split_toml(text: str) -> tuple[dict[str, Any], str]:
     if match is None:
         return {}, text
     try:
-        entries = tomllib.loads(match[1])
+        entries = {key: _plain(value) for key, value in tomllib.loads(match[1]).items()}
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}, text
-    return {key: _plain(value) for key, value in entries.items()}, text[match.end() :]
+    return entries, text[match.end() :]
 
 
 def _plain(value: Any) -> Any:

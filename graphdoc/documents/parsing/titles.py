@@ -12,10 +12,19 @@ _FIELD = re.compile(
     r"(?::(?P<marked>[A-Za-z][\w -]{0,40}):|(?P<key>[A-Z][A-Za-z]*(?:-[A-Z][a-z]+)*):)(?:[ \t]+(?P<value>.*))?$"
 )
 _MORE = re.compile(r"[ \t]+\S")
-# One of these has to be among them: a text may begin with "Note: ..." too.
+_FURTHER_NAMES = """
+bdfl-delegate category cc content-type copyright delegate discussions-to editor editors eip erc in-reply-to
+keywords lang language last-modified layout license message-id modified organization pep pep-delegate
+post-history python-version references replaces reply-to requires resolution revision sponsor status superseded-by
+tags to topic type updated version
+"""
+# One of these has to be among them, and none but those and the further ones: "Abstract: ..." is text.
 _TELLING = frozenset({"title", "subject", "author", "authors", "date", "created", "from"})
+_FURTHER = frozenset(_FURTHER_NAMES.split())
+_PEOPLE = frozenset({"author", "authors", "editor", "editors", "from", "to", "cc", "reply-to", "sponsor", "delegate"})
 _MOST_LINES = 100
-_ADDRESS = re.compile(r"[<(\[]?[\w.+-]+(?:@| at )[\w-]+(?:\.[\w-]+)+[>)\]]?")
+_ADDRESS = re.compile(r"[<(\[]?(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+[>)\]]?")
+_LONGEST_VALUE = 2_000
 # What programs write where nobody gave a title.
 _NO_TITLE = re.compile(
     r"(?:untitled|no ?name|unbenannt|sans titre|microsoft word - |(?:document|presentation|slide|page) ?\d*$)"
@@ -23,6 +32,7 @@ _NO_TITLE = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_TITLE = 120
+_NO_FIRST_LINE = re.compile(r"#!|\w+://|(?:dear|hello|hi|sehr geehrte|liebe|cher|chère|estimad[oa])\b", re.IGNORECASE)
 _ENDS_NO_TITLE = (".", ",", ";", ":", "!", "?", "…", "-")
 
 
@@ -41,19 +51,24 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
     name = ""
     taken = 0
     for line in lines[:_MOST_LINES]:
-        if found := _FIELD.match(line):
+        found = _FIELD.match(line) if len(line) <= _LONGEST_VALUE else None
+        if found:
             name = (found["marked"] or found["key"]).strip().lower()
-            fields.setdefault(name, found["value"] or "")
+            if name in fields or name not in _TELLING | _FURTHER:
+                return {}, text
+            fields[name] = found["value"] or ""
         elif name and _MORE.match(line):
             fields[name] = f"{fields[name]} {line.strip()}"
         else:
             break
         taken += 1
-    is_apart = taken == len(lines) or not lines[taken].strip()
-    if len(fields) < 2 or not is_apart or _TELLING.isdisjoint(fields):
+    rest = lines[taken:]
+    if len(fields) < 2 or not rest or rest[0].strip() or not "".join(rest).strip() or _TELLING.isdisjoint(fields):
         return {}, text
-    kept = {key: one_line(_ADDRESS.sub("", value)).strip(" ,") for key, value in fields.items()}
-    return {key: value for key, value in kept.items() if value}, "\n".join(lines[taken:])
+    kept = {key: one_line(value) for key, value in fields.items()}
+    for key in _PEOPLE & kept.keys():
+        kept[key] = one_line(_ADDRESS.sub("", kept[key])).strip(" ,") or kept[key]
+    return {key: value for key, value in kept.items() if value}, "\n".join(rest)
 
 
 def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
@@ -71,9 +86,17 @@ def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
     if parsed.sections:
         first = parsed.sections[0]
         line, _, rest = first.text.strip().partition("\n")
-        stands_apart = rest.startswith("\n") or (not rest and len(parsed.sections) > 1)
+        stands_apart = rest.startswith("\n") and len(rest.strip()) > len(line)
+        letters = sum(map(str.isalpha, line))
         if first.heading:
             title = first.heading
-        elif is_text and stands_apart and len(line) <= _LONGEST_TITLE and not line.rstrip().endswith(_ENDS_NO_TITLE):
+        elif (
+            is_text
+            and stands_apart
+            and len(line) <= _LONGEST_TITLE
+            and not line.rstrip().endswith(_ENDS_NO_TITLE)
+            and 2 * letters > len(line)
+            and not _NO_FIRST_LINE.match(line)
+        ):
             title = one_line(line)
     return replace(parsed, title=title or parsed.title)

@@ -6,6 +6,7 @@ import codecs
 import csv
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -268,19 +269,26 @@ class _TableLines:
             return line.decode(self._encoding, "replace")
 
 
+_QUOTED = re.compile(r'"[^"]*"')
+
+
 def _delimiter_of(header: str, usual: str) -> str:
-    """What stands between the names of a header: the usual delimiter, or of one without it a semicolon, tab or bar."""
-    if usual in header or usual == "\t":
-        return usual
-    return max(";\t|", key=header.count) if any(sign in header for sign in ";\t|") else usual
+    """What stands between the names of a header: the most frequent sign outside of quotation marks."""
+    plain = _QUOTED.sub("", header)
+    return usual if usual == "\t" else max(f"{usual};\t|", key=plain.count)
 
 
 def _read_table(stream: IO[bytes], source: str, delimiter: str, encoding: str) -> Iterator[Record]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     raw = lines_of(stream)
-    first = next(raw, b"")
-    lines = _TableLines(chain([first] if first else [], raw), encoding)
-    rows = csv.reader(lines, delimiter=_delimiter_of(first.decode(encoding, "replace"), delimiter), strict=True)
+    head: list[bytes] = []
+    for line in raw:
+        head.append(line)
+        if line.strip():
+            break
+    first = head[-1].decode(encoding, "replace") if head else ""
+    lines = _TableLines(chain(head, raw), encoding)
+    rows = csv.reader(lines, delimiter=_delimiter_of(first, delimiter), strict=True)
     header: list[str] | None = None
     while True:
         place = f"{source}:{rows.line_num + 1}"

@@ -103,12 +103,18 @@ class _Reader:
         """Read paragraphs and tables inside an element."""
         if depth > _DEEPEST:
             raise DocumentError(f"its elements are nested deeper than {_DEEPEST} levels; flatten it")
+        carried: list[_Element] = []
         for child in parent.iterchildren("*"):
             name = local_name(child)
-            if name == "p" and not _goes_on(child):
-                self._paragraph(child, depth)
+            if name == "p" and _goes_on(child):
+                carried += [part for part in child.iterchildren("*") if local_name(part) != "pPr"]
             elif name == "p":
-                continue
+                if carried:
+                    properties = _child(child, "pPr")
+                    place = 0 if properties is None else child.index(properties) + 1
+                    child[place:place] = carried
+                    carried = []
+                self._paragraph(child, depth)
             elif name == "tbl":
                 self._table(child, depth)
             elif name == "sdt" and _is_contents(child):
@@ -244,16 +250,10 @@ class _Reader:
 
 
 def _goes_on(paragraph: _Element) -> bool:
-    """Move what a paragraph holds into the next one, where its mark was deleted while changes were tracked."""
-    marks = _child(_child(paragraph, "pPr"), "rPr")
+    """Whether a paragraph goes on in the next one, as its mark was deleted while changes were tracked."""
     following = paragraph.getnext()
-    if _child(marks, "del") is None or following is None or local_name(following) != "p":
-        return False
-    properties = _child(following, "pPr")
-    place = 0 if properties is None else following.index(properties) + 1
-    for part in reversed([one for one in paragraph.iterchildren("*") if local_name(one) != "pPr"]):
-        following.insert(place, part)
-    return True
+    is_deleted = _child(_child(_child(paragraph, "pPr"), "rPr"), "del") is not None
+    return is_deleted and following is not None and local_name(following) == "p"
 
 
 def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], float]:

@@ -55,7 +55,7 @@ def parse_mail(content: bytes) -> ParsedDocument:
         raise DocumentError("its parts are nested too deeply; save the mails inside it one by one") from None
 
 
-def _parse(message: EmailMessage) -> ParsedDocument:
+def _parse(message: EmailMessage, *, is_inside: bool = False) -> ParsedDocument:
     metadata: dict[str, Any] = {}
     warnings: list[str] = []
     subject = _header(message, "Subject")
@@ -63,7 +63,7 @@ def _parse(message: EmailMessage) -> ParsedDocument:
         value = _header(message, name)
         if value:
             metadata[key] = value
-    if not metadata and not subject:
+    if not metadata and not subject and not is_inside:
         raise DocumentError("it is no mail: it has neither sender nor subject nor date; name it .txt if it is a text")
     plain, html = (_text(message.get_body((kind,)), warnings) for kind in ("plain", "html"))
     parsed = parse_text(clean_text(html), "html") if html else ParsedDocument(())
@@ -90,19 +90,19 @@ def _parse(message: EmailMessage) -> ParsedDocument:
 
 
 def _mails_in(part: EmailMessage) -> list[EmailMessage]:
-    """The mails that a part is, where it is a forwarded mail or a digest."""
+    """The mails in a part: a forwarded one, those of a digest, or those further inside."""
     kind = part.get_content_type()
     if kind == "message/rfc822":
         return [one for one in part.get_payload() if isinstance(one, EmailMessage)]
-    if kind == "multipart/digest":
+    if kind.startswith("multipart/"):
         return [mail for one in part.iter_parts() for mail in _mails_in(cast("EmailMessage", one))]
     return []
 
 
 def _sections_of(message: EmailMessage) -> list[Section]:
     """A mail inside another as sections: one with its subject as heading, its own sections and mails below that."""
-    mail = _parse(message)
-    heading = mail.title or mail.metadata.get("from", "")
+    mail = _parse(message, is_inside=True)
+    heading = mail.title or mail.metadata.get("from", "") or "(no subject)"
     opening = Section("", heading, 1, (heading,))
     inner = list(mail.sections)
     if inner and not inner[0].heading:
