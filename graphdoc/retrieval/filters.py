@@ -37,7 +37,8 @@ def store_filter(where: object, columns: Mapping[str, Column]) -> str:
 
     A filter compares columns with literals or other columns by ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``IN``,
     ``LIKE``, ``ILIKE``, ``BETWEEN`` and ``IS NULL``, and joins conditions by ``AND``, ``OR``, ``NOT`` and parentheses.
-    A column of true or false is a condition by itself. A list of texts equals each of the texts in it.
+    A column of true or false is a condition by itself. A list of texts equals each of the texts in it. Texts are
+    compared with numbers by the numbers that they hold: cells of CSV files are texts.
 
     Args:
         where: the filter.
@@ -167,9 +168,10 @@ class _Parser:
         if self._takes("IN"):
             return negation + self._in(name)
         if self._takes("BETWEEN"):
-            first = self._literal(name, self._value(), _ORDERED)
+            least = self._value()
             self._require("AND")
-            return f"{stored} {negation}BETWEEN {first} AND {self._literal(name, self._value(), _ORDERED)}"
+            compared, (first, last) = self._operands(name, (least, self._value()), _ORDERED)
+            return f"{compared} {negation}BETWEEN {first} AND {last}"
         for word in ("LIKE", "ILIKE"):
             if self._takes(word):
                 return f"{stored} {negation}{word} {self._pattern(name)}"
@@ -217,20 +219,20 @@ class _Parser:
         return f"{stored} {sign} {other_stored}"
 
     def _compared(self, name: str, sign: str, value: _Token) -> str:
-        stored, held = self._described(name)
-        literal = self._literal(name, value, () if sign in ("=", "!=") else _ORDERED)
-        if held == _LIST:
+        stored, (literal,) = self._operands(name, (value,), () if sign in ("=", "!=") else _ORDERED)
+        if self._described(name)[1] == _LIST:
             return f"{'' if sign == '=' else 'NOT '}array_has({stored}, {literal})"
         return f"{stored} {sign} {literal}"
 
     def _in(self, name: str) -> str:
         self._require("(")
-        values = [self._literal(name, self._value())]
+        values = [self._value()]
         while self._takes(","):
-            values.append(self._literal(name, self._value()))
+            values.append(self._value())
         self._require(")")
-        (stored, held), listed = self._described(name), ", ".join(values)
-        return f"array_has_any({stored}, [{listed}])" if held == _LIST else f"({stored} IN ({listed}))"
+        stored, literals = self._operands(name, values)
+        listed, is_list = ", ".join(literals), self._described(name)[1] == _LIST
+        return f"array_has_any({stored}, [{listed}])" if is_list else f"({stored} IN ({listed}))"
 
     def _pattern(self, name: str) -> str:
         value = self._value()
@@ -238,6 +240,13 @@ class _Parser:
         if self._wildcards > MOST_WILDCARDS:
             self._fail(f"has more than {MOST_WILDCARDS} wildcards (% and _)")
         return self._literal(name, value, (_TEXT,))
+
+    def _operands(self, name: str, values: Sequence[_Token], kinds: Sequence[str] = ()) -> tuple[str, list[str]]:
+        """A column and values as the store compares them: a text beside numbers is the number that it holds."""
+        stored, held = self._described(name)
+        if held == _TEXT and all(value.kind == "number" and math.isfinite(float(value.text)) for value in values):
+            return f"TRY_CAST(btrim({stored}) AS DOUBLE)", [repr(float(value.text)) for value in values]
+        return stored, [self._literal(name, value, kinds) for value in values]
 
     def _literal(self, name: str, value: _Token, kinds: Sequence[str] = ()) -> str:
         """A value as the store writes it for a column, which holds values of its type, one of ``kinds`` if any."""

@@ -21,10 +21,19 @@ from graphdoc.retrieval.table import Column, filter_columns
 # By id: named like columns of the table, like words of the language, and like nothing that SQL takes.
 FIELDS = {
     "a": {"number": 1066, "level": "low", "year of issue": 1990, "Größe": 1.5, "tags": ["rice", "tea"]}
-    | {"new": True},
+    | {"new": True, "cell": "2024"},
     "b": {"number": 7, "level": "high", "year of issue": 2005, "Größe": -2, "tags": ["sea"], "and": "x"}
-    | {"text": "it's"},
-    "c": {"number": -3, "level": "100%", "Year of issue": 1, 'q"uo`te.': "y", "": "e", "new": False, "id": "own"},
+    | {"text": "it's", "cell": " 1999.5"},
+    "c": {
+        "number": -3,
+        "level": "100%",
+        "Year of issue": 1,
+        'q"uo`te.': "y",
+        "": "e",
+        "new": False,
+        "id": "own",
+        "cell": "n/a",
+    },
 }
 
 
@@ -49,7 +58,9 @@ def index(tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder) ->
         ("NOT tags IN ('tea')", "b"), ("tags IS NULL", "c"), ("\"and\" = 'x'", "b"), ('"q""uo`te." IS NOT NULL', "c"),
         ("\"\" = 'e'", "c"), ("new", "a"), ("NOT new", "c"), ("new != true", "c"), ("text = 'it''s'", "b"),
         ("id = 'own'", "c"), ("title IS NULL OR title = ''", "abc"), ("level LIKE '%;)--%'", ""),
-        ("level = '100%' AND level LIKE '1%'", "c"),
+        ("level = '100%' AND level LIKE '1%'", "c"), ("cell >= 2023", "a"), ("2000 > cell", "b"),
+        ("cell IN (2024, 7)", "a"), ("cell BETWEEN 1e3 AND 2e3", "b"), ("cell = 2024.0", "a"), ("level = 7", ""),
+        ("cell = '2024'", "a"),
     ],
 )  # fmt: skip
 def test_what_a_filter_finds(index: DocumentIndex, where: str, ids: str) -> None:
@@ -67,7 +78,8 @@ def test_what_a_filter_finds(index: DocumentIndex, where: str, ids: str) -> None
         ("level = 'low", "'low"), ("new AND", "end"), ("number IN ()", "')'"),
         ("number = NULL", "NULL"), ("and = 'x'", "and"), ("level > \ud800", "character"),
         (" ", "' '"), (5, "5 (int)"), ("number = 'x'", "whole numbers"), ("number = 1e20", "1e20"),
-        (f"number = {'9' * 5000}", "999"), ("number = 1.5", "1.5"), ("Größe = 1e999", "1e999"), ("level = 7", "text"),
+        (f"number = {'9' * 5000}", "999"), ("number = 1.5", "1.5"), ("Größe = 1e999", "1e999"),
+        ("level = 1e999", "text"),
         ("level LIKE 7", "7"), ("number LIKE 'x'", "'x'"), ("level IN ('low', 7)", "7"), ("new = 1", "true or false"),
         ("new > false", "new"), ("tags > 'a'", "lists of texts"), ("number = level", "level"),
         ("tags = level", "level"), ("nummer > 3", "nummer"), ("level = low", "'low'"), ('level = "low"', "'low'"),
