@@ -88,7 +88,7 @@ format: $(TEST_READY) ## format the code and mend what can be mended
 	$(BIN)/ruff format .
 
 test-slow: $(TEST_READY) ## run the tests that take minutes
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow --hypothesis-profile=search
 
 bench: $(TEST_READY) ## run every benchmark; tables go to benchmarks/results
 	@for file in $$(grep -l '^if __name__' benchmarks/*.py); do echo "$$file"; $(BIN)/python $$file || exit 1; done
