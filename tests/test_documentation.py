@@ -27,8 +27,7 @@ import pytest
 import yaml
 
 from graphdoc.cli import main, parse
-from graphdoc.registry import GRAPH_KINDS, READOUTS, RECIPES, load
-from graphdoc.settings.base import keys_of
+from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -292,18 +291,3 @@ def test_every_graph_kind_and_readout_is_explained() -> None:
     assert [readout for readout in READOUTS if f"`{readout}`" not in rows["readout"][0]] == []
     # Edges have a table of their own.
     assert [kind for kind in GRAPH_KINDS if f"\n| `{kind}` |" not in page] == []
-
-
-def test_every_setting_of_training_is_explained() -> None:
-    pages = [ROOT / "docs" / name for name in ("training.md", "views.md", "classification.md")]
-    codes = (code.strip("`") for page in pages for code in _INLINE_CODE.findall(blocks_of(page)[1]))
-    explained = {code.partition("=")[0] for code in codes}
-    kinds = [load(recipe.settings) for recipe in RECIPES.values()]
-    keys = {".".join(key) for kind in kinds for key in keys_of(kind) if key[:2] != ("model", "settings")}
-    # Parts that hold settings are headings.
-    keys = {key for key in keys if not any(other.startswith(f"{key}.") for other in keys)} | {"model.settings"}
-    assert len(keys) > 80
-    # Behind the first of them these are written without their part, as `.alpha`.
-    for part in ("model.lora.", "corpus.columns."):
-        explained |= {key for key in keys if key.startswith(part) and key.removeprefix(part[:-1]) in explained}
-    assert keys - explained == set()
