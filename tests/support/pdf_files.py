@@ -24,7 +24,8 @@ class Words:
         base: height of the base line from the lower edge.
         text: in Latin 1.
         size: of the letters.
-        font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``H`` Helvetica.
+        font: ``F`` Times, ``B`` bold, ``I`` italic, ``C`` Courier, ``H`` Helvetica, ``U`` whose codes
+            have no meaning.
     """
 
     left: float
@@ -71,6 +72,11 @@ def write_pdf(
         key: add(f"<< /Type /Font /Subtype /Type1 /BaseFont /{name} /Encoding /WinAnsiEncoding >>".encode("ascii"))
         for key, name in _FONTS.items()
     }
+    # Codes for private use, as files have whose fonts keep nothing but drawings of letters.
+    meanings = add_stream(
+        "", b"1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfrange <21> <7e> <e021> endbfrange"
+    )
+    fonts["U"] = add(f"<< /Type /Font /Subtype /Type1 /BaseFont /Drawn /ToUnicode {meanings} 0 R >>".encode("ascii"))
     names = " ".join(f"/{key} {number} 0 R" for key, number in fonts.items())
     picture = add_stream(
         "/Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8",

@@ -6,8 +6,10 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
+
+from .scripts import has_right_to_left, paired_brackets, with_signs_swapped
 
 # The lowered E of TeX is by 0.22 below its line.
 _SAME_BASE, _SAME_ROW = 0.3, 0.5
@@ -46,6 +48,8 @@ class Piece:
         base: height of the base line.
         style: its look.
         order: place in the file.
+        is_opposed: whether it is read against the direction of its page, as a name in Latin letters between Hebrew;
+            None for signs, which follow what is around them.
     """
 
     text: str
@@ -54,6 +58,7 @@ class Piece:
     base: float
     style: Style
     order: int
+    is_opposed: bool | None = None
 
 
 @dataclass(slots=True)
@@ -168,6 +173,8 @@ def read_page(content: Mapping[str, Any], number: int) -> Page:
     width, height = float(content["width"]), float(content["height"])
     if main % 2:
         width, height = height, width
+    for pieces in by_direction.values():
+        _set_reading_direction(pieces, width)
     aside = [row for way, pieces in sorted(by_direction.items()) if way != main for row in _rows(pieces, number)]
     rows = _rows(by_direction.get(main, []), number)
     # On turned pages heights start elsewhere; only their order and distances count.
@@ -178,6 +185,21 @@ def read_page(content: Mapping[str, Any], number: int) -> Page:
             for piece in row.pieces:
                 piece.base += shift
     return Page(number, width, height, rows, aside, float(content["pictures"]))
+
+
+def _set_reading_direction(pieces: Sequence[Piece], width: float) -> None:
+    """Mirror what is read from right to left, so that lines and columns are found as from left to right."""
+    leftward = [has_right_to_left(piece.text) for piece in pieces]
+    if not any(leftward):
+        return
+    letters = [len(piece.text) for piece in pieces]
+    is_mirrored = 2 * sum(compress(letters, leftward)) > sum(letters)
+    for piece, goes_left in zip(pieces, leftward, strict=True):
+        if is_mirrored:
+            piece.left, piece.right = width - piece.right, width - piece.left
+            piece.text = piece.text if goes_left else with_signs_swapped(piece.text)
+        if any(character.isalnum() for character in piece.text):
+            piece.is_opposed = goes_left != is_mirrored
 
 
 def _rows(pieces: Sequence[Piece], page: int) -> list[Line]:
@@ -247,14 +269,28 @@ def joined_pieces(pieces: Sequence[Piece]) -> str:
     """The text of pieces of one segment."""
     text = ""
     before: Piece | None = None
-    for piece in pieces:
+    for piece in _as_read(pieces):
         if before is not None:
-            gap = piece.left - before.right
+            gap = max(piece.left - before.right, before.left - piece.right)
             if gap > _WORD_GAP * min(piece.style.size, before.style.size) or is_raised_mark(before, piece):
                 text += " "
         text += piece.text
         before = piece
-    return text
+    return paired_brackets(text) if has_right_to_left(text) else text
+
+
+def _as_read(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces in the order of reading: runs that are opposed to the page stand the other way round."""
+    read = list(pieces)
+    runs: list[tuple[int, int]] = []
+    for place, piece in enumerate(pieces):
+        if piece.is_opposed:
+            is_continued = bool(runs) and all(between.is_opposed is None for between in pieces[runs[-1][1] : place])
+            first = runs.pop()[0] if is_continued else place
+            runs.append((first, place + 1))
+    for first, end in runs:
+        read[first:end] = reversed(read[first:end])
+    return read
 
 
 def is_raised_mark(before: Piece, piece: Piece) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pypdfium2.raw as pdfium
 
+from .scripts import is_private, is_right_to_left, is_unknown
+
 _FIXED, _ITALIC, _SMALL_CAPITALS, _FORCED_BOLD = 1, 1 << 6, 1 << 17, 1 << 18
 _BOLD_WEIGHT = 600
 # NimbusRomNo9L-Medi is the bold of Times; CMBX and SFBX are Computer Modern's.
@@ -122,13 +124,14 @@ def read_text(call: Any, *arguments: Any, sized: bool = False) -> str:
 
 # A gap of this share of the font size is a space; of the larger share also where the library sees none.
 _SPACE, _SURE_SPACE = 0.1, 0.13
+# Letters of one Arabic word stand up to 0.18 apart where they are not joined.
+_SURE_WORDS = 0.25
 # Beyond this gap, as in front of a tab or the next column, text goes on as another piece.
 _PIECE_GAP = 0.9
 _SAME_LINE = 0.05
 # Widths differ by more in fonts that are not a typewriter's.
 _EQUAL_WIDTHS = 0.04
 _DEEPEST_OUTLINE, _LONGEST_OUTLINE = 12, 20_000
-_MISSING = 0xFFFE
 # PDFium stops a string there and says nothing.
 _LONGEST_STRING = 32_767
 _INVISIBLE, _STROKED = 3, 2
@@ -235,7 +238,8 @@ class PdfFile:
 
         Returns:
             ``width`` and ``height``; ``pieces`` in the order of the file, each with text, left and right edge, base
-            line, style and direction; ``styles``; ``unmapped`` characters; ``cut`` strings; ``pictures``, the share
+            line, style and direction; ``styles``; ``unmapped`` characters; ``unknown``, the share of characters whose
+            codes say nothing of a letter; ``cut`` strings; ``pictures``, the share
             of the page that they cover.
 
         Raises:
@@ -261,6 +265,7 @@ class PdfFile:
                 "pieces": reader.pieces,
                 "styles": reader.styles,
                 "unmapped": reader.unmapped,
+                "unknown": reader.unknown / max(reader.characters, 1),
                 "cut": reader.cut,
                 "pictures": _largest_picture(page, width * height) if len(reader.pieces) < _FEW_PIECES else 0.0,
             }
@@ -287,7 +292,7 @@ class _PageReader:
         self._text, self._tags = text, _structure_tags(page)
         self.pieces: list[tuple[str, float, float, float, int, int]] = []
         self.styles: list[dict[str, Any]] = []
-        self.unmapped = self.cut = 0
+        self.unmapped = self.cut = self.characters = self.unknown = 0
         self.has_nameless = False
         # Widths of the characters of fonts without a name, by style.
         self._widths: dict[int, dict[str, float]] = {}
@@ -305,21 +310,14 @@ class _PageReader:
         start = end = left = base = height = 0.0
         current = traits = (-1, 0.0, 0)
         last_object = run = 0
-        nameless = False
-        tracking = 0.0
+        nameless = is_leftward = False
+        rising, tracking = 0, 0.0
 
         def finish() -> None:
             if characters:
-                self.pieces.append(
-                    (
-                        _whole("".join(characters)),
-                        round(start, 2),
-                        round(end, 2),
-                        round(base, 2),
-                        current[0],
-                        current[2],
-                    )
-                )
+                text = "".join(reversed(characters) if 2 * rising > len(characters) - 1 else characters)
+                edges = round(start, 2), round(end, 2), round(base, 2)
+                self.pieces.append((_whole(text), *edges, current[0], current[2]))
                 characters.clear()
 
         for place in range(pdfium.FPDFText_CountChars(self._text)):
@@ -343,7 +341,11 @@ class _PageReader:
             if nameless:
                 code = _CORK.get(code, code)
             character = _REPLACED.get(code) or (chr(code) if 0 < code < 0x110000 else "")
-            if code == _MISSING or not character:
+            self.characters += 1
+            if not " " <= character <= "~" and is_unknown(code) and code not in _REPLACED:
+                self.unknown += 1
+                character = character if is_private(code) else ""
+            if not character:
                 self.unmapped += 1
                 character = "\ufffd"
             _loose_box(text, place, box_at)
@@ -351,17 +353,24 @@ class _PageReader:
             if nameless:
                 self._widths.setdefault(traits[0], {})[character] = round((right - left) / traits[1], 2)
             size = max(traits[1], 1.0)
-            gap = left - end
+            leftward = is_right_to_left(code)
+            falls = leftward and right < start + size / 2
+            gap = start - right if falls else left - end
             if (
-                not characters
+                # Each word is a piece, since one may be given as it is read and the next as it is seen.
+                (leftward and gap > (_SPACE if space else _SURE_WORDS) * size)
+                or not characters
                 or traits[0] != current[0]
                 or traits[2] != current[2]
+                or leftward != is_leftward
                 or abs(height - base) > _SAME_LINE * size
                 # Both letters of a ligature have its edges.
                 or (not -0.5 * size < gap < _PIECE_GAP * size and left != before)
             ):
                 finish()
-                start, base, current = left, height, traits
+                start, end, base, current, rising = left, right, height, traits, 0
+            elif leftward:
+                pass
             elif gap > _SURE_SPACE * size + max(tracking, 0.0):
                 characters.append(" ")
             elif space and left != before:
@@ -371,8 +380,10 @@ class _PageReader:
                     characters.append(" ")
             # Letters that are set apart have gaps that are no spaces.
             tracking = gap if characters and characters[-1] != " " else 0.0
+            rising += leftward and left > start
             characters.append(character)
-            end, space = right, False
+            is_leftward, space = leftward, False
+            start, end = (min(start, left), max(end, right)) if leftward else (start, right)
         finish()
         self.has_nameless = bool(self._widths)
         for number, widths in self._widths.items():

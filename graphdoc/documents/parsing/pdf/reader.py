@@ -15,6 +15,8 @@ from .headings import HeadingFinder, heading_text, words
 from .page import Line, Page, body_style, lines_of, read_page
 
 _SCAN = 0.5
+# Formulas and lists have a few signs of fonts without meanings, a page of text in such a font almost nothing else.
+_UNREADABLE = 0.3
 
 
 def parse_pdf(content: bytes) -> ParsedDocument:
@@ -32,6 +34,9 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     """
     described, contents, warnings = read_pages(content)
     warnings += damage(content)
+    unreadable = [number for number, page in contents if page["unknown"] > _UNREADABLE]
+    _refuse_unreadable(unreadable, len(contents), warnings)
+    contents = [(number, page | {"pieces": []} if number in unreadable else page) for number, page in contents]
     pages = [read_page(page, number) for number, page in contents]
     _say_what_is_missing(pages, contents, warnings)
     dropped = take_furniture(pages)
@@ -147,6 +152,17 @@ def _laid_out(lines: Sequence[Line]) -> Iterator[str]:
     for line in lines:
         width = (line.right - line.left) / max(len(line.text), 1) or 1.0
         yield " " * min(round((line.left - edge) / width), 40) + line.text.replace("\t", "    ")
+
+
+def _refuse_unreadable(unreadable: Sequence[int], count: int, warnings: list[str]) -> None:
+    """Refuse a file whose fonts do not say which letters they show, or name its pages that do not."""
+    if not unreadable:
+        return
+    fix = "OCR reads them, for example: ocrmypdf --force-ocr unreadable.pdf text.pdf"
+    if len(unreadable) == count:
+        raise DocumentError(f"its text cannot be read: its fonts do not say which letters their signs are; {fix}")
+    pages = named_pages([number + 1 for number in unreadable])
+    warnings.append(f"pages left out, whose fonts do not say which letters their signs are: {pages}; {fix}")
 
 
 def _say_what_is_missing(

@@ -1,0 +1,80 @@
+"""Characters of PDF files: scripts that are written from right to left, and codes that say nothing of a letter."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+# Hebrew, Arabic, Syriac, Thaana and N'Ko, and the presentation forms of the first two.
+_RIGHT_TO_LEFT = ((0x590, 0x8FF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFE))
+# Signs that stay on their side of a number.
+_OF_NUMBERS = "%‰$€£¥#°"
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
+
+
+def is_right_to_left(code: int) -> bool:
+    """Whether a character is a letter or a mark of a script that is written from right to left."""
+    return code > 0x58F and any(first <= code <= last for first, last in _RIGHT_TO_LEFT) and _is_letter(code)
+
+
+@cache
+def _is_letter(code: int) -> bool:
+    return unicodedata.bidirectional(chr(code)) in ("R", "AL", "NSM")
+
+
+def has_right_to_left(text: str) -> bool:
+    """Whether a text has such letters."""
+    return not text.isascii() and any(is_right_to_left(ord(character)) for character in text)
+
+
+@cache
+def is_unknown(code: int) -> bool:
+    """Whether a code says nothing of the letter that is seen: a control, one for private use, one not assigned."""
+    return code > 0x10FFFF or unicodedata.category(chr(code)) in ("Cc", "Co", "Cn")
+
+
+def is_private(code: int) -> bool:
+    """Whether a code is one for private use, as fonts of symbols have for bullets."""
+    return 0xE000 <= code <= 0xF8FF
+
+
+def with_signs_swapped(text: str) -> str:
+    """Swap the signs around Latin words that stand between others from right to left, whose order they follow.
+
+    >>> with_signs_swapped(".New York-"), with_signs_swapped("25%")
+    ('-New York.', '25%')
+    """
+    letters = [place for place, sign in enumerate(text) if sign.isalnum() or sign in _OF_NUMBERS]
+    if not letters:
+        return text[::-1]
+    first, end = letters[0], letters[-1] + 1
+    return text[end:][::-1] + text[first:end] + text[:first][::-1]
+
+
+def paired_brackets(text: str) -> str:
+    """Open and close brackets by turns, where their characters say otherwise.
+
+    PDF files keep the sign that is seen: from right to left, an opening bracket looks like a closing one.
+
+    >>> paired_brackets("שלום )English) שלום")
+    'שלום (English) שלום'
+    """
+    for opening, closing in _BRACKETS:
+        if text.count(opening) + text.count(closing) < 2 or _is_balanced(text, opening, closing):
+            continue
+        characters, is_open = list(text), False
+        for place, character in enumerate(characters):
+            if character in (opening, closing):
+                characters[place] = closing if is_open else opening
+                is_open = not is_open
+        text = "".join(characters)
+    return text
+
+
+def _is_balanced(text: str, opening: str, closing: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == opening) - (character == closing)
+        if depth < 0:
+            return False
+    return depth == 0
