@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
 import os
 import re
-import threading
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-from ..errors import GraphdocError, MissingExtraError, RetrievalError, SettingsError
+from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.files import FolderLock
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
@@ -30,16 +28,12 @@ logger = logging.getLogger(__name__)
 
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
-# Version files end with these bytes, and are named so that the newest comes first.
-_VERSION_END, _LARGEST_VERSION = b"LANC", 2**64 - 1
 RECORD = b"graphdoc"
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
 IS_DOCUMENT = f"level = '{DOCUMENT}'"
 # The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
 _GONE = "gone"
-_TEXTS = ("text", "document_text")
-_VECTORS = {"passage_vector": PASSAGE, "document_vector": DOCUMENT}
-_SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
+_TEXTS, _VECTORS = ("text", "document_text"), ("passage_vector", "document_vector")
 # Below this number of rows a search that reads all of them is quick, and finds the best for certain.
 ROWS_FOR_VECTOR_INDEX = 20_000
 # With fewer vectors there is nothing to learn the structure from.
@@ -76,6 +70,11 @@ def is_one_of(column: str, values: Iterable[str]) -> str:
 def all_of(*conditions: str | None) -> str | None:
     """The condition that all of some hold; None where there is none."""
     return " AND ".join(f"({condition})" for condition in conditions if condition) or None
+
+
+def key_of(id: str, level: str, number: int) -> str:
+    """The key of a row. An id can hold the control character between its parts only by intent."""
+    return f"{id}\x1f{level}\x1f{number:06d}"
 
 
 class Candidates(NamedTuple):
@@ -133,18 +132,16 @@ class LanceStore:
         Raises:
             RetrievalError: something is there already, or the place cannot be written.
         """
-        folder = folder_of(place)
-        others = set[str]()
-        with suppress(OSError, ValueError):
-            others = {entry.name for entry in folder.iterdir()} - {".lock", TABLE_FOLDER} if folder else others
-        if others:
-            raise RetrievalError(f"{place} holds other files, such as {min(others)}; give an empty folder, or another")
-        connection, address, is_there = _connected(place)
-        if is_there and not _is_unfinished(connection, folder):
+        if folder := folder_of(place):
+            with suppress(OSError, ValueError):
+                if others := {entry.name for entry in folder.iterdir()} - {".lock", TABLE_FOLDER}:
+                    raise RetrievalError(f"{place} holds other files, such as {min(others)}; give an empty folder")
+        connection, address, is_there = _connect(place)
+        if is_there and not _is_unfinished(folder):
             raise RetrievalError(f"{place} holds an index already, or what is left of one; choose another place")
         schema = schema.with_metadata({RECORD: json.dumps(record, ensure_ascii=False).encode()})
         mode = "overwrite" if is_there else "create"
-        table = _done(address, lambda: connection.create_table(TABLE, schema=schema, mode=mode))
+        table = _run(address, lambda: connection.create_table(TABLE, schema=schema, mode=mode))
         store = cls(table, address, schema)
         store._prepare()
         return store
@@ -152,12 +149,10 @@ class LanceStore:
     @classmethod
     def exists(cls, place: str | Path) -> bool:
         """Whether there is a table."""
-        folder = folder_of(place)
         # LanceDB would make a folder that is missing.
-        if folder is not None and not has_table(folder):
-            return False
-        connection, _, is_there = _connected(place)
-        return is_there and not _is_unfinished(connection, folder)
+        if folder := folder_of(place):
+            return has_table(folder) and not _is_unfinished(folder)
+        return _connect(place)[2]
 
     @classmethod
     def open(cls, place: str | Path) -> LanceStore:
@@ -168,11 +163,11 @@ class LanceStore:
         """
         if not cls.exists(place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
-        if (folder := folder_of(place)) is not None:
-            fall_back_from_damage(folder)
-        connection, address, _ = _connected(place)
-        table = _done(address, lambda: connection.open_table(TABLE))
-        schema = _done(address, lambda: table.schema())
+        if folder := folder_of(place):
+            _set_damage_aside(folder)
+        connection, address, _ = _connect(place)
+        table = _run(address, lambda: connection.open_table(TABLE))
+        schema = _run(address, lambda: table.schema())
         if "format_version" not in json.loads((schema.metadata or {}).get(RECORD, "{}")):
             raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
         return cls(table, address, schema)
@@ -186,6 +181,9 @@ class LanceStore:
                 "index in each"
             )
         return self._opened
+
+    def _do(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        return _run(self.place, work)
 
     def refresh(self) -> None:
         """See what other processes have written."""
@@ -207,12 +205,12 @@ class LanceStore:
     def write(self, rows: Any, ids: Sequence[str]) -> None:
         """Put the rows of some documents in the place of those that the documents had, in one commit."""
         self._prepare()
-        there = self.select(["key"], ids=ids).column("key").to_pylist()
-        if not there:
+        before = self.select(["key"], ids=ids).column("key").to_pylist()
+        if not before:
             self._do(lambda: self._table.add(rows, on_bad_vectors="null"))
             return self._changed()
         # A merge that deletes reads the whole table: rows that are no longer needed are marked by it instead.
-        left = sorted(set(there) - set(rows.column("key").to_pylist()))
+        left = sorted(set(before) - set(rows.column("key").to_pylist()))
         if left:
             nothing = [{"key": key, "id": "", "level": _GONE, "number": 0} for key in left]
             rows = pa.concat_tables([rows, pa.Table.from_pylist(nothing, rows.schema)])
@@ -225,10 +223,10 @@ class LanceStore:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
-        named = is_one_of("id", ids)
-        count = int(self._do(lambda: self._table.count_rows(f"{named} AND {IS_DOCUMENT}")))
+        condition = is_one_of("id", ids)
+        count = int(self._do(lambda: self._table.count_rows(f"{condition} AND {IS_DOCUMENT}")))
         if count:
-            self._do(lambda: self._table.delete(named))
+            self._do(lambda: self._table.delete(condition))
             self._changed()
         return count
 
@@ -239,10 +237,8 @@ class LanceStore:
 
     def batches(self, columns: Iterable[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
-        condition = all_of(f"level != '{_GONE}'", where)
-        batches = self._do(
-            lambda: _restricted(self._table.query(), columns, condition).to_batches(max_batch_length=most)
-        )
+        query = _restricted(self._table.query(), columns, all_of(f"level != '{_GONE}'", where))
+        batches = self._do(lambda: query.to_batches(max_batch_length=most))
 
         async def next_batch() -> Any:
             return await anext(batches, None)
@@ -253,7 +249,7 @@ class LanceStore:
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
         match = _lancedb().query.MatchQuery(words, column)
-        return self._candidates(lambda: self._table.query().nearest_to_text(match).limit(most), "_score", most, where)
+        return self._candidates(self._table.query().nearest_to_text(match).limit(most), "_score", most, where)
 
     def by_vector(
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
@@ -262,11 +258,11 @@ class LanceStore:
         if column == "document_vector":
             # Rows of sections have such vectors too.
             where = all_of(IS_DOCUMENT, where)
-        query = partial(self._nearest, vector, column, most)
-        nearest = self._candidates(partial(query, is_bounded=where is None), "_distance", most, where)
-        if where is None and len(nearest.ids) < min(most, self.state().passages):
-            nearest = self._candidates(partial(query, is_bounded=False), "_distance", most, None)
-        return nearest
+        if where is None:
+            found = self._candidates(self._nearest(vector, column, most, is_bounded=True), "_distance", most, None)
+            if len(found.ids) >= min(most, self.state().passages):
+                return found
+        return self._candidates(self._nearest(vector, column, most, is_bounded=False), "_distance", most, where)
 
     def _nearest(self, vector: npt.NDArray[np.float32], column: str, most: int, *, is_bounded: bool) -> Any:
         nearest = self._table.query().nearest_to(vector).column(column).distance_type(self.record["similarity"])
@@ -276,8 +272,8 @@ class LanceStore:
         nearest = nearest.maximum_nprobes(_PROBES) if is_bounded else nearest
         return nearest.refine_factor(1).limit(math.ceil(_READ * most))
 
-    def _candidates(self, query: Callable[[], Any], score: str, most: int, where: str | None) -> Candidates:
-        rows = self._do(lambda: _restricted(query(), ("id", "number", score), where).to_arrow())[:most]
+    def _candidates(self, query: Any, score: str, most: int, where: str | None) -> Candidates:
+        rows = self._do(lambda: _restricted(query, ("id", "number", score), where).to_arrow())[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
@@ -290,22 +286,25 @@ class LanceStore:
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
         self._prepare()
-        self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
-        self._do(lambda: self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
-        present = {index.columns[0]: index.name for index in self._do(lambda: self._table.list_indices())}
+        self._do(self._maintained)
+        self._changed()
+
+    async def _maintained(self) -> None:
+        table = self._table
+        await table.delete(f"level = '{_GONE}'")
+        await table.optimize(cleanup_older_than=KEPT_VERSIONS)
+        present = {index.columns[0]: index.name for index in await table.list_indices()}
         # A search without the structure reads the column of all rows, those of other levels too.
-        is_large = self._do(lambda: self._table.count_rows()) >= ROWS_FOR_VECTOR_INDEX
+        is_large = await table.count_rows() >= ROWS_FOR_VECTOR_INDEX
         for column in _VECTORS:
-            count = self._do(partial(self._table.count_rows, f"{column} IS NOT NULL"))
-            is_due = is_large
+            count, is_due = await table.count_rows(f"{column} IS NOT NULL"), is_large
             if column in present:
-                is_due = self._do(partial(self._table.index_stats, present[column])).num_indices > _MOST_PARTS
+                is_due = (await table.index_stats(present[column])).num_indices > _MOST_PARTS
             if is_due and count >= _LEAST_FOR_VECTOR_INDEX:
                 # LanceDB would count the rows that have no vector here, and look for centres of its partitions there.
                 partitions, metric = max(1, round(count / _PARTITION)), self.record["similarity"]
                 kind = _lancedb().index.IvfRq(distance_type=metric, num_bits=_BITS, num_partitions=partitions)
-                self._do(partial(self._table.create_index, column, config=kind, replace=True))
-        self._changed()
+                await table.create_index(column, config=kind, replace=True)
 
     def state(self) -> State:
         """How large it is, and what is waiting."""
@@ -321,24 +320,25 @@ class LanceStore:
 
     def _prepare(self) -> None:
         """Make the search structures that every index has; one whose making was cut short may lack some."""
-        if self._is_prepared:
-            return
-        present = {index.columns[0] for index in self._do(lambda: self._table.list_indices())}
+        if not self._is_prepared:
+            self._do(self._prepared)
+            self._is_prepared = True
+
+    async def _prepared(self) -> None:
         kinds, words = _lancedb().index, self.record["words"]
-        structures = {column: getattr(kinds, kind)() for column, kind in _SCALAR.items()}
         texts = kinds.FTS(
             language=words["language"] or "English",
             stem=words["stem"],
             remove_stop_words=not words["stop_words"],
             base_tokenizer=words["tokenizer"],
         )
-        for column, kind in (structures | dict.fromkeys(_TEXTS, texts)).items():
+        structures = {"key": kinds.BTree(), "id": kinds.BTree(), "level": kinds.Bitmap()} | dict.fromkeys(
+            _TEXTS, texts
+        )
+        present = {index.columns[0] for index in await self._table.list_indices()}
+        for column, kind in structures.items():
             if column not in present:
-                self._do(partial(self._table.create_index, column, config=kind, replace=True))
-        self._is_prepared = True
-
-    def _do(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        return _done(self.place, work)
+                await self._table.create_index(column, config=kind, replace=True)
 
 
 def folder_of(place: str | Path) -> Path | None:
@@ -354,39 +354,44 @@ def has_table(folder: Path) -> bool:
         return False
 
 
-def fall_back_from_damage(folder: Path) -> None:
-    """Set the newest version file of a table aside where it is cut short, and warn that the one before it is read.
+def _is_unfinished(folder: Path | None) -> bool:
+    """Whether the making of a table was cut short before anything could be kept in it; not known of a store."""
+    files = [path for path in (folder / TABLE_FOLDER).rglob("*") if path.is_file()] if folder else []
+    return folder is not None and all(
+        path.parent.name in ("_transactions", "_versions") and path.suffix != ".manifest" for path in files
+    )
+
+
+def _set_damage_aside(folder: Path) -> None:
+    """Set the newest version of a table aside where its file is cut short, and warn that the one before it is read.
 
     Raises:
         RetrievalError: more than one version is missing or damaged.
     """
 
-    def version(file: Path) -> int:
-        return _LARGEST_VERSION - int(file.stem)
-
     def is_whole(file: Path) -> bool:
         try:
-            return file.read_bytes().endswith(_VERSION_END)
+            return file.read_bytes().endswith(b"LANC")
         except FileNotFoundError:  # Maintenance has removed it meanwhile.
             return True
 
-    versions, newest = folder / TABLE_FOLDER / "_versions", 0
+    versions, hinted = folder / TABLE_FOLDER / "_versions", 0
     # Before the files are listed, so that a version that is written meanwhile is not missed.
     with suppress(OSError, ValueError, KeyError, TypeError):
-        newest = int(json.loads((versions / "latest_version_hint.json").read_text())["version"])
-    files = sorted(path for path in versions.glob("*.manifest") if path.stem.isdecimal() and len(path.stem) == 20)[:2]
-    whole = [file for file in files if is_whole(file)]
-    newest = max([newest, *map(version, files[:1])])
-    if not whole or newest == version(whole[0]):
+        hinted = int(json.loads((versions / "latest_version_hint.json").read_text())["version"])
+    # Their names count down from the largest number, so that the newest comes first.
+    files = {2**64 - 1 - int(path.stem): path for path in versions.glob("[0-9]" * 20 + ".manifest")}
+    last_two = sorted(files, reverse=True)[:2]
+    newest, whole = max([hinted, *last_two]), next((number for number in last_two if is_whole(files[number])), None)
+    if whole is None or newest == whole:
         return
     again = "copy the index again, or index the documents again"
-    if newest - version(whole[0]) > 1:
-        raise RetrievalError(f"{folder} is damaged: versions {version(whole[0]) + 1} to {newest} are missing; {again}")
-    if files[0] != whole[0]:
+    if newest - whole > 1:
+        raise RetrievalError(f"{folder} is damaged: versions {whole + 1} to {newest} are missing; {again}")
+    if newest in files:
         with FolderLock(folder, "another change"):
-            files[0].replace(files[0].with_suffix(".damaged"))
-    read = f"version {version(whole[0])} is read, without the change after it"
-    logger.warning(f"{folder}: version {newest} is damaged or missing; {read}: {again}")
+            files[newest].replace(files[newest].with_suffix(".damaged"))
+    logger.warning(f"{folder}: version {newest} is damaged or missing, and the one before it is read; {again}")
 
 
 def _restricted(query: Any, columns: Iterable[str], where: str | None) -> Any:
@@ -394,28 +399,12 @@ def _restricted(query: Any, columns: Iterable[str], where: str | None) -> Any:
     return query.where(where) if where else query
 
 
-def _connected(place: str | Path) -> tuple[Any, str, bool]:
+def _connect(place: str | Path) -> tuple[Any, str, bool]:
     """A connection to LanceDB, the place as it takes it, and whether the table is there, whole or not."""
     address = str(folder_of(place) or place)
     options = STORE_OPTIONS if "://" in address and not address.startswith("memory:") else None
-    connection = _done(address, lambda: _lancedb().connect_async(address, storage_options=options))
-    return connection, address, TABLE in _done(address, lambda: connection.list_tables()).tables
-
-
-def _is_unfinished(connection: Any, folder: Path | None) -> bool:
-    """Whether the making of the table was cut short before anything could be kept in it."""
-    # What an object store holds cannot be listed with LanceDB: a part of an index may be there.
-    if folder is None:
-        return False
-    files = (path for path in (folder / TABLE_FOLDER).rglob("*") if path.is_file())
-    if any(path.parent.name not in ("_transactions", "_versions") for path in files):
-        return False
-    try:
-        wait_for(connection.open_table(TABLE))
-    except Exception as error:
-        # Whatever else it is, opening says it.
-        return isinstance(error, ValueError) and "was not found" in str(error)
-    return False
+    connection = _run(address, lambda: _lancedb().connect_async(address, storage_options=options))
+    return connection, address, TABLE in _run(address, lambda: connection.list_tables()).tables
 
 
 @cache
@@ -427,6 +416,7 @@ def _lancedb() -> Any:
     try:
         with quick_imports():
             import lancedb
+            import lancedb.background_loop
             import lancedb.index
             import lancedb.query
     except ImportError as error:
@@ -434,67 +424,36 @@ def _lancedb() -> Any:
     return lancedb
 
 
-def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
-    """Wait for asynchronous work in a loop of its own, so that code that a loop calls (a notebook) can wait too."""
-    future = asyncio.run_coroutine_threadsafe(work, _loop())
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
-
-
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="graphdoc-lance", daemon=True).start()
-    return loop
-
-
-# The thread of the loop is not there in a process that was forked, which not every system can do.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_loop.cache_clear)
-
-
 # Where in LanceDB's own source an error arose.
 _SOURCE = re.compile(r",?\s*(?:/\S+)?/(?:registry/src|rustc)/\S+|(?<=\s)/rustc/\S+")
 # Signs in a message, and what to do then; the first that fits.
-_FIXES = (
-    ("no space left|file too large|quota|os error 2[78]",
-     "free some disk space and run the same again, nothing is lost"),
-    ("forbidden|status: 40[13]|accessdenied|unauthorized|invalidaccesskey",
-     "the store refuses access; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights of this user"),
-    ("nosuchbucket|status: 404|bucket does not exist", "there is no such bucket; make it or correct the address"),
-    ("error sending request|connection refused|timed out|timeout|connect error|error trying to",
-     "the store does not answer; check AWS_ENDPOINT, AWS_REGION and the network"),
-    ("permission denied|read-only file system", "it may not be written; change its rights, or choose another"),
-    ("commit conflict|too many concurrent writers|concurrent commit|retryable",
-     "another writer changed it at the same time; run the same again"),
-    ("no object store provider", "give a folder, or an address such as s3://bucket/index"),
-    ("not found|failed to fill whole buffer|invalid range|too small|invalid magic|corrupt|panicked",
-     "the index is damaged; take it from a copy, or remove it and index the documents again"),
-)  # fmt: skip
+_FIXES = {
+    "no space left|file too large|quota|os error 2[78]": "free some disk space and try again, nothing is lost",
+    "forbidden|status: 40[13]|accessdenied|unauthorized|invalidaccesskey":
+        "the store refuses access; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights of this user",
+    "nosuchbucket|status: 404|bucket does not exist": "there is no such bucket; make it or correct the address",
+    "error sending request|connection refused|timed out|timeout|connect error|error trying to":
+        "the store does not answer; check AWS_ENDPOINT, AWS_REGION and the network",
+    "permission denied|read-only file system": "it may not be written; change its rights, or choose another",
+    "commit conflict|too many concurrent writers|concurrent commit|retryable":
+        "another writer changed it at the same time; run the same again",
+    "not found|failed to fill whole buffer|invalid range|too small|invalid magic|corrupt|panicked":
+        "the index is damaged; take it from a copy, or remove it and index the documents again",
+}  # fmt: skip
 
 
-def _done(place: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Wait for work of LanceDB; its errors become one line."""
+def _run(place: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Wait for work in LanceDB's own loop, so that a notebook with a loop can call; errors become one line."""
+    loop = _lancedb().background_loop.LOOP
     try:
-        return wait_for(work())
+        result: Result = loop.run(work())
     except GraphdocError:
         raise
     except Exception as error:
         # A panic of the library has a class of its own, which no module of it exports.
-        if isinstance(error, RuntimeError | OSError | ValueError) or type(error).__name__ == "RustPanic":
-            raise _translated(place, error) from error
-        raise
-
-
-def _translated(place: str, error: Exception) -> GraphdocError:
-    text = one_line(_SOURCE.sub("", str(error)))
-    if isinstance(error, UnicodeEncodeError):
-        around = error.object[max(0, error.start - 20) : error.end + 20]
-        return SettingsError(f"{one_line(repr(around))} holds half of a surrogate pair; leave it out")
-    fix = next((f"; {fix}" for signs, fix in _FIXES if re.search(signs, text.lower())), "")
-    retried = re.search(r"RetryError.*?(status: \d+|source: .*)", text)
-    reason = f"the store fails ({one_line(retried[1], 120)})" if retried else text[:300]
-    return RetrievalError(f"{place} cannot be used: {reason}{fix}")
+        if not isinstance(error, RuntimeError | OSError | ValueError) and type(error).__name__ != "RustPanic":
+            raise
+        text = one_line(_SOURCE.sub("", str(error)))
+        fix = next((f"; {fix}" for signs, fix in _FIXES.items() if re.search(signs, text.lower())), "")
+        raise RetrievalError(f"{one_line(place)} cannot be used: {text[:300]}{fix}") from error
+    return result

@@ -16,9 +16,9 @@ from ..runtime.text import require_one_of, require_whole
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .filters import store_filter
-from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, Candidates, LanceStore, all_of, is_one_of, quoted
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, Candidates, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, Part, PassageHit, PassagePart, TermPart
-from .table import field_columns, filter_columns, ids_of, key_of, vectors_of
+from .table import field_columns, filter_columns, ids_of, vectors_of
 from .terms import Query, counted_words, words_of
 
 Unit = Literal["passage", "document"]

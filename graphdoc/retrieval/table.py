@@ -26,7 +26,7 @@ from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
-from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore, key_of
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 2
 REPEATED = "repeated"
@@ -35,8 +35,6 @@ SENTENCE_COLUMNS = SENTENCE_VECTORS, SENTENCE_PLACES = "sentence_vectors", "sent
 DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
 # Every change touches every column of the table.
 MOST_FIELDS = 1_000
-# Between the parts of a key; an id can hold no control character of this kind but by intent.
-_BETWEEN = "\x1f"
 _GAP = "\n\n"
 # Vectors hardly get smaller, and LanceDB reads them twice as fast as they are.
 _UNCOMPRESSED = {"lance-encoding:compression": "none", "lance-encoding:structural-encoding": "fullzip"}
@@ -80,11 +78,6 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
     if repeats:
         fields.append(pa.field(REPEATED, text))
     return pa.schema(fields)
-
-
-def key_of(id: str, level: str, number: int) -> str:
-    """The key of a row."""
-    return _BETWEEN.join((id, level, f"{number:06d}"))
 
 
 def ids_of(value: object) -> list[str]:

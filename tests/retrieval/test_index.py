@@ -187,7 +187,6 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
     tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from graphdoc.retrieval import lance
-    from graphdoc.retrieval.lance import wait_for
 
     index = DocumentIndex.create(tmp_path / "index", encoder)
     draw = np.random.default_rng(0)
@@ -209,11 +208,9 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
     monkeypatch.setattr(lance, "_PROBES", 8)
 
     def partitions(is_bounded: bool) -> int:
-        async def analyzed() -> str:
-            query = index._store._nearest(vectors[0], "passage_vector", 10, is_bounded=is_bounded)
-            return str(await query.analyze_plan())
-
-        return max(int(found) for found in re.findall(r"partitions_searched=(\d+)", wait_for(analyzed())))
+        query = index._store._nearest(vectors[0], "passage_vector", 10, is_bounded=is_bounded)
+        plan = str(index._store._do(query.analyze_plan))
+        return max(int(found) for found in re.findall(r"partitions_searched=(\d+)", plan))
 
     assert partitions(True) == 8 < partitions(False)
     assert index._store.by_vector(vectors[0], "passage_vector", 10).ids[0] == "d0"

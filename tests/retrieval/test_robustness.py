@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import resource
@@ -22,7 +21,6 @@ from forked import PATIENCE, run
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError, OutputError, RetrievalError
-from graphdoc.retrieval.lance import wait_for
 from graphdoc.runtime import files
 from graphdoc.runtime.files import FolderLock
 
@@ -192,7 +190,7 @@ def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: Docu
         DocumentIndex.open(place, encoder)
     index = DocumentIndex.create(place, encoder)
     for column in ("text", "key"):
-        wait_for(index._store._table.drop_index(f"{column}_idx"))  # type: ignore[attr-defined]
+        index._store._do(lambda name=f"{column}_idx": index._store._table.drop_index(name))
     again = DocumentIndex.open(place, encoder)
     again.update([Document("a", [Section("Tides rise.")])])
     assert [hit.id for hit in again.search("tides", by="words")] == ["a"]
@@ -287,29 +285,3 @@ def test_a_forked_worker_is_sent_away(read_index: DocumentIndex) -> None:
             os._exit(status)
     assert expected and os.waitpid(worker, 0)[1] == 0
     assert [hit.id for hit in read_index.search("spring tides", by="words")] == expected
-
-
-async def doubled(value: int) -> int:
-    await asyncio.sleep(0)
-    if value < 0:
-        raise ValueError(f"{value} is below 0")
-    return 2 * value
-
-
-def test_plain_code_a_loop_and_a_fork_wait_for_asynchronous_work() -> None:
-    async def caller() -> int:
-        return wait_for(doubled(3))
-
-    assert wait_for(doubled(4)) == 8 and asyncio.run(caller()) == 6
-    with pytest.raises(ValueError, match="-1"):
-        wait_for(doubled(-1))
-    worker = os.fork()
-    if not worker:
-        status = 1
-        # A loop whose thread is gone never answers.
-        signal.alarm(120)
-        try:
-            status = 0 if wait_for(doubled(2)) == 4 else 2
-        finally:
-            os._exit(status)
-    assert os.waitpid(worker, 0)[1] == 0
