@@ -27,7 +27,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
 from graphdoc.retrieval.lance import LanceStore
-from graphdoc.retrieval.table import Fields, rows_of, schema_of, table_of
+from graphdoc.retrieval.table import Fields, add_vectors, rows_of, schema_of, table_of
 from graphdoc.retrieval.terms import word_settings
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
@@ -136,8 +136,10 @@ def memory() -> int:
 
 def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any) -> Any:
     """The rows of some documents."""
-    rows = [row for one in block for row in rows_of(one, one.passages, fields, unit_length=True)]
-    return table_of(rows, schema)
+    parts = [rows_of(one.segmented, fields) for one in block]
+    for rows, one in zip(parts, block, strict=True):
+        add_vectors(rows, one, one.passages, unit_length=True)
+    return table_of([row for rows in parts for row in rows], schema)
 
 
 def build(place: Path, count: int) -> dict[str, float]:
@@ -145,7 +147,7 @@ def build(place: Path, count: int) -> dict[str, float]:
     begun = memory()
     store = LanceStore.create(str(place), schema_of(WIDTH, WIDTH, WIDTH), RECORD)
     fields = Fields(store.schema)
-    store.add_columns(fields.new(next(documents(1, 0)).segmented.document))
+    store.add_columns(fields.admit(next(documents(1, 0)).segmented.document))
     schema = store.schema.remove_metadata()
     seconds = {"rows": 0.0, "write": 0.0, "maintain": 0.0}
     made = documents(count, 0)

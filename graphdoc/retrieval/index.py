@@ -13,7 +13,7 @@ import numpy as np
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
-from ..errors import RetrievalError, SettingsError
+from ..errors import ModelError, RetrievalError, SettingsError
 from ..inference.levels import with_sentences
 from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
@@ -22,14 +22,15 @@ from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
+from ..similarity.kinds import similarity_of
+from ..vectors.folder import origin_of
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
 from .search import BY_PASSAGES, BY_SENTENCES, Scores, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
 from .table import (
     DOCUMENT_COLUMNS,
-    FORMAT,
-    FORMAT_VERSION,
+    REPEATED,
     SENTENCE_COLUMNS,
     SENTENCE_PLACES,
     Boilerplate,
@@ -39,19 +40,14 @@ from .table import (
     filter_columns,
     ids_of,
     kind_name,
-    leaves_out_repeats,
-    load_encoder,
-    paragraph_of,
-    record_of,
-    require_same_model,
-    require_version,
     rows_of,
     schema_of,
     table_of,
 )
 from .terms import Queries, Vector, word_settings
-from .updating import OnError, Update, UpdateReport, encode_with_known, known_vectors
+from .updating import OnError, Update, UpdateReport, encode_with_known
 
+FORMAT, FORMAT_VERSION = "graphdoc index", 2
 # Documents that are written to an index of words at once.
 _WRITTEN = 2_000
 
@@ -100,7 +96,15 @@ class DocumentIndex:
         encoder = encoder.leaving_out(None)
         config = encoder.model.config
         paragraph = config.paragraph if sentences is True else sentences or None
-        record = record_of(encoder, word_settings(config.language), paragraph, repeats=not repeats)
+        origin = origin_of(encoder, {}, has_sentences=paragraph is not None)
+        record = {
+            **{"format": FORMAT, "format_version": FORMAT_VERSION, "source": encoder.source},
+            "similarity": similarity_of(config.similarity).vectors,
+            "words": word_settings(config.language),
+            **({"sentences": {"paragraph": paragraph}} if paragraph else {}),
+            **({} if repeats else {"repeats": "leave-out"}),
+            **{name: origin[name] for name in ("model", "weights", "versions")},
+        }
         sizes = encoder.hidden_size, encoder.vector_size("passage"), config.passage_size
         schema = schema_of(*sizes, sentences=paragraph is not None, repeats=not repeats)
         return cls(LanceStore.create(place, schema, record), encoder)
@@ -120,12 +124,17 @@ class DocumentIndex:
         """
         require_path("place", place)
         index = cls(LanceStore.open(place))
-        require_version(index.record, index.place)
+        version = index.record["format_version"]
+        if version != FORMAT_VERSION or index.record.get("format") != FORMAT:
+            raise RetrievalError(
+                f"{index.place} is an index of format version {version}, this graphdoc reads {FORMAT_VERSION}; index "
+                "the documents again into another place, or install the version that wrote it"
+            )
         if encoder is not None:
-            require_same_model(index.record, encoder, index.place)
+            index._require_same_model(encoder)
             index._encoder = encoder.leaving_out(None)
         elif loading:
-            index._encoder = load_encoder(index.record, index.place, **loading)
+            index._load_encoder(**loading)
         return index
 
     @classmethod
@@ -151,9 +160,39 @@ class DocumentIndex:
         Raises:
             ModelError: it cannot be loaded, or has changed since.
         """
-        if self._encoder is None:
-            self._encoder = load_encoder(self.record, self.place)
-        return self._encoder
+        return self._encoder or self._load_encoder()
+
+    def _load_encoder(self, **settings: Any) -> DocumentEncoder:
+        """Load the encoder that it was made with, or refuse one that has changed since."""
+        source, model = self.record["source"], self.record["model"]
+        if source is None:
+            raise ModelError(
+                f"{self.place} was made with the encoder {model['name']!r}, which was not loaded from a folder or the "
+                "hub; give it to DocumentIndex.open(place, encoder)"
+            )
+        settings = {"dtype": model["dtype"], "max_passages": model["max_passages"], **settings}
+        encoder = DocumentEncoder.from_pretrained(source, **settings)
+        self._require_same_model(encoder)
+        self._encoder = encoder
+        return encoder
+
+    def _require_same_model(self, encoder: DocumentEncoder) -> None:
+        """Refuse an encoder of other vectors than it holds; of ``auto`` the index decides the precision."""
+        record = self.record
+        if encoder.is_precision_open:
+            encoder.settle_precision(record["model"]["dtype"])
+        origin = origin_of(encoder, {}, has_sentences=self.paragraph is not None)
+        before, now = ({**made["model"], "name": "", "weights": made["weights"]} for made in (record, origin))
+        differences = [
+            f"{name} was {before.get(name)!r}, now {now.get(name)!r}"
+            for name in {**now, **before}
+            if before.get(name) != now.get(name)
+        ]
+        if differences:
+            raise ModelError(
+                f"{self.place} was made with the model {record['model']['name']!r}, not with this {encoder.name!r}: "
+                f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
+            )
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -173,7 +212,7 @@ class DocumentIndex:
     @property
     def paragraph(self) -> Paragraph | None:
         """Which of its sentences belong together; None where it keeps no sentences."""
-        return paragraph_of(self.record)
+        return self._store.paragraph
 
     def count_sentences(self) -> int:
         """Number of sentences whose vectors it keeps."""
@@ -289,7 +328,7 @@ class DocumentIndex:
         """
         encoder = self.encoder.leaving_out(Boilerplate.of(self._latest, [id]))
         segmented = encoder.segment_with_text(self.document(id))
-        (encoded,) = encode_with_known(encoder, [segmented], known_vectors(self._store, [id]))
+        (encoded,) = encode_with_known(encoder, [segmented], self._store, [id])
         if not sentences:
             return encoded.document
         known = None
@@ -381,7 +420,7 @@ class DocumentIndex:
         state, rebuilt = self._store.state(), 0
         if wanted or (wanted is None and state.is_maintenance_due):
             can_load = self._encoder is not None or self.record["source"] is not None
-            if leaves_out_repeats(self.record) and can_load and state.documents:
+            if REPEATED in self._store.schema.names and can_load and state.documents:
                 rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
             self._store.maintain()
         return rebuilt
@@ -398,18 +437,9 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, place: st
     model = {"model": {"name": "none: words alone"}, "weights": None}
     schema = schema_of(1, 1, 1)
     store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
-    waiting = iter(documents)
+    fields, waiting = Fields(schema), iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
-        rows = [row for segmented in window for row in _word_rows(segmented, Fields(schema))]
+        rows = [row for segmented in window for row in rows_of(segmented, fields)]
         store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
     store.maintain()
     return DocumentIndex(store)
-
-
-def _word_rows(segmented: SegmentedDocument, fields: Fields) -> list[dict[str, Any]]:
-    """The rows of a document without its vectors."""
-    count = len(segmented.passages)
-    nothing = np.zeros((count, 1), np.float32)
-    encoded = EncodedDocument(segmented, np.zeros(1, np.float32), nothing, nothing, np.ones(count, np.float32))
-    rows = rows_of(encoded, None, fields, unit_length=False)
-    return [{name: value for name, value in row.items() if not isinstance(value, np.ndarray)} for row in rows]

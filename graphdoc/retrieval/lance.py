@@ -23,6 +23,7 @@ from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.files import FolderLock
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
+from ..settings.document import Paragraph
 
 logger = logging.getLogger(__name__)
 
@@ -171,6 +172,12 @@ class LanceStore:
         if "format_version" not in json.loads((schema.metadata or {}).get(RECORD, "{}")):
             raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
         return cls(table, address, schema)
+
+    @property
+    def paragraph(self) -> Paragraph | None:
+        """Which of its sentences belong together; None where it keeps no sentences."""
+        paragraph: Paragraph | None = self.record.get("sentences", {}).get("paragraph")
+        return paragraph
 
     @property
     def _table(self) -> Any:

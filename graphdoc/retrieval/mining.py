@@ -313,7 +313,7 @@ def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDo
     parts: list[Vectors] = []
     for batch in index.rows(columns, level=DOCUMENT):
         ids += batch.column("id").to_pylist()
-        texts += [text_hash(document_of(row)) for row in batch.select(DOCUMENT_COLUMNS).to_pylist()]
+        texts += [text_hash(document_of(row).text) for row in batch.select(DOCUMENT_COLUMNS).to_pylist()]
         if vectors:
             parts.append(vectors_of(batch, "document_vector"))
     groups = np.unique(texts, return_inverse=True)[1].astype(np.int64)

@@ -39,7 +39,7 @@ from .search import (
     rows_of_hits,
     term_parts,
 )
-from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, Boilerplate, content_hash, document_of, paragraph_of
+from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, Boilerplate, content_hash, document_of
 from .terms import Query
 
 # Sentences that are scored together: enough that a product is worth its while, and some 25 MB of vectors.
@@ -235,7 +235,7 @@ class SentenceSearch:
         self._store, self._encoder, self._document, self._query = store, encoder, source, query
         self._settings, self._by = settings, cast(By, settings.by)
         self._words_unit: WordsUnit = settings.words_unit or "document"
-        self._paragraph = paragraph_of(store.record)
+        self._paragraph = store.paragraph
         self._where = condition_of(store, settings.where, source.id)
         self.warnings: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The table of an index: rows of documents, sections and passages, columns of metadata, and how it was made."""
+"""The table of an index: rows of documents, sections and passages, and columns of metadata."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +17,13 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..documents.section import Metadata, Section, clean_text
-from ..encoder import DocumentEncoder
-from ..errors import DocumentError, ModelError, RetrievalError, SettingsError
+from ..errors import DocumentError, SettingsError
 from ..runtime.text import described, one_line
 from ..segmentation.repeats import Place
 from ..segmentation.spans import SegmentedDocument
-from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
-from ..similarity.kinds import similarity_of
-from ..vectors.folder import origin_of
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore, key_of
 
-FORMAT, FORMAT_VERSION = "graphdoc index", 2
 REPEATED = "repeated"
 SENTENCE_COLUMNS = SENTENCE_VECTORS, SENTENCE_PLACES = "sentence_vectors", "sentence_places"
 # What a document is made of again.
@@ -49,11 +44,11 @@ _TEXTS = pa.list_(pa.string())
 def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, repeats: bool = False) -> Any:
     """Columns of the table, without those of fields (an Arrow schema).
 
-    ``key`` is document, level and number. ``text`` holds what word search sees of a passage: headings that begin at
-    it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document. ``share`` is what a
-    passage adds to the document vector, and ``encoder_vector`` what it is encoded to before the graph. Sentences are
-    in the row of their document: ``sentence_vectors`` in half precision and of unit length, one after the other, and
-    in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and paragraph.
+    ``text`` holds what word search sees of a passage: headings that begin at it, then from ``text_start`` on the
+    passage itself; ``document_text`` holds a whole document. ``share`` is what a passage adds to the document vector,
+    and ``encoder_vector`` what it is encoded to before the graph. Sentences are in the row of their document:
+    ``sentence_vectors`` in half precision and of unit length, one after the other, and in ``sentence_places`` four
+    whole numbers of 32 bits for each: section, ``start``, ``end`` and paragraph.
 
     Args:
         hidden: length of document and section vectors.
@@ -89,14 +84,14 @@ def ids_of(value: object) -> list[str]:
     return [clean_text(str(id)).strip() for id in values]
 
 
+def text_hash(text: str) -> str:
+    """Hash of a text, by which copies are known."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def content_hash(document: Document) -> str:
     """Hash of everything that the index holds of a document."""
-    return _hash(json.dumps(document.to_dict(), ensure_ascii=False, sort_keys=True, default=str))
-
-
-def text_hash(document: Document) -> str:
-    """Hash of the text of a document, by which copies are known."""
-    return _hash(document.text)
+    return text_hash(json.dumps(document.to_dict(), ensure_ascii=False, sort_keys=True, default=str))
 
 
 def tokens_hash(token_ids: Sequence[int]) -> str:
@@ -104,36 +99,15 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
     return hashlib.blake2b(np.asarray(token_ids, np.int64).tobytes(), digest_size=16).hexdigest()
 
 
-def _hash(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def rows_of(
-    encoded: EncodedDocument,
-    pooled: Vectors | None,
-    fields: Fields,
-    *,
-    unit_length: bool,
-    sentences: Mapping[str, bytes] | None = None,
-    repeated: Sequence[Place] = (),
-) -> list[dict[str, Any]]:
-    """The rows of one document, as values by column.
+def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list[dict[str, Any]]:
+    """The rows of one document without vectors, as values by column: the document, its sections and its passages.
 
     Args:
-        encoded: the document with its vectors.
-        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
+        segmented: the document.
         fields: columns of the metadata.
-        unit_length: L2-normalise vectors, where the model compares by cosine; shares are scaled with them.
-        sentences: the columns of its sentences, where the index keeps them.
-        repeated: passages that are left out of it as repeated.
-
-    Raises:
-        DocumentError: a value of its metadata does not fit its column.
+        **values: further columns of the row of the document.
     """
-    segmented, document = encoded.segmented, encoded.segmented.document
-    length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
-    vector, shares = encoded.vector / length, encoded.terms / length
-    sections, passages = (_unit(part) if unit_length else part for part in (encoded.sections, encoded.passages))
+    document = segmented.document
     text, spans = whole_text(document)
     label = document.label
     shared = {
@@ -142,45 +116,64 @@ def rows_of(
         "label": None if label is None else "; ".join(label) if isinstance(label, tuple) else str(label),
         **fields.values(document),
     }
+    # Halves of surrogate pairs in metadata are kept as they are, which only ASCII can.
+    structure = {
+        "sections": [
+            [section.heading, section.level, list(section.path), *span]
+            for section, span in zip(document.sections, spans, strict=True)
+        ],
+        "label": label,
+        "metadata": Metadata(document.metadata).plain(),
+    }
+    values = {
+        "document_text": text,
+        "content_hash": content_hash(document),
+        "coverage": json.dumps(segmented.coverage.to_dict()),
+        "structure": json.dumps(structure, default=str),
+        **values,
+    }
 
-    def row(level: str, number: int, **values: Any) -> dict[str, Any]:
+    def row(level: str, number: int, values: Mapping[str, Any]) -> dict[str, Any]:
         return {"key": key_of(document.id, level, number), **shared, "level": level, "number": number, **values}
 
-    rows = [
-        row(
-            DOCUMENT,
-            0,
-            document_text=text,
-            document_vector=vector,
-            content_hash=content_hash(document),
-            coverage=json.dumps(segmented.coverage.to_dict()),
-            structure=_structure(document, spans),
-            **({REPEATED: json.dumps(list(repeated))} if repeated else {}),
-            **(sentences or {}),
-        )
-    ]
-    for place, number in enumerate(encoded.section_numbers):
-        own = document.sections[number]
-        values = {"section": number, "heading": own.heading, "start": 0, "end": len(own.text)}
-        rows.append(row(SECTION, number, **values, document_vector=sections[place]))
+    rows = [row(DOCUMENT, 0, values)]
+    for number in dict.fromkeys(span.section for span in segmented.passages):
+        section = document.sections[number]
+        values = {"section": number, "heading": section.heading, "start": 0, "end": len(section.text)}
+        rows.append(row(SECTION, number, values))
     for number, (span, headings) in enumerate(zip(segmented.passages, headings_above(segmented), strict=True)):
-        rows.append(
-            row(
-                PASSAGE,
-                number,
-                section=span.section,
-                heading=document.sections[span.section].heading,
-                start=span.start,
-                end=span.end,
-                text=headings + segmented.text(span),
-                text_start=len(headings),
-                passage_vector=passages[number],
-                encoder_vector=None if pooled is None else pooled[number],
-                share=shares[number].astype(np.float16),
-                content_hash=tokens_hash(segmented.token_ids[number]),
-            )
-        )
+        values = {
+            "section": span.section,
+            "heading": document.sections[span.section].heading,
+            "start": span.start,
+            "end": span.end,
+            "text": headings + segmented.text(span),
+            "text_start": len(headings),
+            "content_hash": tokens_hash(segmented.token_ids[number]),
+        }
+        rows.append(row(PASSAGE, number, values))
     return rows
+
+
+def add_vectors(
+    rows: Sequence[dict[str, Any]], encoded: EncodedDocument, pooled: Vectors | None, *, unit_length: bool
+) -> None:
+    """Put the vectors of a document into its rows.
+
+    Args:
+        rows: its rows, from :func:`rows_of`.
+        encoded: the document with its vectors.
+        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
+        unit_length: L2-normalise vectors, where the model compares by cosine; shares are scaled with them.
+    """
+    length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
+    sections, passages = (_unit(part) if unit_length else part for part in (encoded.sections, encoded.passages))
+    shares = (encoded.terms / length).astype(np.float16)
+    for row, vector in zip(rows, (encoded.vector / length, *sections), strict=False):
+        row["document_vector"] = vector
+    for number, row in enumerate(rows[1 + len(sections) :]):
+        row |= {"passage_vector": passages[number], "share": shares[number]}
+        row["encoder_vector"] = None if pooled is None else pooled[number]
 
 
 def headings_above(segmented: SegmentedDocument) -> list[str]:
@@ -230,16 +223,6 @@ def document_of(row: Mapping[str, Any]) -> Document:
     return Document(row["id"], sections, row["title"] or "", label, structure["metadata"])
 
 
-def _structure(document: Document, spans: Sequence[tuple[int, int]]) -> str:
-    sections = [
-        [section.heading, section.level, list(section.path), *span]
-        for section, span in zip(document.sections, spans, strict=True)
-    ]
-    metadata = Metadata(document.metadata).plain()
-    # A half of a surrogate pair in metadata is kept as it is, which only ASCII can.
-    return json.dumps({"sections": sections, "label": document.label, "metadata": metadata}, default=str)
-
-
 def _unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
@@ -268,6 +251,7 @@ class Column(NamedTuple):
     kind: Any
 
 
+@cache
 def field_columns(schema: Any) -> dict[str, Column]:
     """The columns of fields in an Arrow schema, by the names that documents give them."""
 
@@ -284,11 +268,7 @@ def filter_columns(schema: Any) -> dict[str, Column]:
 
 
 def kind_name(kind: Any) -> str:
-    """What a column of an Arrow type holds, in words.
-
-    >>> kind_name(pa.string()), kind_name(pa.list_(pa.string()))
-    ('text', 'lists of texts')
-    """
+    """What a column of an Arrow type holds, in words."""
     return "lists of texts" if pa.types.is_list(kind) else _HELD[str(kind)]
 
 
@@ -302,20 +282,25 @@ class Fields:
     def __init__(self, schema: Any) -> None:
         self._types: dict[str, Any] = {name: column.kind for name, column in field_columns(schema).items()}
 
-    def new(self, document: Document) -> dict[str, Any]:
-        """Columns that a document needs and the index has not, with their Arrow types; they are counted as there."""
-        added = {name: kind for name, _, kind in _fields_of(document) if name not in self._types}
-        total = len(self._types) + len(added)
+    def admit(self, document: Document) -> dict[str, Any]:
+        """Check the fields of a document, and take in those that are new: their columns and Arrow types.
+
+        Raises:
+            DocumentError: a value does not fit its column, or there are too many fields.
+        """
+        new = {name: kind for name, _, kind in _fields_of(document) if name not in self._types}
+        total = len(self._types) + len(new)
         if total > MOST_FIELDS:
             raise DocumentError(
                 f"document {document.id!r}: with its metadata the index would have {total:,} fields, more than "
                 f"{MOST_FIELDS:,}; put what no search is restricted by into one field"
             )
-        self._types |= added
-        return {_stored_name(name): kind for name, kind in added.items()}
+        self.values(document)
+        self._types |= new
+        return {_stored_name(name): kind for name, kind in new.items()}
 
     def values(self, document: Document) -> dict[str, Any]:
-        """The fields of a document by column."""
+        """The fields of a document by column, of those that there are columns of."""
         values = {}
         for name, value, kind in _fields_of(document):
             if name in self._types:
@@ -326,11 +311,6 @@ class Fields:
                         f"holds {kind_name(self._types[name])} there; give it a value of this type, or leave it out"
                     )
         return values
-
-
-def numbers_without_column(document: Document) -> int:
-    """How many numbers among the metadata of a document no column can hold."""
-    return sum(map(_has_no_column, document.metadata.values()))
 
 
 def _stored_name(name: str) -> str:
@@ -348,13 +328,14 @@ def _fields_of(document: Document) -> Iterator[tuple[str, Any, Any]]:
             kind = pa.string()
         elif isinstance(value, bool):
             kind = pa.bool_()
-        elif isinstance(value, int | float) and not _has_no_column(value):
+        elif isinstance(value, int | float) and not has_no_column(value):
             kind = pa.int64() if isinstance(value, int) else pa.float64()
         if kind is not None:
             yield str(name), value, kind
 
 
-def _has_no_column(value: Any) -> bool:
+def has_no_column(value: Any) -> bool:
+    """Whether a value is a number that no column can hold."""
     if isinstance(value, int):
         return not -(2**63) <= value < 2**63
     return isinstance(value, float) and not math.isfinite(value)
@@ -366,42 +347,15 @@ def _fitted(value: Any, kind: Any, column: Any) -> Any:
     if column == _TEXTS and kind in (_TEXTS, pa.string()):
         texts = sorted(value) if isinstance(value, frozenset | set) else [value] if kind == pa.string() else value
         return [clean_text(text) for text in texts]
-    if pa.types.is_string(column):
+    if column == pa.string():
         return clean_text("; ".join(value) if kind == _TEXTS else str(value))
     if kind == column:
         return value
-    if pa.types.is_floating(column) and pa.types.is_integer(kind):
+    if column == pa.float64() and kind == pa.int64():
         return float(value)
-    if pa.types.is_integer(column) and pa.types.is_floating(kind) and value.is_integer():
-        return None if _has_no_column(int(value)) else int(value)
+    if column == pa.int64() and kind == pa.float64() and value.is_integer() and not has_no_column(int(value)):
+        return int(value)
     return None
-
-
-def record_of(
-    encoder: DocumentEncoder, words: Mapping[str, Any], paragraph: Paragraph | None = None, *, repeats: bool = False
-) -> dict[str, Any]:
-    """What an index keeps of how it is made: model with the hash of its weights, sentences, repeats and words."""
-    origin = origin_of(encoder, {}, has_sentences=paragraph is not None)
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "source": encoder.source,
-        "similarity": similarity_of(encoder.model.config.similarity).vectors,
-        "words": dict(words),
-        **({} if paragraph is None else {"sentences": {"paragraph": paragraph}}),
-        **({"repeats": "leave-out"} if repeats else {}),
-        **{name: origin[name] for name in ("model", "weights", "versions")},
-    }
-
-
-def paragraph_of(record: Mapping[str, Any]) -> Paragraph | None:
-    """Which sentences belong together in an index; None where it keeps no sentences."""
-    return record["sentences"]["paragraph"] if "sentences" in record else None
-
-
-def leaves_out_repeats(record: Mapping[str, Any]) -> bool:
-    """Whether an index leaves out passages that repeat in it."""
-    return record.get("repeats") == "leave-out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +367,7 @@ class Boilerplate:
     @classmethod
     def of(cls, store: LanceStore, ids: Sequence[str]) -> Boilerplate:
         """What an index leaves out of some of its documents."""
-        if not leaves_out_repeats(store.record):
+        if REPEATED not in store.schema.names:
             return cls({})
         rows = store.select(["id", REPEATED], IS_DOCUMENT, ids=ids).to_pylist()
         return cls({row["id"]: repeated_places(row) for row in rows})
@@ -430,45 +384,3 @@ class Boilerplate:
 def repeated_places(row: Mapping[str, Any]) -> list[Place]:
     """The passages that are left out of the document of a row."""
     return [tuple(place) for place in json.loads(row[REPEATED] or "[]")]
-
-
-def require_version(record: Mapping[str, Any], place: str) -> None:
-    """Refuse an index of another version of the format."""
-    version = record["format_version"]
-    if version != FORMAT_VERSION or record.get("format") != FORMAT:
-        raise RetrievalError(
-            f"{place} is an index of format version {version}, this graphdoc reads {FORMAT_VERSION}; index the "
-            "documents again into another place, or install the version that wrote it"
-        )
-
-
-def load_encoder(record: Mapping[str, Any], place: str, **settings: Any) -> DocumentEncoder:
-    """Load the encoder that an index was made with, or refuse one that has changed since."""
-    model = record["model"]
-    if record["source"] is None:
-        raise ModelError(
-            f"{place} was made with the encoder {model['name']!r}, which was not loaded from a folder or the hub; "
-            "give it to DocumentIndex.open(place, encoder)"
-        )
-    settings = {"dtype": model["dtype"], "max_passages": model["max_passages"], **settings}
-    encoder = DocumentEncoder.from_pretrained(record["source"], **settings)
-    require_same_model(record, encoder, place)
-    return encoder
-
-
-def require_same_model(record: Mapping[str, Any], encoder: DocumentEncoder, place: str) -> None:
-    """Refuse an encoder that gives other vectors than an index holds; of ``auto`` the index decides the precision."""
-    if encoder.is_precision_open:
-        encoder.settle_precision(record["model"]["dtype"])
-    origin = origin_of(encoder, {}, has_sentences=paragraph_of(record) is not None)
-    before, now = ({**made["model"], "name": "", "weights": made["weights"]} for made in (record, origin))
-    differences = [
-        f"its {name} differ" if name == "weights" else f"{name} was {before.get(name)!r}, now {now.get(name)!r}"
-        for name in {**now, **before}
-        if before.get(name) != now.get(name)
-    ]
-    if differences:
-        raise ModelError(
-            f"{place} was made with the model {record['model']['name']!r}, not with this {encoder.name!r}: "
-            f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -27,17 +28,16 @@ from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
-from ..similarity.kinds import similarity_of
 from .lance import DOCUMENT, IS_DOCUMENT, LanceStore
-from .sentences import Sentences, encode_sentences
+from .sentences import encode_sentences
 from .table import (
     DOCUMENT_COLUMNS,
     REPEATED,
     Fields,
+    add_vectors,
     content_hash,
     document_of,
-    numbers_without_column,
-    paragraph_of,
+    has_no_column,
     repeated_places,
     rows_of,
     table_of,
@@ -46,8 +46,6 @@ from .table import (
 )
 
 OnError = Literal["stop", "skip"]
-# Pooled vectors of passages by the hash of their tokens.
-Known = Mapping[str, Vectors]
 
 # Documents that are looked up together.
 _BLOCK = 256
@@ -95,13 +93,11 @@ class Encoded:
         document: the document with its vectors.
         pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they depend on the whole document.
         new_passages: passages that went through the transformer.
-        sentences: its sentences, where they are kept.
     """
 
     document: EncodedDocument
     pooled: Vectors | None
     new_passages: int
-    sentences: Sentences | None = None
 
 
 class Update:
@@ -130,9 +126,13 @@ class Update:
         with progress_bar(self._show, total, "Indexing") as bar:
             changed = self._changed(documents, bar)
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
-                for window in windows_of(self._indexable(segmented, bar)):
-                    known_ids = [one.document.id for one in window if one.document.id in self._replaced]
-                    self._write(self._encode(self._encoder, window, known_ids), bar)
+                for window in windows_of(one for one in segmented if self._is_indexable(one, bar)):
+                    replaced = {one.document.id for one in window} & self._replaced
+                    self._write(self._encoder, window, replaced)
+                    self._replaced -= replaced
+                    self.report.replaced += len(replaced)
+                    self.report.added += len(window) - len(replaced)
+                    bar.update(len(window))
         return self.report
 
     def _changed(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
@@ -140,7 +140,7 @@ class Update:
         values = self._read(documents, bar)
         while block := list(islice(values, _BLOCK)):
             rows = self._store.select(["id", "content_hash"], IS_DOCUMENT, ids=[document.id for document in block])
-            hashes = dict(zip(rows.column("id").to_pylist(), rows.column("content_hash").to_pylist(), strict=True))
+            hashes = {row["id"]: row["content_hash"] for row in rows.to_pylist()}
             for document in block:
                 if hashes.get(document.id) == content_hash(document):
                     self.report.unchanged += 1
@@ -163,18 +163,15 @@ class Update:
                 continue
             yield document
 
-    def _indexable(self, segmented: Iterable[SegmentedDocument], bar: tqdm[Any]) -> Iterator[SegmentedDocument]:
-        """Documents that have text and whose metadata fit their columns, found before anything is encoded."""
-        for one in segmented:
-            try:
-                require_text(one)
-                new = self._fields.new(one.document)
-                self._fields.values(one.document)
-            except DocumentError as error:
-                self._skip(one.document.id, error, bar)
-                continue
-            self._new_columns.update(new)
-            yield one
+    def _is_indexable(self, segmented: SegmentedDocument, bar: tqdm[Any]) -> bool:
+        """Whether a document has text and its metadata fit their columns, found before anything is encoded."""
+        try:
+            require_text(segmented)
+            self._new_columns |= self._fields.admit(segmented.document)
+        except DocumentError as error:
+            self._skip(segmented.document.id, error, bar)
+            return False
+        return True
 
     def _skip(self, source: str, error: DocumentError, bar: tqdm[Any]) -> None:
         if self._on_error == "stop":
@@ -182,49 +179,40 @@ class Update:
         self.report.skipped.append(Skipped(source, str(error)))
         bar.update(1)
 
-    def _encode(
-        self, encoder: EncodingPipeline, window: Sequence[SegmentedDocument], known_ids: Sequence[str]
-    ) -> list[Encoded]:
-        """Encode documents together, with the vectors of passages that some of them have in the index."""
-        encoded = list(encode_with_known(encoder, window, known_vectors(self._store, known_ids)))
-        paragraph = paragraph_of(self._store.record)
-        if paragraph is None:
-            return encoded
-        pooled = [replace(one, passage_vectors=own.pooled) for one, own in zip(window, encoded, strict=True)]
-        sentences = encode_sentences(encoder, pooled, paragraph)
-        return [replace(one, sentences=own) for one, own in zip(encoded, sentences, strict=True)]
+    def _write(
+        self,
+        encoder: EncodingPipeline,
+        window: Sequence[SegmentedDocument],
+        known_ids: Iterable[str],
+        values: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Encode documents together and write them in one commit.
 
-    def _write(self, documents: Sequence[Encoded], bar: tqdm[Any]) -> None:
-        """Write documents in one commit."""
+        Args:
+            encoder: the model.
+            window: the documents.
+            known_ids: those that the index has, the vectors of whose passages are used again.
+            values: further columns of the rows of documents, by id.
+        """
+        encoded = list(encode_with_known(encoder, window, self._store, list(known_ids)))
+        columns = [dict((values or {}).get(one.document.id, {})) for one in window]
+        if (paragraph := self._store.paragraph) is not None:
+            pooled = [replace(one, passage_vectors=own.pooled) for one, own in zip(window, encoded, strict=True)]
+            for row, sentences in zip(columns, encode_sentences(encoder, pooled, paragraph), strict=True):
+                row |= sentences.columns()
+                self.report.encoded_sentences += len(sentences)
         if self._new_columns:
             self._store.add_columns(self._new_columns)
             self._new_columns = {}
-        self._put([row for encoded in documents for row in self._rows_of(encoded)])
-        for encoded in documents:
-            segmented = encoded.document.segmented
-            is_replaced = segmented.document.id in self._replaced
-            self._replaced.discard(segmented.document.id)
-            self.report.replaced += is_replaced
-            self.report.added += not is_replaced
-            self.report.encoded_passages += encoded.new_passages
-            self.report.known_passages += len(segmented.passages) - encoded.new_passages
-            self.report.encoded_sentences += len(encoded.sentences or ())
-            self.report.coverage += segmented.coverage
-            self.report.numbers_without_column += numbers_without_column(segmented.document)
-            bar.update(1)
-
-    def _rows_of(self, encoded: Encoded, repeated: Sequence[Place] = ()) -> list[dict[str, Any]]:
-        similarity = similarity_of(self._encoder.model.config.similarity).vectors
-        return rows_of(
-            encoded.document,
-            encoded.pooled,
-            self._fields,
-            unit_length=similarity == "cosine",
-            sentences=None if encoded.sentences is None else encoded.sentences.columns(),
-            repeated=repeated,
-        )
-
-    def _put(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        rows = []
+        for one, own, further in zip(window, encoded, columns, strict=True):
+            added = rows_of(one, self._fields, **further)
+            add_vectors(added, own.document, own.pooled, unit_length=self._store.record["similarity"] == "cosine")
+            rows += added
+            self.report.encoded_passages += own.new_passages
+            self.report.known_passages += len(one.passages) - own.new_passages
+            self.report.coverage += one.coverage
+            self.report.numbers_without_column += sum(map(has_no_column, one.document.metadata.values()))
         ids = [row["id"] for row in rows if row["level"] == DOCUMENT]
         self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
 
@@ -247,18 +235,16 @@ class Update:
         with progress_bar(self._show, len(repeated), "Leaving out what repeats") as bar:
             while ids := list(islice(changed, _BLOCK)):
                 stored = self._store.select([*DOCUMENT_COLUMNS, "content_hash"], IS_DOCUMENT, ids=ids).to_pylist()
-                hashes = {row["id"]: row["content_hash"] for row in stored}
+                # The hash is that of the document as it was given: its metadata may have come back with other types.
+                values = {
+                    row["id"]: {
+                        "content_hash": row["content_hash"],
+                        REPEATED: json.dumps(repeated[row["id"]]) if repeated[row["id"]] else None,
+                    }
+                    for row in stored
+                }
                 for window in windows_of(encoder.segmenter.segment_many(map(document_of, stored))):
-                    names = [segmented.document.id for segmented in window]
-                    encoded = self._encode(encoder, window, names)
-                    rows = [
-                        row for id, one in zip(names, encoded, strict=True) for row in self._rows_of(one, repeated[id])
-                    ]
-                    for row in rows:
-                        if row["level"] == DOCUMENT:
-                            # Of the document as it was given: its metadata may have come back with other types.
-                            row["content_hash"] = hashes[row["id"]]
-                    self._put(rows)
+                    self._write(encoder, window, [one.document.id for one in window], values)
                     bar.update(len(window))
         return len(repeated)
 
@@ -270,9 +256,9 @@ class Update:
 
 
 def encode_with_known(
-    encoder: EncodingPipeline, documents: Sequence[SegmentedDocument], known: Known
+    encoder: EncodingPipeline, documents: Sequence[SegmentedDocument], store: LanceStore, known_ids: Sequence[str]
 ) -> Iterator[Encoded]:
-    """Encode documents together, with the pooled vectors of passages that are known, in their order.
+    """Encode documents together, in their order, with the pooled vectors of passages that an index has of some.
 
     A pooled vector depends on the tokens alone, but with structural embeddings, where all passages are encoded.
     """
@@ -280,36 +266,25 @@ def encode_with_known(
         for segmented in documents:
             yield Encoded(encode_all_levels(encoder, segmented), None, len(segmented.passages))
         return
+    vectors: dict[str, Vectors] = {}
+    if known_ids:
+        rows = store.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=known_ids)
+        vectors = dict(zip(rows.column("content_hash").to_pylist(), vectors_of(rows, "encoder_vector"), strict=True))
     hashes = [[tokens_hash(ids) for ids in segmented.token_ids] for segmented in documents]
     new: dict[str, tuple[int, ...]] = {}
     counts = []
     for segmented, own in zip(documents, hashes, strict=True):
         before = len(new)
         for token_ids, name in zip(segmented.token_ids, own, strict=True):
-            if name not in known:
+            if name not in vectors:
                 new.setdefault(name, token_ids)
         counts.append(len(new) - before)
-    vectors: dict[str, Vectors] = dict(known)
     if new:
-        vectors.update(zip(new, _pooled(encoder, tuple(new.values())), strict=True))
+        survive_forks()
+        batch = GraphBatch.of_passages(tuple(new.values())).to(encoder.device)
+        with inference(encoder.model), encoder.computing_in(None):
+            vectors.update(zip(new, as_numpy(encoder.model.encode_passages(batch)), strict=True))
+        give_back_memory()
     for segmented, own, count in zip(documents, hashes, counts, strict=True):
         pooled = np.stack([vectors[name] for name in own])
         yield Encoded(encode_all_levels(encoder, replace(segmented, passage_vectors=pooled)), pooled, count)
-
-
-def _pooled(encoder: EncodingPipeline, token_ids: tuple[tuple[int, ...], ...]) -> Vectors:
-    """Pooled vectors of passages, ``(passages, encoder hidden)``."""
-    survive_forks()
-    batch = GraphBatch.of_passages(token_ids).to(encoder.device)
-    with inference(encoder.model), encoder.computing_in(None):
-        pooled = as_numpy(encoder.model.encode_passages(batch))
-    give_back_memory()
-    return pooled
-
-
-def known_vectors(store: LanceStore, ids: Sequence[str]) -> dict[str, Vectors]:
-    """Pooled vectors of the passages that documents have in an index, by the hash of their tokens."""
-    if not ids:
-        return {}
-    rows = store.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
-    return dict(zip(rows.column("content_hash").to_pylist(), vectors_of(rows, "encoder_vector"), strict=True))
