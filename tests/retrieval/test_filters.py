@@ -76,7 +76,7 @@ def test_what_a_filter_finds(index: DocumentIndex, where: str, ids: str) -> None
         ("id IN (SELECT id FROM documents)", "SELECT"), ("number = ?", "?"), ("CASE WHEN new THEN 1 END = 1", "CASE"),
         ("1 = 1", "1"), ("number", "number"), ("(number = 7", ")"), ("number = 7) OR (new", ")"),
         ("level = 'low", "'low"), ("new AND", "end"), ("number IN ()", "')'"),
-        ("number = NULL", "NULL"), ("and = 'x'", "and"), ("level > \ud800", "character"),
+        ("number = NULL", "NULL"), ("and = 'x'", "and"), ("level > \ud800", "ud800"),
         (" ", "' '"), (5, "5 (int)"), ("number = 'x'", "whole numbers"), ("number = 1e20", "1e20"),
         (f"number = {'9' * 5000}", "999"), ("number = 1.5", "1.5"), ("Größe = 1e999", "1e999"),
         ("level = 1e999", "text"),
