@@ -1,32 +1,29 @@
-"""Negatives are mined: candidates by words and by vectors, without what may answer the query after all."""
+"""Mining negatives: candidates by words and by vectors, without what may answer the query after all."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import json
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.sparse import csr_matrix
-from torch import Tensor
+from sklearn.feature_extraction.text import CountVectorizer
 from torch.nn.functional import normalize
 
 from ..documents.parsing.formats import numbered_lines
-from ..documents.section import clean_text
 from ..errors import DocumentError, RetrievalError, SettingsError
 from ..runtime.files import write_atomically
 from ..runtime.progress import progress_bar
-from ..runtime.text import counted, described, require_one_of, require_whole
+from ..runtime.text import counted, described, one_line, require_one_of, require_whole
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
 from .index import DocumentIndex
@@ -53,8 +50,6 @@ _AGAIN = "mine the negatives again with: graphdoc mine"
 _BLOCK, _QUERIES, _MOST_SCORES = 16_384, 256, 2**26
 # Documents wanted of a word search for one negative, since some of those found are none.
 _FOUND_PER_NEGATIVE = 2
-# Positives whose scores are asked for at once.
-_POSITIVES = 500
 # Passages that a search takes at least, as an index does; k1 and b of BM25 are Lucene's.
 _FEWEST_PASSAGES, K1, B = 1_000, 1.2, 0.75
 
@@ -75,11 +70,6 @@ class MinedDocuments:
     vectors: Vectors | None = None
     similarity: str = "cosine"
 
-    def __post_init__(self) -> None:
-        if len(self.rows) < len(self.ids):
-            ((twice, _),) = Counter(self.ids).most_common(1)
-            raise RetrievalError(f"two documents have the id {twice!r}; give each its own to mine negatives")
-
     @cached_property
     def rows(self) -> dict[str, int]:
         """Places of the documents by id."""
@@ -98,15 +88,16 @@ class MinedDocuments:
         """Similarities of all documents to queries, ``(queries, documents)``, computed in blocks of documents."""
         assert self.vectors is not None
         scores = np.empty((len(queries), len(self.ids)), np.float32)
-        query = self._compared(queries).to(device)
+
+        def compared(vectors: Vectors) -> torch.Tensor:
+            rows = torch.from_numpy(np.array(vectors, np.float32))
+            return (normalize(rows, dim=-1) if self.similarity == "cosine" else rows).to(device)
+
+        query = compared(queries)
         for start in range(0, len(self.ids), _BLOCK):
-            block = self._compared(self.vectors[start : start + _BLOCK]).to(device)
+            block = compared(self.vectors[start : start + _BLOCK])
             scores[:, start : start + _BLOCK] = (query @ block.T).cpu().numpy()
         return scores
-
-    def _compared(self, vectors: Vectors) -> Tensor:
-        rows = torch.from_numpy(np.array(vectors, np.float32))
-        return normalize(rows, dim=-1) if self.similarity == "cosine" else rows
 
     def is_similar(self, rows: Rows, positives: Rows, bound: float | None) -> npt.NDArray[np.bool_]:
         """Which documents are copies or near-duplicates of a positive, ``(rows,)``."""
@@ -186,11 +177,7 @@ def mine(
 
     Raises:
         RetrievalError: no query has a positive among the documents.
-        SettingsError: words or vectors are missing.
     """
-    for name, source in (("words", words), ("vectors", vectors if documents.vectors is not None else None)):
-        if name in settings.rankings and source is None:
-            raise SettingsError(f"by={settings.by} needs {name} of queries and documents; give them, or another by")
     answers = {query: documents.rows_of(ids) for query, ids in positives.items()}
     queries = [(place, query) for place, query in enumerate(positives) if len(answers[query])]
     if positives and not queries:
@@ -205,10 +192,12 @@ def mine(
         for start in range(0, len(queries), together):
             some = queries[start : start + together]
             scores: dict[str, Any] = {}
-            if "words" in settings.rankings and words is not None:
+            if "words" in settings.rankings:
+                assert words is not None
                 answering = ((query, [documents.ids[row] for row in answers[query]]) for _, query in some)
                 scores["words"] = [_word_row(documents, words(*asked)) for asked in answering]
-            if "vectors" in settings.rankings and vectors is not None:
+            if "vectors" in settings.rankings:
+                assert vectors is not None
                 scores["vectors"] = documents.similarities(vectors[[place for place, _ in some]], device)
             for row, (_, query) in enumerate(some):
                 others = documents.rows_of((never or {}).get(query, ()))
@@ -248,26 +237,25 @@ def _negatives(
     scores: Mapping[str, npt.NDArray[Any]],
     settings: MiningSettings,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The negatives of one query by the scores of all documents in each ranking, and how many were passed over."""
     is_close = np.zeros(len(documents.ids), np.bool_)
     for row in scores.values():
         best = float(row[positives].max())
         # A positive that has no word of the query has the score 0.
         is_close |= row > settings.limit(best if best > -np.inf else 0.0)
     is_close[positives] = is_close[never] = False
-    kept: dict[str, list[int]] = {}
-    judged: set[int] = set()
-    similar: set[int] = set()
+    kept: dict[str, dict[str, float]] = {}
+    judged, similar = set[int](), set[int]()
     for name, row in scores.items():
         free = np.where(is_close, -np.inf, row)
         free[positives] = free[never] = -np.inf
-        kept[name], passed, last = _walk(documents, free, positives, settings)
+        rows, passed, last = _walk(documents, free, positives, settings)
+        kept[name] = {documents.ids[place]: -float(rank) for rank, place in enumerate(rows)}
         similar |= passed
         judged.update(place for place in positives.tolist() if (-row[place], documents.order[place]) < last)
+    ranked = next(iter(kept.values())) if len(kept) == 1 else fused_scores(kept)
     counts = {JUDGED: len(judged), CLOSE: int(is_close.sum()), SIMILAR: len(similar)}
-    if len(kept) == 1:
-        return tuple(documents.ids[row] for rows in kept.values() for row in rows), counts
-    ranks = {name: {documents.ids[row]: -float(rank) for rank, row in enumerate(rows)} for name, rows in kept.items()}
-    return tuple(islice(fused_scores(ranks), settings.depth)), counts
+    return tuple(ranked)[: settings.depth], counts
 
 
 def _walk(
@@ -286,22 +274,25 @@ def _walk(
         rows = rows[np.lexsort((documents.order[rows], -scores[rows]))]
         is_similar = documents.is_similar(rows, positives, settings.mask_similar)
         places = np.flatnonzero(~is_similar)[: settings.depth]
-        is_enough = len(places) == settings.depth
-        if is_enough or len(rows) == len(candidates):
-            end = places[-1] if is_enough else len(rows)
-            last = (-scores[rows[end]], documents.order[rows[end]]) if is_enough else (np.inf, -1)
-            return rows[places].tolist(), set(rows[:end][is_similar[:end]].tolist()), last
-        most *= 4
+        if len(places) == settings.depth:
+            end = places[-1]
+            last = (-scores[rows[end]], documents.order[rows[end]])
+        elif len(rows) == len(candidates):
+            end, last = len(rows), (np.inf, -1)
+        else:
+            most *= 4
+            continue
+        return rows[places].tolist(), set(rows[:end][is_similar[:end]].tolist()), last
 
 
 def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeLists:
     """Lists that several processes have mined, each for some of the queries, in the order of all of them."""
-    all_parts = list(parts)
-    lists = {query: ids for part in all_parts for query, ids in part.lists.items()}
-    record = dict(all_parts[0].record)
+    every = list(parts)
+    lists = {query: ids for part in every for query, ids in part.lists.items()}
+    record = dict(every[0].record)
     for name in ("queries", "queries_without_positive", "queries_without_negatives", "unknown_positives"):
-        record[name] = sum(part.record[name] for part in all_parts)
-    record["excluded"] = {reason: sum(part.excluded.get(reason, 0) for part in all_parts) for reason in REASONS}
+        record[name] = sum(part.record[name] for part in every)
+    record["excluded"] = {reason: sum(part.excluded[reason] for part in every) for reason in REASONS}
     return NegativeLists(record, {query: lists[query] for query in order if query in lists})
 
 
@@ -329,10 +320,8 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
     def scores(query: str, positives: Sequence[str]) -> Scores:
         wanted = _FOUND_PER_NEGATIVE * depth + len(positives)
         found = index.scores(queries[query], wanted, by="words")["words"]
-        missing = [id for id in positives if id not in found]
-        for start in range(0, len(missing), _POSITIVES):
-            some = missing[start : start + _POSITIVES]
-            found |= index.scores(queries[query], len(some), ids=some, by="words")["words"]
+        if missing := [id for id in positives if id not in found]:
+            found |= index.scores(queries[query], len(missing), ids=missing, by="words")["words"]
         return found
 
     return scores
@@ -349,22 +338,21 @@ class PassageWords:
     """
 
     def __init__(self, documents: Iterable[SegmentedDocument], language: str) -> None:
-        self._terms, self._numbers = TermMaker(language), dict[str, int]()
-        ids, owners, numbers = list[str](), array("q"), array("q")
-        columns, counts, ends = array("i"), array("f"), array("q", [0])
-        for segmented in documents:
-            for number, (span, above) in enumerate(zip(segmented.passages, headings_above(segmented), strict=True)):
-                counted = Counter(self._terms.occurrences(above + segmented.text(span)))
-                columns.extend(self._numbers.setdefault(term, len(self._numbers)) for term in counted)
-                counts.extend(counted.values())
-                ends.append(len(columns))
-                owners.append(len(ids))
-                numbers.append(number)
-            ids.append(segmented.document.id)
+        self._terms = TermMaker(language)
+        ids, owners, numbers = list[str](), list[int](), list[int]()
+
+        def texts() -> Iterator[str]:
+            for segmented in documents:
+                owners.extend([len(ids)] * len(segmented.passages))
+                numbers.extend(range(len(segmented.passages)))
+                for span, headings in zip(segmented.passages, headings_above(segmented), strict=True):
+                    yield headings + segmented.text(span)
+                ids.append(segmented.document.id)
+
+        counter = CountVectorizer(analyzer=self._terms.occurrences, dtype=np.float32)
+        self._weights = bm25_weights(counter.fit_transform(texts())).T.tocsr()
+        self._numbers: Mapping[str, int] = counter.vocabulary_
         self._ids, self._owners, self._passages = ids, np.array(owners), np.array(numbers)
-        shape = (len(owners), len(self._numbers))
-        matrix = csr_matrix((np.array(counts), np.array(columns), np.array(ends)), shape, dtype=np.float32)
-        self._weights = bm25_weights(matrix).T.tocsr()
 
     def scores(self, query: str, positives: Sequence[str], depth: int) -> Scores:
         """Scores of documents for a query (see :func:`word_scores`)."""
@@ -459,40 +447,33 @@ class NegativeLists:
         Raises:
             RetrievalError: the file is missing, damaged or of another version.
         """
-        lines = _parsed(path)
-        _, header = next(lines, (0, {}))
-        record, version = header.get("record"), header.get("format_version")
-        if header.get("format") != _LISTS_FORMAT or version != _LISTS_VERSION or not isinstance(record, dict):
-            raise RetrievalError(
-                f"{path} is no file of negatives of format version {_LISTS_VERSION}, but of {version!r}; {_AGAIN}"
-            )
         lists: dict[str, tuple[str, ...]] = {}
-        for number, line in lines:
-            query, ids = line.get("query"), cast(list[str], line.get("negatives"))
-            are_ids = isinstance(ids, list) and all(isinstance(id, str) and clean_text(id).strip() for id in ids)
-            if not isinstance(query, str) or not are_ids or query in lists or len(set(ids)) < len(ids):
-                raise RetrievalError(
-                    f'{path}:{number}: this is not {{"query": id, "negatives": [ids]}} with each id once; {_AGAIN}'
-                )
-            lists[query] = tuple(ids)
+        header: dict[str, Any] = {}
+        try:
+            for number, text in numbered_lines(path):
+                try:
+                    line = json.loads(text)
+                    if number == 1:
+                        header = line
+                        if (header["format"], header["format_version"]) != (_LISTS_FORMAT, _LISTS_VERSION):
+                            raise ValueError(header["format_version"])
+                        continue
+                    query, ids = line["query"], line["negatives"]
+                    are_ids = isinstance(ids, list) and all(isinstance(id, str) for id in (query, *ids))
+                    if not are_ids or query in lists or len(set(ids)) < len(ids):
+                        raise ValueError(query)
+                except (ValueError, LookupError, TypeError) as error:
+                    raise RetrievalError(
+                        f"{path}:{number} is no line of a file of negatives of format version {_LISTS_VERSION} "
+                        f"({type(error).__name__}: {one_line(str(error), 60)}); {_AGAIN}"
+                    ) from error
+                lists[query] = tuple(ids)
+        except DocumentError as error:
+            raise RetrievalError(str(error)) from error.__cause__
         if len(lists) != header.get("queries"):
-            written = header.get("queries")
-            raise RetrievalError(f"{path} is damaged: it has {_queries(len(lists))} of {written!r}; {_AGAIN}")
-        return cls(record, lists)
-
-
-def _parsed(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        for number, text in numbered_lines(path):
-            try:
-                value = json.loads(text)
-            except ValueError:
-                value = None
-            if not isinstance(value, dict):
-                raise RetrievalError(f"{path}:{number}: the line is not a JSON object; {_AGAIN}")
-            yield number, value
-    except DocumentError as error:
-        raise RetrievalError(str(error)) from error.__cause__
+            queries = header.get("queries")
+            raise RetrievalError(f"{path} is damaged: it has {_queries(len(lists))} of {queries!r}; {_AGAIN}")
+        return cls(header["record"], lists)
 
 
 def _queries(count: int) -> str:

@@ -238,10 +238,6 @@ def test_bad_input(named: MinedDocuments) -> None:
     asked = np.array([along(0)], np.float32)
     with pytest.raises(RetrievalError, match="positive"):
         mine(named, {"q": ["gone"]}, MiningSettings("vectors"), vectors=asked)
-    with pytest.raises(SettingsError, match="by=both"):
-        mine(named, {"q": ["far"]}, MiningSettings("both"), vectors=asked)
-    with pytest.raises(RetrievalError, match="'a'"):
-        MinedDocuments(["a", "b", "a"], np.arange(3))
     for wrong in ({"depth": 0}, {"margin": -0.1}, {"mask_similar": 1.5}, {"by": "luck"}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
             MiningSettings(**wrong)  # type: ignore[arg-type]

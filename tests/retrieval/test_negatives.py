@@ -57,7 +57,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     header, *lines = path.read_text().splitlines()
     values = json.loads(header)
     for content, named in (
-        ([], "format"),
+        ([], "damaged"),
         (lines, "format"),
         (["[1, 2]"], ":1"),
         ([header, *lines[:-1]], "2 queries"),
