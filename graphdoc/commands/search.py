@@ -249,7 +249,7 @@ def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
     from ..retrieval.results import FROM_THE_HIT
 
     parts = "documents" if alignment.whole else "paragraphs"
-    for pair, one in alignment.best(most):
+    for pair, one in alignment.best_pairs(most):
         sentences = "" if one is None else f"; their best sentences {one.cosine:.2f}"
         lines = []
         for side in ("source", "candidate"):

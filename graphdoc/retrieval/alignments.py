@@ -54,18 +54,16 @@ class SentenceDocument:
 
 
 @dataclass(frozen=True)
-class HitAlignment:
-    """What the score of a hit by sentences is made of.
+class HitAlignment(Alignment):
+    """What the score of a hit by sentences is made of: pairs whose contributions add up to it.
 
     Args:
-        alignment: pairs of paragraphs and sentences; their contributions add up to the score.
         source: the query document.
         candidate: the hit.
         direction: whether the document was looked for in the hit, or also the hit in it.
         normalisation: how scores were normalised.
     """
 
-    alignment: Alignment
     source: SentenceDocument
     candidate: SentenceDocument
     direction: Direction = "source"
@@ -74,25 +72,15 @@ class HitAlignment:
     @property
     def whole(self) -> bool:
         """Whether the only pair is that of both documents as wholes."""
-        return self.alignment.by == "document"
+        return self.by == "document"
 
-    @property
-    def score(self) -> float:
-        """The score by sentences, the sum of the contributions of all pairs."""
-        return self.alignment.score
-
-    @property
-    def pairs(self) -> tuple[ParagraphPair, ...]:
-        """Pairs of paragraphs, with their sentence pairs."""
-        return self.alignment.pairs
-
-    def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
+    def best_pairs(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
         """The strongest pairs of paragraphs, each with the pair of its sentences that adds most, if any.
 
         A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
         nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
         """
-        return [(pair, next(iter(_best_first(pair)), None)) for pair in self.alignment.best(most)]
+        return [(pair, next(iter(_best_first(pair)), None)) for pair in self.best(most)]
 
     def first_sentence(self, side: str, paragraph: int) -> int:
         """Number of the first sentence of a paragraph of the ``source`` or the ``candidate``."""
@@ -107,37 +95,40 @@ class HitAlignment:
         """A sentence of the ``source`` or the ``candidate``."""
         return self._document(side).text(sentence)
 
+    def describe(self) -> dict[str, Any]:
+        """Score and settings as plain values."""
+        settings = {name: getattr(self, name) for name in ("by", "direction", "normalisation")}
+        return {**settings, "score": self.score}
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, each pair with headings or texts of both sides."""
-        pairs = [self._pair(pair, pair.sentences) for pair in self.pairs]
-        return {**self.alignment.to_dict(), **self._settings, "pairs": pairs}
+        return {**self.describe(), "pairs": [self._pair(pair, pair.sentences) for pair in self.pairs]}
 
     def excerpt(self) -> dict[str, Any]:
         """The strongest pairs as plain values, with a stretch of each text: what a page shows.
 
         Returns:
-            ``by``, ``direction``, ``normalisation``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are)
-            and ``pairs``, those of :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs
-            there are), and ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside
-            them, each with ``sentence``, ``text`` and ``space`` before it, and None where some are left out; no
-            stretches where documents were compared as wholes.
+            What :meth:`describe` says, ``whole``, ``total`` (pairs of paragraphs there are) and ``pairs``, those of
+            :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs there are), and
+            ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside them, each with
+            ``sentence``, ``text`` and ``space`` before it, and None where some are left out; no stretches where
+            documents were compared as wholes.
         """
         pairs = []
-        for pair in self.alignment.best(SHOWN_PAIRS):
+        for pair in self.best(SHOWN_PAIRS):
             values = self._pair(pair, _best_first(pair)[:SHOWN_SENTENCES]) | {"total": len(pair.sentences)}
             for side in SIDES:
                 paired = {part[side] for part in values["sentences"]}
                 values[f"{side}_stretch"] = None if self.whole else self._stretch(side, getattr(pair, side), paired)
             pairs.append(values)
-        about = {"by": self.alignment.by, "score": self.score, **self._settings, "whole": self.whole}
-        return {**about, "total": len(self.pairs), "pairs": pairs}
+        return {**self.describe(), "whole": self.whole, "total": len(self.pairs), "pairs": pairs}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One row for each pair of sentences, or of paragraphs where no sentences were compared.
 
         The strongest pairs of paragraphs come first, and within each the sentences that add most.
         """
-        for pair in self.alignment.best():
+        for pair in self.best():
             for part in _best_first(pair) or (None,):
                 row: dict[str, Any] = {"direction": pair.direction, "contribution": (part or pair).contribution}
                 row["similarity"] = pair.score if part is None else part.cosine
@@ -147,10 +138,6 @@ class HitAlignment:
                     row |= {f"{side}_paragraph": paragraph, f"{side}_heading": self.heading(side, paragraph)}
                     row |= {f"{side}_sentence": sentence, f"{side}_text": text}
                 yield row
-
-    @property
-    def _settings(self) -> dict[str, str]:
-        return {"direction": self.direction, "normalisation": self.normalisation}
 
     def _document(self, side: str) -> SentenceDocument:
         return self.source if side == "source" else self.candidate
@@ -219,10 +206,10 @@ def hit_report(comparison: Comparison, aligned: HitAlignment | None = None) -> s
     content = comparison.to_dict()
     if aligned is not None:
         pairs, left_out = _pairs_shown(aligned, comparison)
-        about = {"by": aligned.alignment.by, "score": aligned.score}
+        about = aligned.describe()
         if pairs:
-            content["alignment"] = {**about, "pairs": pairs}
-        content["search"] = {**about, **aligned._settings, "aligned": bool(pairs), "left_out": left_out}
+            content["alignment"] = {"by": about["by"], "score": about["score"], "pairs": pairs}
+        content["search"] = {**about, "aligned": bool(pairs), "left_out": left_out}
     return render_report(content)
 
 
@@ -232,13 +219,12 @@ def _pairs_shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[di
         return [], 0
     # By side and number of a sentence in its document the number that it has in the comparison.
     rows: dict[str, dict[int, int]] = {}
-    paragraphs: dict[str, Any] = {}
-    sides = ((aligned.source, comparison.a), (aligned.candidate, comparison.b))
-    for side, (document, encoded) in zip(SIDES, sides, strict=True):
+    sides = (("source", aligned.source, comparison.a), ("candidate", aligned.candidate, comparison.b))
+    for side, document, encoded in sides:
         shown = {(span.section, span.start, span.end): row for row, span in enumerate(encoded.sentences or ())}
         places = map(tuple, document.places[:, :3].tolist())
         rows[side] = {number: shown[place] for number, place in enumerate(places) if place in shown}
-        paragraphs[side] = encoded.paragraph_rows
+    paragraphs: dict[str, Any] = {"source": comparison.a.paragraph_rows, "candidate": comparison.b.paragraph_rows}
     pairs, left_out = [], 0
     for pair in aligned.pairs:
         sentences = [
@@ -247,8 +233,10 @@ def _pairs_shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[di
             if all(getattr(part, side) in rows[side] for side in SIDES)
         ]
         left_out += len(pair.sentences) - len(sentences)
-        first: dict[str, Any] = {side: aligned.first_sentence(side, getattr(pair, side)) for side in SIDES}
-        first = sentences[0] if sentences else {side: rows[side].get(number) for side, number in first.items()}
+        first: dict[str, Any] = {
+            side: rows[side].get(aligned.first_sentence(side, getattr(pair, side))) for side in SIDES
+        }
+        first = sentences[0] if sentences else first
         if not sentences and (pair.sentences or None in first.values()):
             left_out += not pair.sentences
             continue

@@ -253,9 +253,8 @@ def _negatives(
         kept[name] = {documents.ids[place]: -float(rank) for rank, place in enumerate(rows)}
         similar |= passed
         judged.update(place for place in positives.tolist() if (-row[place], documents.order[place]) < last)
-    ranked = next(iter(kept.values())) if len(kept) == 1 else fused_scores(kept)
     counts = {JUDGED: len(judged), CLOSE: int(is_close.sum()), SIMILAR: len(similar)}
-    return tuple(ranked)[: settings.depth], counts
+    return tuple(fused_scores(kept))[: settings.depth], counts
 
 
 def _walk(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from ..analysis.pages.search import search_page
@@ -161,10 +161,6 @@ class PassageHit:
     vectors: float | None
     matches: tuple[tuple[int, int], ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return asdict(self) | {"matches": [list(match) for match in self.matches]}
-
 
 @dataclass(frozen=True)
 class Hit:
@@ -178,7 +174,7 @@ class Hit:
         parts: what each ranking that found it gives, such as ``words`` and ``vectors``.
         passages: its best passages.
         metadata: what else the index holds of it.
-        explained: computes the explanation.
+        explain: what the score is made of, terms, passages and ranks; computed when it is called.
         aligned: computes the alignment; None where the search was not by sentences.
     """
 
@@ -189,7 +185,7 @@ class Hit:
     parts: Mapping[str, Part]
     passages: tuple[PassageHit, ...]
     metadata: Mapping[str, Any]
-    explained: Callable[[], Explanation] = field(repr=False, compare=False)
+    explain: Callable[[], Explanation] = field(repr=False, compare=False)
     aligned: Callable[[], HitAlignment] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -199,10 +195,6 @@ class Hit:
         None where the search was not by sentences.
         """
         return None if self.aligned is None else self.aligned()
-
-    def explain(self) -> Explanation:
-        """What the score is made of: terms, passages and ranks; computed when asked for."""
-        return self.explained()
 
     def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
         """Everything as plain values.
@@ -219,7 +211,7 @@ class Hit:
             "score": self.score,
             "metadata": dict(self.metadata),
             "parts": {name: asdict(part) for name, part in self.parts.items()},
-            "passages": [passage.to_dict() for passage in self.passages],
+            "passages": [asdict(passage) for passage in self.passages],
             "alignment": aligned and (aligned.excerpt() if excerpt else aligned.to_dict()),
             "explanation": self.explain().to_dict() if explain else None,
             "comparison": None,
@@ -256,11 +248,7 @@ class SearchResults:
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
-    @overload
-    def __getitem__(self, place: int) -> Hit: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
-    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+    def __getitem__(self, place: int) -> Hit:
         return self.hits[place]
 
     def __repr__(self) -> str:
@@ -284,15 +272,15 @@ class SearchResults:
         rows = []
         for hit in self.hits:
             shared: dict[str, Any] = {name: getattr(hit, name) for name in _HIT_COLUMNS}
-            for name in self._rankings:
-                part = hit.parts.get(name)
-                shared |= {f"{name}_rank": part and part.rank, f"{name}_score": part and part.score}
+            for name, part in hit.parts.items():
+                shared |= {f"{name}_rank": part.rank, f"{name}_score": part.score}
             if hit.alignment is None:
-                passages = ({"passage": passage.number, **passage.to_dict()} for passage in hit.passages)
-                parts = [{name: values[name] for name in _PASSAGE_COLUMNS} for values in passages]
+                passages = [asdict(passage) for passage in hit.passages]
+                parts = [{"passage": values["number"], **values} for values in passages]
             else:
                 parts = list(hit.alignment.rows())
-            rows += [{**dict.fromkeys(self.columns), **shared, **part} for part in parts or [{}]]
+            every = [shared | part for part in parts or [{}]]
+            rows += [{name: values.get(name) for name in self.columns} for values in every]
         return rows
 
     @property

@@ -1,4 +1,4 @@
-"""Search by words and vectors: candidates, grouped to documents, fused, and shown with their best passages."""
+"""Search by words and vectors: passages that are found, grouped to documents, fused, and shown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import numpy as np
@@ -50,7 +51,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "direction": get_args(Direction),
 }
 # By ranking, document and number of the passage.
-_PassageScores = Mapping[str, Mapping[str, Mapping[int, float]]]
+_PassageScores = dict[str, dict[str, Mapping[int, float]]]
 
 
 class SearchOptions(TypedDict, total=False):
@@ -122,18 +123,16 @@ class SearchSettings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) is not None:
                 require_one_of(name, getattr(self, name), choices)
-        for name in ("k", "passages", "depth", "pool"):
-            value = getattr(self, name)
-            require_whole(name, value, least=0 if name == "passages" else 1, may_be_none=name in ("depth", "pool"))
-            if (value or 0) > MOST_ROWS:
-                raise SettingsError(f"{name}={value} is more than {MOST_ROWS:,}; give less")
+        for name, least in (("k", 1), ("passages", 0), ("depth", 1), ("pool", 1)):
+            require_whole(name, getattr(self, name), least=least, may_be_none=name in ("depth", "pool"))
+            if (getattr(self, name) or 0) > MOST_ROWS:
+                raise SettingsError(f"{name}={getattr(self, name)} is more than {MOST_ROWS:,}; give less")
         if self.weight is not None and not 0 <= self.weight <= 1:
             raise SettingsError(f"weight={self.weight!r} is the weight of words; give a number from 0 to 1")
         if self.candidates is not None:
-            ids = tuple(dict.fromkeys(ids_of(self.candidates)))
-            if not ids:
+            object.__setattr__(self, "candidates", tuple(dict.fromkeys(ids_of(self.candidates))))
+            if not self.candidates:
                 raise SettingsError("candidates is empty; give the ids of the documents to rank, or None for all")
-            object.__setattr__(self, "candidates", ids)
 
     @property
     def rankings(self) -> tuple[str, ...]:
@@ -176,15 +175,6 @@ class Ranking:
         totals = {id: sum(list(scored.values())[:BEST_PASSAGES]) for id, scored in passages.items()}
         return cls(_best_first(totals), passages)
 
-    @classmethod
-    def of_documents(cls, rows: Candidates) -> Ranking:
-        """Rank documents that were found as wholes."""
-        return cls(_best_first(dict(zip(rows.ids, rows.scores.tolist(), strict=True))))
-
-    def plus(self, whole: Ranking) -> Ranking:
-        """Add the scores of whole documents; what one of both did not find adds nothing."""
-        return Ranking(_summed([self.scores, whole.scores]), self.passages)
-
 
 class Fused(NamedTuple):
     """A document in the fused ranking: its score, the sum of the shares of its parts, by ranking that found it."""
@@ -219,11 +209,8 @@ def fuse(
     >>> [document.id for document in best]
     ['b', 'a', 'c']
     """
-    if len(rankings) == 1:
-        shares = {name: _best_first(scores) for name, scores in rankings.items()}
-    else:
-        shares = _shares(rankings, fusion, weights)
-    chosen = dict(list(_summed(shares.values()).items())[:most])
+    shares = _shares(rankings, fusion, weights)
+    chosen = dict(islice(_summed(shares.values()).items(), most))
     parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
     for name, shared in shares.items():
         for rank, (id, share) in enumerate(shared.items(), start=1):
@@ -237,11 +224,7 @@ def fused_scores(
     fusion: Fusion = "reciprocal_rank",
     weights: Mapping[str, float] | None = None,
 ) -> Scores:
-    """Scores of two or more rankings fused as by :func:`fuse`, by document, best first.
-
-    >>> list(fused_scores({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}}))
-    ['b', 'a', 'c']
-    """
+    """Scores of rankings fused as by :func:`fuse`, by document, best first."""
     return _summed(_shares(rankings, fusion, weights).values())
 
 
@@ -264,8 +247,10 @@ def _shares(
     """What every ranking adds to the score of its documents, best first."""
     shares = {}
     for name, ranking in rankings.items():
-        weight, scores = 1.0 if weights is None else weights[name], _best_first(ranking)
-        values = list(scores.values())
+        scores = shares[name] = _best_first(ranking)
+        if len(rankings) == 1:
+            continue
+        weight, values = 1.0 if weights is None else weights[name], list(scores.values())
         lowest, highest = (values[-1], values[0]) if values else (0.0, 0.0)
         if fusion == "reciprocal_rank":
             values = [1 / (RANK_CONSTANT + rank) for rank in range(1, len(values) + 1)]
@@ -274,12 +259,6 @@ def _shares(
             values = [(score - lowest) / (highest - lowest) if highest > lowest else 1.0 for score in values]
         shares[name] = {id: weight * share for id, share in zip(scores, values, strict=True)}
     return shares
-
-
-def condition_of(store: LanceStore, where: str | None, query_id: str | None) -> str | None:
-    """The condition that documents have to meet: a filter, and that the query document is not its own hit."""
-    translated = None if where is None else store_filter(where, filter_columns(store.schema))
-    return all_of(translated, None if query_id is None else f"id != {quoted(query_id)}")
 
 
 class Search:
@@ -292,21 +271,18 @@ class Search:
             "words": settings.words_unit or "passage",
             "vectors": settings.vectors_unit or ("passage" if query.id is None else "document"),
         }
+        # What the reader should know of the query.
+        self.warnings = list(query.warnings)
 
     @cached_property
     def _vector(self) -> npt.NDArray[np.float32]:
         """The vector of the query, after the search by words, which finds mistakes at once."""
         return np.asarray(self._query.vector(), np.float32)
 
-    @property
-    def warnings(self) -> list[str]:
-        """What the reader should know of the query."""
-        if "words" not in self._settings.rankings or self._store.tokens(self._query.text):
-            return [*self._query.warnings]
-        return [*self._query.warnings, "no word of the query is searched for: all are stop words or signs"]
-
     def run(self) -> tuple[Hit, ...]:
         """The hits, best first."""
+        if "words" in self._settings.rankings and not self._store.tokens(self._query.text):
+            self.warnings.append("no word of the query is searched for: all are stop words or signs")
         rankings, fusion = self.rankings(), self._settings.fused_by
         weight = 0.5 if self._settings.weight is None else self._settings.weight
         weights = {"words": weight, "vectors": 1 - weight} if fusion == "weighted" else None
@@ -315,8 +291,19 @@ class Search:
         if not chosen:
             return ()
         ids = [fused.id for fused in chosen]
-        passages = {name: {id: ranking.passages.get(id, {}) for id in ids} for name, ranking in rankings.items()}
-        return self._hits(chosen, passages)
+        found = {name: {id: ranking.passages.get(id, {}) for id in ids} for name, ranking in rankings.items()}
+        passages = self._with_passages(ids, found) if self._settings.passages else {}
+        numbers = self._best_numbers(ids, passages)
+        documents, rows = rows_of_hits(self._store, ids, numbers)
+        shown = self._shown_passages(rows, passages)
+        hits = []
+        for rank, fused in enumerate(chosen, start=1):
+            row = documents[fused.id]
+            explained = partial(self._explain, fused, found, row["content_hash"])
+            best = tuple(shown[fused.id, number] for number in numbers[fused.id] if (fused.id, number) in shown)
+            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
+            hits.append(Hit(*about, best, row["metadata"], explained))
+        return tuple(hits)
 
     def rankings(self, where: str | None = None) -> dict[str, Ranking]:
         """The documents that each ranking finds, before they are fused, where a further condition holds."""
@@ -325,29 +312,18 @@ class Search:
     def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> Ranking:
         """The documents that ``words`` or ``vectors`` find, by what is ranked, among ``depth`` rows."""
         if unit == "both":
-            return self.ranking(name, "passage", where, depth).plus(self.ranking(name, "document", where, depth))
+            # What one of both did not find adds nothing.
+            passages, whole = (self.ranking(name, one, where, depth) for one in ("passage", "document"))
+            return Ranking(_summed([passages.scores, whole.scores]), passages.passages)
         most = depth or self._settings.depth or max(_DEPTH[name], 20 * self._settings.k)
         column, condition = RANKINGS[name][unit], all_of(self._where, where)
         if name == "words":
             rows = self._store.by_words(self._query.text, column, most, condition)
         else:
             rows = self._store.by_vector(self._vector, column, most, condition)
-        return Ranking.of_passages(rows) if unit == "passage" else Ranking.of_documents(rows)
-
-    def _hits(self, chosen: Sequence[Fused], passages: _PassageScores) -> tuple[Hit, ...]:
-        ids = [fused.id for fused in chosen]
-        scores = self._with_passages(ids, passages) if self._settings.passages else {}
-        numbers = self._best_numbers(ids, scores)
-        documents, rows = rows_of_hits(self._store, ids, numbers)
-        shown = self._shown_passages(rows, scores)
-        hits = []
-        for rank, fused in enumerate(chosen, start=1):
-            row = documents[fused.id]
-            explained = partial(self._explain, fused, passages, row["content_hash"])
-            best = tuple(shown[fused.id, number] for number in numbers[fused.id] if (fused.id, number) in shown)
-            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
-            hits.append(Hit(*about, best, row["metadata"], explained))
-        return tuple(hits)
+        if unit == "passage":
+            return Ranking.of_passages(rows)
+        return Ranking(_best_first(dict(zip(rows.ids, rows.scores.tolist(), strict=True))))
 
     def _with_passages(self, ids: Sequence[str], passages: _PassageScores) -> _PassageScores:
         """Scores of passages, with those of documents that were found as wholes."""
@@ -414,6 +390,12 @@ class Search:
         numbers, headings = (rows.column(name).to_pylist() for name in ("number", "heading"))
         parts = zip(numbers, headings, values, strict=True)
         return [PassagePart(number, heading or "", part) for number, heading, part in parts]
+
+
+def condition_of(store: LanceStore, where: str | None, query_id: str | None) -> str | None:
+    """The condition that documents have to meet: a filter, and that the query document is not its own hit."""
+    translated = None if where is None else store_filter(where, filter_columns(store.schema))
+    return all_of(translated, None if query_id is None else f"id != {quoted(query_id)}")
 
 
 def rows_of_hits(

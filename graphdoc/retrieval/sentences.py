@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,13 +44,10 @@ from .terms import Query
 
 # Sentences that are scored together: enough that a product is worth its while, and some 25 MB of vectors.
 BLOCK_SENTENCES = 16_384
-# Documents that are looked up together, by id alone or with their sentences.
-_BLOCK_IDS, _BLOCK_DOCUMENTS = 500, 64
-# Passages that documents have, which are read together; a passage is about five sentences.
-_READ_PASSAGES, _READ_DOCUMENTS = 2_000, 256
+# Documents whose sentences are read together: by their ids, or so many passages, of about five sentences each.
+_READ_IDS, _READ_PASSAGES, _READ_DOCUMENTS = 64, 2_000, 256
 # Sentences of the documents that z-scores come from, where there are more.
 _SAMPLE_SENTENCES = 100_000
-Item = TypeVar("Item")
 _TO_INDEX = "index them anew with sentences (graphdoc index --sentences section)"
 
 
@@ -154,63 +151,49 @@ def sentence_set(parts: Sequence[Sentences], counts: Sequence[int] | None = None
     return SentenceSet(wide.numpy(), starts, np.searchsorted(starts, np.append(0, ends)).astype(np.int64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SentenceCorpus:
-    """The documents of an index with their sentences.
+def stored_blocks(
+    store: LanceStore, where: str | None = None, ids: Sequence[str] | None = None, least: int | None = None
+) -> Iterator[tuple[list[str], SentenceSet]]:
+    """The sentences that an index keeps, with the ids of their documents, some documents at a time.
 
     Args:
         store: the index.
         where: a condition that documents have to meet, in the SQL of the store.
-        encoded: sentences by document, where the index keeps none.
+        ids: the documents, in the order that they are wanted in; None for all.
+        least: sentences that come together, at least.
+    """
+    columns, where = ["id", *SENTENCE_COLUMNS], all_of(IS_DOCUMENT, where)
+    if ids is None:
+        state = store.state()
+        most = _READ_PASSAGES * state.documents // max(1, state.passages)
+        batches = store.batches(columns, where, most=max(1, min(_READ_DOCUMENTS, most)))
+    else:
+        starts = range(0, len(ids), _READ_IDS)
+        batches = (store.select(columns, where, ids=ids[start : start + _READ_IDS]) for start in starts)
+    block, parts, counts = list[str](), list[Sentences](), list[int]()
+    for rows in batches:
+        some, sentences, sizes = stored_sentences(rows)
+        block, counts = [*block, *some], [*counts, *sizes.tolist()]
+        parts += [sentences] if some else []
+        if sum(counts) >= (BLOCK_SENTENCES if least is None else least):
+            yield block, sentence_set(parts, counts)
+            block, parts, counts = [], [], []
+    if block:
+        yield block, sentence_set(parts, counts)
+
+
+def sample_sentences(store: LanceStore, without: str) -> SentenceSet | None:
+    """The sentences of all documents but one, or of a sample where there are too many.
+
+    Which documents are in the sample depends on their ids alone, so that it is the same for every search.
     """
 
-    store: LanceStore
-    where: str | None = None
-    encoded: Mapping[str, Sentences] | None = None
+    def drawn(id: str) -> bytes:
+        return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
-    def blocks(
-        self, ids: Sequence[str] | None = None, least: int = BLOCK_SENTENCES
-    ) -> Iterator[tuple[list[str], SentenceSet]]:
-        """Some documents, or all, with their sentences, in blocks of so many sentences at least."""
-        block, parts, counts = list[str](), list[Sentences](), list[int]()
-        for some, sentences, sizes in self._batches(ids):
-            block, counts = [*block, *some], [*counts, *sizes]
-            parts += [sentences] if some else []
-            if sum(counts) >= least:
-                yield block, sentence_set(parts, counts)
-                block, parts, counts = [], [], []
-        if block:
-            yield block, sentence_set(parts, counts)
-
-    def _batches(self, ids: Sequence[str] | None) -> Iterator[tuple[list[str], Sentences, Sequence[int]]]:
-        columns, where = ["id", *SENTENCE_COLUMNS], all_of(IS_DOCUMENT, self.where)
-        if self.encoded is not None:
-            for id in self.encoded if ids is None else ids:
-                if (sentences := self.encoded.get(id)) is not None:
-                    yield [id], sentences, [len(sentences)]
-            return
-        if ids is None:
-            state = self.store.state()
-            most = _READ_PASSAGES * state.documents // max(1, state.passages)
-            batches = self.store.batches(columns, where, most=max(1, min(_READ_DOCUMENTS, most)))
-        else:
-            batches = (self.store.select(columns, where, ids=some) for some in _parts(ids, _BLOCK_DOCUMENTS))
-        for rows in batches:
-            some, sentences, sizes = stored_sentences(rows)
-            yield some, sentences, sizes.tolist()
-
-    def sample(self, without: str) -> SentenceSet | None:
-        """The sentences of all documents but one, or of a sample where there are too many.
-
-        Which documents are in the sample depends on their ids alone, so that it is the same for every search.
-        """
-
-        def drawn(id: str) -> bytes:
-            return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-        every = self.store.select(["id"], IS_DOCUMENT).column("id").to_pylist()
-        ids = sorted((id for id in every if id != without), key=drawn)
-        return next((sentences for _, sentences in self.blocks(ids, _SAMPLE_SENTENCES)), None)
+    every = store.select(["id"], IS_DOCUMENT).column("id").to_pylist()
+    ids = sorted((id for id in every if id != without), key=drawn)
+    return next((sentences for _, sentences in stored_blocks(store, ids=ids, least=_SAMPLE_SENTENCES)), None)
 
 
 class SentenceSearch:
@@ -235,42 +218,59 @@ class SentenceSearch:
         self._store, self._encoder, self._document, self._query = store, encoder, source, query
         self._settings, self._by = settings, cast(By, settings.by)
         self._words_unit: WordsUnit = settings.words_unit or "document"
-        self._paragraph = store.paragraph
         self._where = condition_of(store, settings.where, source.id)
         self.warnings: list[str] = []
+        # The sentences of the documents that are ranked, where the index keeps none.
+        self._encoded: dict[str, Sentences] | None = None
 
     def run(self) -> tuple[Hit, ...]:
         """The hits, best first."""
         ids = self._ids()
         if ids is not None and not ids:
             return ()
-        self._corpus = self._sentences_of(ids)
+        if self._store.paragraph is None and ids is not None:
+            encoder = self._encoder().leaving_out(Boilerplate.of(self._store, ids))
+            rows = {row["id"]: row for row in self._store.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=ids).to_pylist()}
+            documents = [document_of(rows[id]) for id in ids if id in rows]
+            encoded = encode_sentences(encoder, documents, encoder.model.config.paragraph, None)
+            self._encoded = dict(zip((document.id for document in documents), encoded, strict=True))
         source = self._source_sentences()
         self._source, self._sentences = SentenceDocument(self._document, source.places), sentence_set([source])
-        names = ("by", "normalisation", "direction")
-        self._comparing: dict[str, Any] = {name: getattr(self._settings, name) for name in names}
-        self._comparing["background"] = self._background()
+        settings = self._settings
+        self._comparing: dict[str, Any] = {
+            "by": self._by,
+            "normalisation": settings.normalisation,
+            "direction": settings.direction,
+            "background": self._background(),
+        }
         scores = self._scores(ids)
         if not scores:
             return ()
         rankings: dict[str, Mapping[str, float]] = {self._by: scores}
-        words = Ranking({})
-        weight = self._settings.weight or 0.0
+        words, weight = Ranking({}), settings.weight or 0.0
         if weight:
-            matching = self._words(None if ids is None else list(scores))
+            words = self._words(None if ids is None else list(scores))
             # What word search did not find has none of the words.
-            of_words = {id: matching.scores.get(id, 0.0) for id in scores}
+            of_words = {id: words.scores.get(id, 0.0) for id in scores}
             if len(set(of_words.values())) > 1:
-                rankings, words = {"words": of_words, **rankings}, matching
+                rankings = {"words": of_words, **rankings}
             else:
-                reason = "tells none of the documents from another" if self._query().text else "has no words to find"
-                self.warnings.append(f"word search {reason}: words count nothing")
-        return self._hits(fuse(rankings, "weighted", {"words": weight, self._by: 1 - weight}, self._settings.k), words)
+                self.warnings.append("word search tells none of the documents from another: words count nothing")
+        chosen = fuse(rankings, "weighted", {"words": weight, self._by: 1 - weight}, settings.k)
+        rows = rows_of_hits(self._store, [fused.id for fused in chosen], {})[0]
+        hits = []
+        for rank, fused in enumerate(chosen, start=1):
+            row = rows[fused.id]
+            aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
+            explained = partial(self._explain, fused, aligned, words.passages.get(fused.id, {}))
+            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
+            hits.append(Hit(*about, (), row["metadata"], explained, aligned))
+        return tuple(hits)
 
     def _ids(self) -> list[str] | None:
         """Ids of the documents that are ranked; None for all."""
-        settings, place = self._settings, self._store.place
-        if settings.normalisation == "zscore" and self._paragraph is None:
+        settings, place, keeps_none = self._settings, self._store.place, self._store.paragraph is None
+        if settings.normalisation == "zscore" and keeps_none:
             raise RetrievalError(
                 f"{place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
                 f"documents; {_TO_INDEX}, or leave normalisation out"
@@ -281,7 +281,7 @@ class SentenceSearch:
             first = SearchSettings(k=settings.pool, where=settings.where)
             rankings = Search(self._store, self._query(), first).rankings()
             return list(fused_scores({name: ranking.scores for name, ranking in rankings.items()}))[: settings.pool]
-        if self._paragraph is None:
+        if keeps_none:
             raise RetrievalError(
                 f"{place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; {_TO_INDEX}, or "
                 "rank the nearest alone (pool=100, --pool 100), whose sentences are encoded now"
@@ -291,11 +291,7 @@ class SentenceSearch:
     def _candidates(self, ids: Sequence[str]) -> list[str]:
         """The candidates that the index has and the filter admits, without the query document."""
         present, admitted = (
-            {
-                id
-                for some in _parts(ids, _BLOCK_IDS)
-                for id in self._store.select(["id"], all_of(IS_DOCUMENT, where), ids=some).column("id").to_pylist()
-            }
+            set(self._store.select(["id"], all_of(IS_DOCUMENT, where), ids=ids).column("id").to_pylist())
             for where in (None, self._where)
         )
         missing = [id for id in ids if id not in present]
@@ -312,35 +308,23 @@ class SentenceSearch:
             self.warnings.append(f"{self._document.id!r} is a candidate of itself and was left out")
         return [id for id in ids if id in admitted]
 
-    def _sentences_of(self, ids: Sequence[str] | None) -> SentenceCorpus:
-        """The sentences of the documents that are ranked: those of the index, or encoded now."""
-        if self._paragraph is not None or ids is None:
-            return SentenceCorpus(self._store, self._where)
-        encoder = self._encoder().leaving_out(Boilerplate.of(self._store, ids))
-        tables = (self._store.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=some) for some in _parts(ids, _BLOCK_IDS))
-        documents = [document_of(row) for rows in tables for row in rows.to_pylist()]
-        encoded = encode_sentences(encoder, documents, encoder.model.config.paragraph, None)
-        names = (document.id for document in documents)
-        return SentenceCorpus(self._store, None, dict(zip(names, encoded, strict=True)))
-
     def _source_sentences(self) -> Sentences:
         """The sentences of the query document: those of the index, if it has it as it is."""
-        if self._paragraph is not None:
+        paragraph = self._store.paragraph
+        if paragraph is not None:
             columns = ["id", "content_hash", *SENTENCE_COLUMNS]
             rows = self._store.select(columns, IS_DOCUMENT, ids=[self._document.id])
             is_known = rows.column("content_hash").to_pylist() == [content_hash(self._document)]
             if is_known and (stored := stored_sentences(rows)[1]):
                 return stored
         encoder = self._encoder()
-        paragraph = self._paragraph or encoder.model.config.paragraph
-        (sentences,) = encode_sentences(encoder, [self._document], paragraph, None)
-        return sentences
+        return next(encode_sentences(encoder, [self._document], paragraph or encoder.model.config.paragraph, None))
 
     def _background(self) -> Background | None:
         """What scores are usually like in the whole index, whatever is ranked; None where they are not normalised."""
         if self._settings.normalisation == "none":
             return None
-        sample = SentenceCorpus(self._store).sample(self._document.id)
+        sample = sample_sentences(self._store, self._document.id)
         if sample is None:
             return None
         return Background.of_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
@@ -348,7 +332,11 @@ class SentenceSearch:
     def _scores(self, ids: Sequence[str] | None) -> Scores:
         """Scores of some documents, or of all, a block of them in memory at a time."""
         scorer, scored = DocumentScorer(self._sentences, **self._comparing), list[str]()
-        for block, sentences in self._corpus.blocks(ids):
+        blocks = stored_blocks(self._store, self._where, ids)
+        if self._encoded is not None:
+            parts = list(self._encoded.values())
+            blocks = iter([(list(self._encoded), sentence_set(parts))] if parts else [])
+        for block, sentences in blocks:
             scored += block
             scorer.add(sentences)
         return dict(zip(scored, scorer.scores().tolist(), strict=True))
@@ -358,37 +346,20 @@ class SentenceSearch:
         if not self._query().text:
             return Ranking({})
         search = Search(self._store, self._query(), SearchSettings(by="words", where=self._settings.where))
-        depth = max(1, self._store.state().rows)
-        conditions = [None] if ids is None else [is_one_of("id", some) for some in _parts(ids, _BLOCK_IDS)]
-        rankings = [search.ranking("words", self._words_unit, condition, depth) for condition in conditions]
-        scores = {id: score for ranking in rankings for id, score in ranking.scores.items()}
-        return Ranking(scores, {id: best for ranking in rankings for id, best in ranking.passages.items()})
-
-    def _hits(self, chosen: Sequence[Fused], words: Ranking) -> tuple[Hit, ...]:
-        rows: dict[str, dict[str, Any]] = {}
-        for some in _parts(chosen, _BLOCK_IDS):
-            rows |= rows_of_hits(self._store, [fused.id for fused in some], {})[0]
-        hits = []
-        for rank, fused in enumerate(chosen, start=1):
-            row = rows[fused.id]
-            aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
-            explained = partial(self._explain, fused, aligned, words.passages.get(fused.id, {}))
-            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
-            hits.append(Hit(*about, (), row["metadata"], explained, aligned))
-        return tuple(hits)
+        condition = None if ids is None else is_one_of("id", ids)
+        return search.ranking("words", self._words_unit, condition, max(1, self._store.state().rows))
 
     def _aligned(self, id: str, score: float, version: str | None) -> HitAlignment:
         """Where a hit is like the query document."""
-        encoded = self._corpus.encoded
-        columns = [*DOCUMENT_COLUMNS, "content_hash", *(SENTENCE_COLUMNS if encoded is None else ())]
+        columns = [*DOCUMENT_COLUMNS, "content_hash", *(SENTENCE_COLUMNS if self._encoded is None else ())]
         rows = self._store.select(columns, IS_DOCUMENT, ids=[id])
         if rows.column("content_hash").to_pylist() != [version]:
             raise RetrievalError(f"document {id!r} has changed or was removed since; search again")
-        sentences = stored_sentences(rows)[1] if encoded is None else encoded[id]
+        sentences = stored_sentences(rows)[1] if self._encoded is None else self._encoded[id]
         candidate = SentenceDocument(document_of(rows.to_pylist()[0]), sentences.places)
         alignment = adding_up_to(score, align(self._sentences, sentence_set([sentences]), **self._comparing))
-        settings = self._settings
-        return HitAlignment(alignment, self._source, candidate, settings.direction, settings.normalisation)
+        by, pairs, settings = alignment.by, alignment.pairs, self._settings
+        return HitAlignment(by, pairs, self._source, candidate, settings.direction, settings.normalisation)
 
     def _explain(
         self, fused: Fused, aligned: Callable[[], HitAlignment], passages: Mapping[int, float]
@@ -402,7 +373,3 @@ class SentenceSearch:
             parts.append(PairPart(pair.source, pair.candidate, *headings, pair.contribution, pair.direction))
         by_part = sorted(parts, key=lambda part: (-part.part, part.source, part.candidate))
         return Explanation(*fused, terms, (), tuple(by_part))
-
-
-def _parts(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ MOST_QUERY_WORDS = 1_000
 DOCUMENT_WORDS = 60
 _SAMPLED_PASSAGES = 4_000
 _WORD = re.compile(r"[^\W_]+")
-# The first number that may stand between texts that are made into terms together: numbers stay as they are.
+# The first number that may stand between texts that are made into terms together.
 _FIRST_MARK = 907331415926535
 # How much more a word counts that a document has more often (benchmarks/results/document_queries.md).
 _DAMPING = 0.75
@@ -79,7 +79,7 @@ def words_of(texts: Sequence[str], tokenize: Tokenize, only: Set[str] | None = N
     terms = dict(zip(words, terms_of(words, tokenize), strict=True))
     if only is not None:
         # Most words of a text are none of a query's, and need not be placed.
-        terms = {word: own for word, own in terms.items() if not only.isdisjoint(own)}
+        terms = {word: of_word for word, of_word in terms.items() if not only.isdisjoint(of_word)}
     return [
         [
             word
@@ -104,15 +104,15 @@ def _placed(text: str, start: int, terms: Sequence[str]) -> list[Word]:
     return words
 
 
-def terms_of(texts: Iterable[str], tokenize: Tokenize) -> list[list[str]]:
+def terms_of(texts: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
     """The terms of many texts, by one call, since a call takes longer than a short text."""
-    together = list(texts)
-    if not together:
+    if not texts:
         return []
+    # Numbers stay as they are: one that no text holds is put between them.
     numbers = map(str, itertools.count(_FIRST_MARK))
-    mark = next(number for number in numbers if not any(number in text for text in together))
+    mark = next(number for number in numbers if not any(number in text for text in texts))
     terms: list[list[str]] = [[]]
-    for term in tokenize(f" {mark} ".join(together)):
+    for term in tokenize(f" {mark} ".join(texts)):
         if term == mark:
             terms.append([])
         else:
@@ -132,7 +132,7 @@ def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], to
     """The words of a document that say most about it: one for each of ``most`` terms with the highest tf-idf.
 
     A word is given once, twice, four times and so on, by how often its term is there: word search adds up the score
-    of a word for each time that it is asked for.
+    of a word for each time that it is asked for, and few different weights are quick to search for.
 
     Args:
         text: the text of the document.
@@ -145,12 +145,9 @@ def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], to
     def weight(term: str, count: int) -> float:
         return (1 + math.log(count)) * math.log((1 + total) / (1 + frequencies.get(term, 0)))
 
-    def copies(count: int) -> int:
-        # A power of two, so that few different weights are searched for.
-        return min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES)
-
     best = sorted(counted_words(text, tokenize), key=lambda word: (-weight(word[0], word[2]), word[0]))[:most]
-    return [word for _, word, count in best for _ in range(copies(count))]
+    copies = (min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES) for _, _, count in best)
+    return [word for (_, word, _), number in zip(best, copies, strict=True) for _ in range(number)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +157,17 @@ class Query:
     Args:
         text: the words of the query; of a document the words that say most about it.
         shown: the query as people read it.
+        vector: computes the vector ``(hidden,)`` when it is needed.
         id: id of the query document; None for a text.
         title: its title.
-        vector: computes the vector ``(hidden,)`` when it is needed.
         warnings: what was left out.
     """
 
     text: str
     shown: str
-    id: str | None
-    title: str
     vector: Callable[[], Vector]
+    id: str | None = None
+    title: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -186,28 +183,23 @@ class Queries:
         """A query of a text or a document."""
         if isinstance(value, Document):
             self._count()
-            tokens, encoder = self._store.tokens, self._encoder
-            best = best_words(whole_text(value)[0], tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
+            text, tokens = whole_text(value)[0], self._store.tokens
+            best = best_words(text, tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
             return Query(
-                " ".join(best), value.text, value.id, value.title, lambda: encoder().encode_levels(value).vector
+                " ".join(best), value.text, lambda: self._encoder().encode_levels(value).vector, value.id, value.title
             )
         if not isinstance(value, str):
             raise SettingsError(f"the query is {described(value)}; give a text or a Document")
         words = normalised(clean_text(value)).split()
         if not words:
             raise SettingsError("the query is empty; give some words, or a document")
-        left_out, text = len(words) - MOST_QUERY_WORDS, " ".join(words)
-        warning = (
-            f"word search takes the first {MOST_QUERY_WORDS:,} words of a query, {left_out:,} were left out; "
-            "search with a document instead"
-        )
+        text, left_out = " ".join(words), len(words) - MOST_QUERY_WORDS
+        warning = f"word search takes the first {MOST_QUERY_WORDS:,} words of a query, {left_out:,} were left out"
         return Query(
             " ".join(words[:MOST_QUERY_WORDS]),
             text,
-            None,
-            "",
             lambda: np.asarray(self._encoder().encode_query(text), np.float32),
-            (warning,) if left_out > 0 else (),
+            warnings=(warning,) if left_out > 0 else (),
         )
 
     def _count(self) -> None:
@@ -218,8 +210,7 @@ class Queries:
         texts: list[str] = []
         every, seen = max(1, state.passages // _SAMPLED_PASSAGES), 0
         for batch in self._store.batches(["text"], f"level = '{PASSAGE}'"):
-            values = batch.column("text")
-            texts += [values[place].as_py() for place in range(-seen % every, len(values), every)]
-            seen += len(values)
+            texts += batch.column("text").take(list(range(-seen % every, len(batch), every))).to_pylist()
+            seen += len(batch)
         self._frequencies = Counter(term for terms in terms_of(texts, self._store.tokens) for term in set(terms))
         self._sampled, self._version = len(texts), state.version

@@ -37,7 +37,7 @@ def test_hits_show_their_best_pairs_and_lead_to_reports(
     shown.page.click("#open-all")
     for hit in found:
         assert hit.alignment is not None
-        best = hit.alignment.alignment.best(SHOWN_PAIRS)
+        best = hit.alignment.best(SHOWN_PAIRS)
         for pair, details in zip(best, shown.page.locator(f"#hit-{hit.rank} details.pair").all(), strict=True):
             summary = flat(details.locator("summary").inner_text())
             assert float(summary.split("adds ")[1].split()[0]) == pytest.approx(pair.contribution, rel=6e-3)
@@ -51,7 +51,7 @@ def test_hits_show_their_best_pairs_and_lead_to_reports(
                 marks = details.locator(f"mark[data-pairs~='{number}']").all_text_contents()
                 assert [flat(mark).lstrip("0123456789, ") for mark in marks] == texts
     first = shown.page.locator("#hit-1 details.pair >> nth=0")
-    pair = found[0].alignment.alignment.best(1)[0]  # type: ignore[union-attr]
+    pair = found[0].alignment.best(1)[0]  # type: ignore[union-attr]
     first.locator("a").click()
     assert shown.page.url.endswith(f"hits-comparisons/001.html#paragraphs={pair.source + 1},{pair.candidate + 1}")
     shown.page.locator("#panel-alignment").wait_for()

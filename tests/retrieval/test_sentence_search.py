@@ -12,7 +12,7 @@ import pytest
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, RetrievalError
 from graphdoc.retrieval import sentences as sentence_search
-from graphdoc.retrieval.sentences import SentenceCorpus, encode_sentences
+from graphdoc.retrieval.sentences import encode_sentences
 
 # Scores of an untrained model differ by little, and z-scores divide by that.
 ROUNDING = {"none": 1e-4, "zscore": 2e-3}
@@ -260,9 +260,8 @@ def test_blocks_and_reads_do_not_change_scores(
     index: DocumentIndex, source: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
-    for name in ("_READ_PASSAGES", "_READ_DOCUMENTS", "_BLOCK_DOCUMENTS"):
+    for name in ("_READ_PASSAGES", "_READ_DOCUMENTS", "_READ_IDS", "BLOCK_SENTENCES"):
         monkeypatch.setattr(sentence_search, name, 1)
-    monkeypatch.setattr(SentenceCorpus.blocks, "__defaults__", (None, 1))
     after = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
     assert after == pytest.approx(before, abs=1e-6)
 
@@ -282,14 +281,14 @@ def test_the_best_pairs_are_those_of_the_best_paragraphs(
     # The only sentence of the short paragraph adds most of all sentences, and its paragraph less than the long one.
     assert short.sentences[0].contribution > max(one.contribution for one in whole.sentences)
     assert whole.contribution > short.contribution
-    best = hit.alignment.best(5)
+    best = hit.alignment.best_pairs(5)
     assert [pair for pair, _ in best] == [whole, short]
     for pair, one in best:
         assert one is not None and one.contribution == max(other.contribution for other in pair.sentences)
     rows = list(hit.alignment.rows())
     assert [row["source_paragraph"] for row in rows] == [0] * 12 + [1] and rows[0]["similarity"] > 0.99
     (whole_hit,) = index.search(source, by="paragraphs", direction="source")
-    assert whole_hit.alignment is not None and [one for _, one in whole_hit.alignment.best(5)] == [None, None]
+    assert whole_hit.alignment is not None and [one for _, one in whole_hit.alignment.best_pairs(5)] == [None, None]
 
 
 def test_words_that_tell_nothing_do_not_count(
