@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ from .analysis.attention import AttentionTable
 from .checkpoints.backbones import backbone_config, load_backbone
 from .checkpoints.folders import name_of
 from .checkpoints.load import load_checkpoint
-from .checkpoints.save import save_checkpoint, upload
+from .checkpoints.save import save_checkpoint
 from .errors import ModelError, SettingsError
 from .inference.fitting import Fit, FitOptions, fit
 from .inference.levels import encode_all_levels, with_sentences
@@ -176,7 +177,13 @@ class DocumentEncoder(VectorPipeline):
         Returns:
             The address of the commit.
         """
-        return upload(self.save_pretrained, repository, private, message)
+        from huggingface_hub import HfApi
+
+        api = HfApi()
+        api.create_repo(repository, private=private, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
 
     def graph(self, document: AnyDocument) -> DocumentGraph:
         """Build the graph that the model would see.

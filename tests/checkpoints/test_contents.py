@@ -141,11 +141,6 @@ class TestNames:
             assert CONFIG_FILE in message
             assert repr(name) in message
 
-    def test_an_adapter(self, checkpoint: Path, backbone: Path) -> None:
-        for folder, refused in ((checkpoint, refusal), (backbone, backbone_refusal)):
-            (folder / ADAPTER_FILE).write_text(json.dumps({"base_model_name_or_path": "../outside"}))
-            assert ADAPTER_FILE in refused(folder)
-
     def test_files_of_the_tokenizer(self, backbone: Path) -> None:
         expected = DocumentEncoder.from_backbone(backbone, device="cpu").tokenizer.get_vocab()
         tokenizer = json.loads((backbone / "tokenizer.json").read_text())
@@ -176,12 +171,15 @@ def test_a_pipe_is_not_waited_for(checkpoint: Path) -> None:
     assert load(checkpoint).hidden_size
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pth"])
-def test_pickled_weights_are_refused(checkpoint: Path, backbone: Path, name: str) -> None:
+def test_pickles_and_adapters_are_refused(checkpoint: Path, backbone: Path) -> None:
     for folder, refused in ((checkpoint, refusal), (backbone, backbone_refusal)):
-        torch.save(load_file(folder / WEIGHTS_FILE), folder / name)
+        (folder / ADAPTER_FILE).write_text(json.dumps({"base_model_name_or_path": "../outside"}))
+        assert ADAPTER_FILE in refused(folder)
+        (folder / ADAPTER_FILE).unlink()
+        weights = load_file(folder / WEIGHTS_FILE)
         (folder / WEIGHTS_FILE).unlink()
-        message = refused(folder)
-        assert str(folder) in message
-        assert f"{name} of " in message
-        assert WEIGHTS_FILE in message
+        for name in ("pytorch_model.bin", "model.pt", "weights.pth"):
+            torch.save(weights, folder / name)
+            message = refused(folder)
+            assert str(folder) in message and f"{name} of " in message and WEIGHTS_FILE in message
+            (folder / name).unlink()

@@ -137,7 +137,7 @@ def test_what_cannot_be_read_is_named(model: Callable[..., Path]) -> None:
     dense = json.loads((folder / "2_Dense" / "config.json").read_text())
     wrong: list[tuple[str, Any, str]] = [
         ("modules.json", "[", "modules.json"),
-        ("modules.json", {"idx": 0}, "none"),
+        ("modules.json", {"idx": 0}, "modules.json"),
         ("modules.json", [*modules, {"type": "custom.code.Whitening", "path": "4_W"}], "Whitening"),
         (
             "modules.json",
