@@ -133,8 +133,9 @@ def checked_config(values: Mapping[str, Any], name: str) -> DocumentConfig:
         ModelError: values are impossible or do not fit together.
     """
     encoder = values.get("encoder_config")
-    for key in _SIZES if isinstance(encoder, Mapping) else ():
-        if isinstance(size := encoder.get(key), int | float) and size > _LARGEST:
+    sizes = {key: encoder[key] for key in _SIZES if key in encoder} if isinstance(encoder, dict) else {}
+    for key, size in sizes.items():
+        if isinstance(size, int | float) and size > _LARGEST:
             raise ModelError(f"configuration of {name} is not valid: {key}={size:g} is over {_LARGEST:,}")
     try:
         with quiet_libraries():
