@@ -45,7 +45,7 @@ SOURCES = (
     "scisumm_acl/papers.jsonl.gz", "standard_ebooks/chapters.jsonl.gz", "newsgroups20/train.jsonl.gz",
 )  # fmt: skip
 RECORD = {
-    "format": "graphdoc index", "format_version": 1, "source": None, "similarity": "cosine",
+    "format": "graphdoc index", "format_version": 3, "source": None, "similarity": "cosine",
     "words": word_settings("en"), "model": {"name": "drawn", "dtype": "float32"}, "weights": "", "versions": {},
 }  # fmt: skip
 

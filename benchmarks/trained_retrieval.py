@@ -18,8 +18,8 @@ from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
+from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex, index_words
-from graphdoc.retrieval.search import fused_scores
 from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
 

@@ -180,11 +180,11 @@ def evaluate_search(
 ) -> None:
     """Search for queries whose answers are known, and measure in which way they are found best.
 
-    The rows are: words, BM25 of passages, the best three added up; words-documents, BM25 of whole documents;
-    words-both, both of them added up; vectors, those of passages, the best three added up; vectors-documents; hybrid,
-    words and vectors of passages by reciprocal rank; hybrid-weighted, the same by a weighted sum, the weight from
-    cross-validation. A row is better than the one that --against names where the whole interval of the difference is
-    above 0. With --index the corpus is indexed once; the next time only what has changed is encoded.
+    The rows are: words, BM25 of passages, of which the best three count; words-documents, BM25 of whole documents;
+    vectors, those of passages; vectors-documents, those of documents; hybrid, what graphdoc search does by default;
+    documents-weighted, BM25 and vectors of documents by a weighted sum, the weight from cross-validation (tables 3 to
+    5 of Graph-RoBERTa). A row is better than that of --against where the whole interval of the difference is above
+    0. With --index the corpus is indexed once; the next time only what has changed is encoded.
 
     Usage examples:
       graphdoc evaluate search --queries qmsum --index qmsum.index --split test --only kind=specific
@@ -208,13 +208,13 @@ def evaluate_search(
     with quick_imports():
         from ..evaluation import own_documents, read_judgements
         from ..evaluation.measures import DEFAULT_MEASURES
-        from ..evaluation.rankers import HYBRIDS, SEARCHES, rank_queries
+        from ..evaluation.rankers import SEARCHES, WEIGHTED, rank_queries
         from ..evaluation.trec import leave_out
 
     measures = _measures(ranking, DEFAULT_MEASURES)
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
-    others, notes = _other_runs(ranking, [*SEARCHES, *HYBRIDS], judgements.queries)
+    others, notes = _other_runs(ranking, [*SEARCHES, WEIGHTED], judgements.queries)
     own = {} if source_grade is None else own_documents(judgements.qrels, source_grade)
     if source_grade is not None and not own:
         raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")

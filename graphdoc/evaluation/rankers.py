@@ -15,9 +15,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
+from ..retrieval.fusion import Fusion, Scores, fused_scores
 from ..retrieval.index import DocumentIndex, index_words
 from ..retrieval.mining import bm25_weights
-from ..retrieval.search import Fusion, Scores, SearchOptions, fused_scores
+from ..retrieval.search import SearchOptions
 from ..retrieval.sentences import encode_sentences
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
@@ -54,12 +55,12 @@ class Rankings:
 SEARCHES: dict[str, SearchOptions] = {
     "words": {"by": "words", "words_unit": "passage"},
     "words-documents": {"by": "words", "words_unit": "document"},
-    "words-both": {"by": "words", "words_unit": "both"},
     "vectors": {"by": "vectors", "vectors_unit": "passage"},
     "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
+    "hybrid": {},
 }
-# Words and vectors of passages, by reciprocal rank and by a weighted sum.
-HYBRIDS = ("hybrid", "hybrid-weighted")
+# BM25 of documents and document vectors by a weighted sum (Graph-RoBERTa, section 3.3 and tables 3 to 5).
+WEIGHTED = "documents-weighted"
 
 
 def rank_queries(
@@ -84,7 +85,7 @@ def rank_queries(
         k: documents that are kept of each ranking.
         depth: rows that each search fetches; None for five a document.
         measure: what the weight makes greatest.
-        folds: folds of the cross-validation; where there are fewer queries, there is no ``hybrid-weighted``.
+        folds: folds of the cross-validation; where there are fewer queries, there is no ``documents-weighted``.
         seed: draws the folds.
         own: documents by query id that are taken out before rankings are fused (see
             :func:`~graphdoc.evaluation.trec.own_documents`).
@@ -107,19 +108,18 @@ def rank_queries(
             for name, options in SEARCHES.items():
                 settings: SearchOptions = {**options, "depth": depth or 5 * k}
                 start = time.perf_counter()
-                (scores,) = index.scores(text, k, vector=vector, **settings).values()
+                scores = index.ranked(text, k, vector=vector, **settings)
                 seconds = time.perf_counter() - start
-                times[name].append(seconds + (encoding if options["by"] == "vectors" else 0.0))
+                times[name].append(seconds + (0.0 if options.get("by") == "words" else encoding))
                 taken = (own or {}).get(query, ())
                 runs[name][query] = {id: score for id, score in scores.items() if id not in taken}  # type: ignore[index]
             bar.update(1)
-    words, vectors_run = runs["words"], runs["vectors"]
+    words, vectors_run = runs["words-documents"], runs["vectors-documents"]
     weights = {}
-    runs["hybrid"] = {query: fused(dict(words[query]), dict(vectors_run[query])) for query in queries}
     if sum(any(grade > 0 for grade in qrels.get(query, {}).values()) for query in queries) >= folds:
         best = best_weight(words, vectors_run, qrels, weighted, measure=measure, folds=folds, seed=seed, own=own)
-        weights["hybrid-weighted"], runs["hybrid-weighted"] = best, best.run
-    both = [sum(parts) for parts in zip(times["words"], times["vectors"], strict=True)]
+        weights[WEIGHTED], runs[WEIGHTED] = best, best.run
+    both = [sum(parts) for parts in zip(times["words-documents"], times["vectors-documents"], strict=True)]
     return Rankings(
         {
             name: {query: {id: scores[id] for id in ranked(scores)[:k]} for query, scores in run.items()}

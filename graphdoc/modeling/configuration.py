@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
@@ -31,6 +31,7 @@ _LEARNED: dict[str, tuple[type, ...]] = {
     "lexical": (dict, NoneType),
     "background": (dict, NoneType),
     "trained": (bool,),
+    "search_by": (str,),
     "multi_label": (bool,),
     "labels": (object,),
     "classifier_dropout": (float, int),
@@ -60,6 +61,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         background: how alike unrelated documents are (see :class:`~graphdoc.similarity.background.Background`); None
             for a model that was not fitted to documents, and where settings make other vectors.
         trained: whether document vectors were trained to be compared.
+        search_by: which vectors a search for a text compares: those of a ``passage``, or those of a ``document``, where
+            they were trained for it.
         multi_label: whether a document can have any number of the classes, or exactly one.
         labels: names of the classes that the head separates, on one line each; None for a model without head.
         classifier_dropout: dropout on document vectors in front of the head, in training.
@@ -81,6 +84,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     lexical: dict[str, Any] | None = None
     background: dict[str, Any] | None = None
     trained: bool = False
+    search_by: Literal["passage", "document"] = "passage"
     multi_label: bool = False
     labels: list[str] | None = None
     classifier_dropout: float = 0.1

@@ -47,6 +47,7 @@ def recipe(run: RunContext[RetrievalSettings]) -> Recipe:
     # A head for classes would read other vectors than those it was trained on.
     encoder.model.remove_head()
     begin_training(encoder, settings.model)
+    encoder.model.config.search_by = settings.loss.unit
     # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
     read: list[QuerySets] = []
     run.processes.run_first(lambda: read.append(read_query_sets(settings)))

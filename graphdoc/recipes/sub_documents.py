@@ -54,6 +54,8 @@ def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
     settings = run.settings
     begin_training(run.encoder, settings.model)
     split = SubDocumentSplit(split=settings.split, seed=settings.training.seed)
+    if split.has_queries:
+        run.encoder.model.config.search_by = "document"
     objective = ViewContrast(run.loss or SubDocumentContrast(**settings.loss.as_values()))
     how = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
     if settings.corpus.streaming:

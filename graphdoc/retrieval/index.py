@@ -24,9 +24,10 @@ from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
+from .fusion import Scores
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
-from .search import BY_PASSAGES, BY_SENTENCES, Scores, Search, SearchOptions, SearchSettings
+from .search import BY_PASSAGES, BY_SENTENCES, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
 from .table import (
     DOCUMENT_COLUMNS,
@@ -47,7 +48,7 @@ from .table import (
 from .terms import Queries, Vector, word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
-FORMAT, FORMAT_VERSION = "graphdoc index", 2
+FORMAT, FORMAT_VERSION = "graphdoc index", 3
 # Documents that are written to an index of words at once.
 _WRITTEN = 2_000
 
@@ -100,6 +101,7 @@ class DocumentIndex:
         record = {
             **{"format": FORMAT, "format_version": FORMAT_VERSION, "source": encoder.source},
             "similarity": similarity_of(config.similarity).vectors,
+            "search_by": config.search_by,
             "words": word_settings(config.language),
             **({"sentences": {"paragraph": paragraph}} if paragraph else {}),
             **({} if repeats else {"repeats": "leave-out"}),
@@ -403,12 +405,30 @@ class DocumentIndex:
             ids: the documents that are scored; None for all.
             **settings: as for :meth:`search`.
         """
-        chosen = SearchSettings(k=k, **settings)
+        search = self._search(query, SearchSettings(k=k, **settings), vector)
+        rankings = search.rankings(None if ids is None else is_one_of("id", ids))
+        return {name: ranking.scores for name, ranking in rankings.items()}
+
+    def ranked(
+        self, query: str | Document, k: int = 10, *, vector: Vector | None = None, **settings: Unpack[SearchOptions]
+    ) -> Scores:
+        """Scores by document as :meth:`search` gives them, best first, without the hits' texts.
+
+        Args:
+            query: as for :meth:`search`.
+            k: documents wanted.
+            vector: vector of the query, where it is there already.
+            **settings: as for :meth:`search`.
+        """
+        search = self._search(query, SearchSettings(k=k, **settings), vector)
+        return {fused.id: fused.score for fused in search.fused(search.rankings(), k)}
+
+    def _search(self, query: str | Document, chosen: SearchSettings, vector: Vector | None) -> Search:
         require_one_of("by", chosen.by, BY_PASSAGES)
         store, terms = self._latest, self._queries.query(query)
-        terms = terms if vector is None else replace(terms, vector=lambda: vector)
-        rankings = Search(store, terms, chosen).rankings(None if ids is None else is_one_of("id", ids))
-        return {name: ranking.scores for name, ranking in rankings.items()}
+        # A long text is searched for as a document is.
+        known = terms if vector is None or terms.document else replace(terms, vector=lambda: vector)
+        return Search(store, known, chosen)
 
     def _about(self, state: State) -> dict[str, Any]:
         """Place, size and model as plain values."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.files import FolderLock
@@ -79,11 +80,21 @@ def key_of(id: str, level: str, number: int) -> str:
 
 
 class Candidates(NamedTuple):
-    """The rows that a search finds, best first: documents, numbers of passages, and scores ``(rows,)``."""
+    """The rows that a search finds, best first.
+
+    Args:
+        ids: their documents.
+        numbers: their numbers in the document.
+        scores: ``(rows,)``, larger is better.
+        passages: how many passages the document has; None where that is not known.
+        is_complete: whether all rows that match are here.
+    """
 
     ids: Sequence[str]
     numbers: Sequence[int]
     scores: npt.NDArray[np.float64]
+    passages: Sequence[int] | None = None
+    is_complete: bool = True
 
 
 class State(NamedTuple):
@@ -253,6 +264,16 @@ class LanceStore:
         while (batch := self._do(next_batch)) is not None:
             yield batch
 
+    def sample(self, columns: Sequence[str], level: str, most: int) -> Any:
+        """Rows of a level that stand evenly over the table, about so many (an Arrow table)."""
+        state = self.state()
+        count = state.documents if level == DOCUMENT else state.passages
+        offsets = np.linspace(
+            0, state.rows, min(state.rows, most * state.rows // max(1, count)), False, dtype=np.int64
+        )
+        rows = self._do(lambda: self._table.take_offsets(offsets.tolist()).select(["level", *columns]).to_arrow())
+        return rows.filter(pc.equal(rows.column("level"), level))
+
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
         match = _lancedb().query.MatchQuery(words, column)
@@ -280,11 +301,13 @@ class LanceStore:
         return nearest.refine_factor(1).limit(math.ceil(_READ * most))
 
     def _candidates(self, query: Any, score: str, most: int, where: str | None) -> Candidates:
-        rows = self._do(lambda: _restricted(query, ("id", "number", score), where).to_arrow())[:most]
+        found = self._do(lambda: _restricted(query, ("id", "number", "passages", score), where).to_arrow())
+        rows = found[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
-        return Candidates(rows.column("id").to_pylist(), rows.column("number").to_pylist(), scores)
+        ids, numbers, passages = (rows.column(name).to_pylist() for name in ("id", "number", "passages"))
+        return Candidates(ids, numbers, scores, passages, len(found) < most)
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""

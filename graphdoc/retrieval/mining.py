@@ -26,9 +26,9 @@ from ..runtime.progress import progress_bar
 from ..runtime.text import counted, described, one_line, require_one_of, require_whole
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
+from .fusion import Ranking, Scores, fused_scores
 from .index import DocumentIndex
 from .lance import DOCUMENT, Candidates
-from .search import Ranking, Scores, fused_scores
 from .table import DOCUMENT_COLUMNS, document_of, headings_above, text_hash, vectors_of
 
 Rows = npt.NDArray[np.int64]
@@ -254,7 +254,7 @@ def _negatives(
         similar |= passed
         judged.update(place for place in positives.tolist() if (-row[place], documents.order[place]) < last)
     counts = {JUDGED: len(judged), CLOSE: int(is_close.sum()), SIMILAR: len(similar)}
-    return tuple(fused_scores(kept))[: settings.depth], counts
+    return tuple(fused_scores(kept, "reciprocal_rank"))[: settings.depth], counts
 
 
 def _walk(
@@ -318,9 +318,9 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
 
     def scores(query: str, positives: Sequence[str]) -> Scores:
         wanted = _FOUND_PER_NEGATIVE * depth + len(positives)
-        found = index.scores(queries[query], wanted, by="words")["words"]
+        found = index.scores(queries[query], wanted, by="words", words_unit="passage")["words"]
         if missing := [id for id in positives if id not in found]:
-            found |= index.scores(queries[query], len(missing), ids=missing, by="words")["words"]
+            found |= index.scores(queries[query], len(missing), ids=missing, by="words", words_unit="passage")["words"]
         return found
 
     return scores
@@ -352,6 +352,7 @@ class PassageWords:
         self._weights = bm25_weights(counter.fit_transform(texts())).T.tocsr()
         self._numbers: Mapping[str, int] = counter.vocabulary_
         self._ids, self._owners, self._passages = ids, np.array(owners), np.array(numbers)
+        self._counts = np.bincount(self._owners)
 
     def scores(self, query: str, positives: Sequence[str], depth: int) -> Scores:
         """Scores of documents for a query (see :func:`word_scores`)."""
@@ -361,8 +362,9 @@ class PassageWords:
         wanted = [place for place, id in enumerate(self._ids) if id in frozenset(positives)]
         rows = np.union1d(np.argsort(-scores, kind="stable")[:most], np.flatnonzero(np.isin(self._owners, wanted)))
         rows = rows[scores[rows] > 0]
-        ids = [self._ids[owner] for owner in self._owners[rows]]
-        return Ranking.of_passages(Candidates(ids, self._passages[rows].tolist(), scores[rows])).scores
+        owners = self._owners[rows]
+        ids, counts = [self._ids[owner] for owner in owners], self._counts[owners].tolist()
+        return Ranking.of_passages(Candidates(ids, self._passages[rows].tolist(), scores[rows], counts)).scores
 
 
 def bm25_weights(counts: csr_matrix) -> csr_matrix:

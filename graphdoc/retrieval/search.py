@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import RetrievalError, SettingsError
 from ..runtime.text import require_one_of, require_whole
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .filters import store_filter
-from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, Candidates, LanceStore, all_of, is_one_of, key_of, quoted
-from .results import Explanation, Hit, Part, PassageHit, PassagePart, TermPart
-from .table import field_columns, filter_columns, ids_of, vectors_of
+from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
+from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
+from .table import field_columns, filter_columns, ids_of, l2_normalised, vectors_of
 from .terms import Query, counted_words, words_of
 
 Unit = Literal["passage", "document"]
 WordsUnit = Literal["passage", "document", "both"]
 By = Literal["hybrid", "words", "vectors"]
-Fusion = Literal["reciprocal_rank", "weighted"]
-Scores = dict[str, float]
-"""Scores by document."""
 BY_PASSAGES: tuple[str, ...] = get_args(By)
 BY_SENTENCES: tuple[str, ...] = get_args(BySentences)
 MOST_ROWS = 10_000_000
@@ -36,10 +32,8 @@ RANKINGS: dict[str, dict[str, str]] = {
     "words": {"passage": "text", "document": "document_text"},
     "vectors": {"passage": "passage_vector", "document": "document_vector"},
 }
-# The score of a document is the sum of those of its best passages.
-BEST_PASSAGES = 3
-# Cormack, Clarke and Buettcher 2009.
-RANK_CONSTANT = 60.0
+# Documents whose passages are compared with those of a query document, of each ranking, and how many are read at once.
+_COMPARED, _READ_TOGETHER = 200, 32
 # With more rows the three best passages of a document are more often all found; by words they cost little time.
 _DEPTH = {"words": 1_000, "vectors": 200}
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -81,15 +75,14 @@ class SearchSettings:
             equations 4 to 6), ``flat`` (every sentence to the best of the whole document), ``paragraphs`` (one vector
             each) or ``document`` (one vector of all sentences).
         where: a filter such as ``year >= 2010`` (:func:`~graphdoc.retrieval.filters.store_filter`).
-        weight: weight of words in a weighted sum of scores, 0 to 1; the other ranking has the rest. None for 0.5 of
-            both rankings, and for no words beside sentences.
+        weight: weight of words in the score, 0 to 1; the other ranking has the rest. None for 0.5, and for no words
+            beside sentences.
         words_unit: whether word search ranks passages, of which the best three count, whole documents, or both added
-            up; None for passages, and for documents beside sentences.
+            up; None for both, and for documents beside sentences.
         passages: passages shown of each document. Not by sentences, nor are the three that follow.
-        fusion: how both rankings are fused (:func:`fuse`); None for ``weighted`` where there is a weight, else
-            ``reciprocal_rank``.
-        vectors_unit: whether vector search ranks passages or whole documents; None for passages where the query is a
-            text, and for documents where it is a document.
+        fusion: how both rankings are fused (:func:`fuse`); None for ``score``.
+        vectors_unit: whether vector search ranks by passages, of which the best three count for a text and all for a
+            document (:func:`compared_passages`), or by document vectors; None for what the model was trained for.
         depth: rows that each ranking fetches; None for 20 a document wanted, and at least 1,000 by words and 200 by
             vectors.
         pool: how many of the documents that a hybrid search finds are ranked by sentences; None for all. By sentences
@@ -143,122 +136,8 @@ class SearchSettings:
     def fused_by(self) -> Fusion | None:
         """How rankings are fused; None where there is one."""
         if self.by == "hybrid":
-            return self.fusion or ("reciprocal_rank" if self.weight is None else "weighted")
+            return self.fusion or "score"
         return "weighted" if self.by in BY_SENTENCES and self.weight else None
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """The documents that one search finds.
-
-    Args:
-        scores: by document, best first; those of equal score by id.
-        passages: scores of the passages found by their number, best first, by document; none of a document that was
-            found as a whole.
-    """
-
-    scores: Scores
-    passages: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-
-    @classmethod
-    def of_passages(cls, rows: Candidates) -> Ranking:
-        """Rank documents by the sum of their best passages.
-
-        >>> Ranking.of_passages(Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))).scores
-        {'b': 4.0, 'a': 3.0}
-        """
-        passages: dict[str, dict[int, float]] = {}
-        scores = rows.scores.tolist()
-        # Once for all documents: best first, and those of equal score in their order in the document.
-        for row in np.lexsort((np.asarray(rows.numbers), -rows.scores)).tolist():
-            passages.setdefault(rows.ids[row], {})[rows.numbers[row]] = scores[row]
-        totals = {id: sum(list(scored.values())[:BEST_PASSAGES]) for id, scored in passages.items()}
-        return cls(_best_first(totals), passages)
-
-
-class Fused(NamedTuple):
-    """A document in the fused ranking: its score, the sum of the shares of its parts, by ranking that found it."""
-
-    id: str
-    score: float
-    parts: Mapping[str, Part]
-
-
-def fuse(
-    rankings: Mapping[str, Mapping[str, float]],
-    fusion: Fusion = "reciprocal_rank",
-    weights: Mapping[str, float] | None = None,
-    most: int | None = None,
-) -> list[Fused]:
-    """Fuse rankings; the scores of a single one stay as they are.
-
-    ``reciprocal_rank``: a document has ``weight / (60 + rank)`` from each ranking that found it. ``weighted``: scores
-    of a ranking are brought to 0 to 1, by its lowest and its highest, and added up with the weights (Graph-RoBERTa,
-    section 3.3); a ranking that did not find a document gives it 0.
-
-    Args:
-        rankings: scores by document of every ranking, larger is better.
-        fusion: how they are fused.
-        weights: weight of every ranking; None for the same.
-        most: documents wanted; None for all.
-
-    Returns:
-        The documents, best first; those of equal score by id. The score is the sum of the shares.
-
-    >>> best = fuse({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}})
-    >>> [document.id for document in best]
-    ['b', 'a', 'c']
-    """
-    shares = _shares(rankings, fusion, weights)
-    chosen = dict(islice(_summed(shares.values()).items(), most))
-    parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
-    for name, shared in shares.items():
-        for rank, (id, share) in enumerate(shared.items(), start=1):
-            if id in parts:
-                parts[id][name] = Part(rank, rankings[name][id], share)
-    return [Fused(id, score, parts[id]) for id, score in chosen.items()]
-
-
-def fused_scores(
-    rankings: Mapping[str, Mapping[str, float]],
-    fusion: Fusion = "reciprocal_rank",
-    weights: Mapping[str, float] | None = None,
-) -> Scores:
-    """Scores of rankings fused as by :func:`fuse`, by document, best first."""
-    return _summed(_shares(rankings, fusion, weights).values())
-
-
-def _best_first(scores: Mapping[str, float]) -> Scores:
-    """The same scores, best first; those of equal score by id, so that no run depends on chance."""
-    return dict(sorted(scores.items(), key=lambda scored: (-scored[1], scored[0])))
-
-
-def _summed(parts: Iterable[Mapping[str, float]]) -> Scores:
-    totals: Scores = {}
-    for scores in parts:
-        for id, score in scores.items():
-            totals[id] = totals.get(id, 0.0) + score
-    return _best_first(totals)
-
-
-def _shares(
-    rankings: Mapping[str, Mapping[str, float]], fusion: Fusion, weights: Mapping[str, float] | None
-) -> dict[str, Scores]:
-    """What every ranking adds to the score of its documents, best first."""
-    shares = {}
-    for name, ranking in rankings.items():
-        scores = shares[name] = _best_first(ranking)
-        if len(rankings) == 1:
-            continue
-        weight, values = 1.0 if weights is None else weights[name], list(scores.values())
-        lowest, highest = (values[-1], values[0]) if values else (0.0, 0.0)
-        if fusion == "reciprocal_rank":
-            values = [1 / (RANK_CONSTANT + rank) for rank in range(1, len(values) + 1)]
-        else:
-            # Where all are alike there is nothing to tell them by, and each was found.
-            values = [(score - lowest) / (highest - lowest) if highest > lowest else 1.0 for score in values]
-        shares[name] = {id: weight * share for id, share in zip(scores, values, strict=True)}
-    return shares
 
 
 class Search:
@@ -268,14 +147,14 @@ class Search:
         self._store, self._query, self._settings = store, query, settings
         self._where = condition_of(store, settings.where, query.id)
         self._units: dict[str, WordsUnit] = {
-            "words": settings.words_unit or "passage",
-            "vectors": settings.vectors_unit or ("passage" if query.id is None else "document"),
+            "words": settings.words_unit or "both",
+            "vectors": settings.vectors_unit or store.record.get("search_by") or "passage",
         }
         # What the reader should know of the query.
-        self.warnings = list(query.warnings)
+        self.warnings: list[str] = []
 
     @cached_property
-    def _vector(self) -> npt.NDArray[np.float32]:
+    def _vector(self) -> Floats:
         """The vector of the query, after the search by words, which finds mistakes at once."""
         return np.asarray(self._query.vector(), np.float32)
 
@@ -283,11 +162,8 @@ class Search:
         """The hits, best first."""
         if "words" in self._settings.rankings and not self._store.tokens(self._query.text):
             self.warnings.append("no word of the query is searched for: all are stop words or signs")
-        rankings, fusion = self.rankings(), self._settings.fused_by
-        weight = 0.5 if self._settings.weight is None else self._settings.weight
-        weights = {"words": weight, "vectors": 1 - weight} if fusion == "weighted" else None
-        scores = {name: ranking.scores for name, ranking in rankings.items()}
-        chosen = fuse(scores, fusion or "reciprocal_rank", weights, self._settings.k)
+        rankings = self.rankings()
+        chosen = self.fused(rankings, self._settings.k)
         if not chosen:
             return ()
         ids = [fused.id for fused in chosen]
@@ -305,25 +181,67 @@ class Search:
             hits.append(Hit(*about, best, row["metadata"], explained))
         return tuple(hits)
 
+    def fused(self, rankings: Mapping[str, Ranking], most: int | None = None) -> list[Fused]:
+        """The documents of rankings, fused as the settings say, best first."""
+        fusion = self._settings.fused_by or "score"
+        weight = 0.5 if self._settings.weight is None else self._settings.weight
+        weights = None if fusion == "reciprocal_rank" else {"words": weight, "vectors": 1 - weight}
+        scores = {name: ranking.scores for name, ranking in rankings.items()}
+        # A document that does not match at all has none of the words.
+        floors = {"words": 0.0} if "words" in rankings and rankings["words"].is_complete else {}
+        return fuse(scores, fusion, weights, most, floors)
+
     def rankings(self, where: str | None = None) -> dict[str, Ranking]:
         """The documents that each ranking finds, before they are fused, where a further condition holds."""
-        return {name: self.ranking(name, self._units[name], where) for name in self._settings.rankings}
+        rankings: dict[str, Ranking] = {}
+        for name in self._settings.rankings:
+            if name == "vectors" and self._query.document and self._units[name] == "passage":
+                also = list(rankings["words"].scores) if rankings else []
+                rankings[name] = self._compared(where, also)
+            else:
+                rankings[name] = self.ranking(name, self._units[name], where)
+        return rankings
 
     def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> Ranking:
         """The documents that ``words`` or ``vectors`` find, by what is ranked, among ``depth`` rows."""
         if unit == "both":
-            # What one of both did not find adds nothing.
             passages, whole = (self.ranking(name, one, where, depth) for one in ("passage", "document"))
-            return Ranking(_summed([passages.scores, whole.scores]), passages.passages)
+            return passages.plus(whole)
         most = depth or self._settings.depth or max(_DEPTH[name], 20 * self._settings.k)
         column, condition = RANKINGS[name][unit], all_of(self._where, where)
         if name == "words":
             rows = self._store.by_words(self._query.text, column, most, condition)
         else:
             rows = self._store.by_vector(self._vector, column, most, condition)
-        if unit == "passage":
-            return Ranking.of_passages(rows)
-        return Ranking(_best_first(dict(zip(rows.ids, rows.scores.tolist(), strict=True))))
+        return Ranking.of_passages(rows) if unit == "passage" else Ranking.of_documents(rows)
+
+    def _compared(self, where: str | None, also: Sequence[str]) -> Ranking:
+        """Compare the passages of a query document with those of the documents nearest to it, and of others.
+
+        What is usual in the index is taken from all vectors: it is like everything, and tells nothing.
+        """
+        query = self._query.document and self._query.document()
+        assert query is not None
+        most = max(_COMPARED, self._settings.depth or 0, self._settings.k)
+        vector = l2_normalised(query.vector) - query.usual_vector
+        nearest = self._store.by_vector(vector, "document_vector", most, all_of(self._where, where))
+        ids = list(dict.fromkeys([*nearest.ids, *also[:most]]))
+        source = l2_normalised(l2_normalised(query.passages) - query.usual_passage)
+        passages: dict[str, dict[int, float]] = {}
+        for start in range(0, len(ids), _READ_TOGETHER):
+            together = ids[start : start + _READ_TOGETHER]
+            rows = self._store.select(["id", "number", "passage_vector"], f"level = '{PASSAGE}'", ids=together)
+            vectors = l2_normalised(vectors_of(rows, "passage_vector") - query.usual_passage)
+            names, numbers = (np.asarray(rows.column(name).to_pylist()) for name in ("id", "number"))
+            for id in together:
+                own = np.flatnonzero(names == id)
+                if len(own):
+                    parts = compared_passages(source, vectors[own]).tolist()
+                    passages[id] = dict(
+                        sorted(zip(numbers[own].tolist(), parts, strict=True), key=lambda one: -one[1])
+                    )
+        scores = {id: sum(parts.values()) for id, parts in passages.items()}
+        return Ranking(best_first(scores), passages, nearest.is_complete)
 
     def _with_passages(self, ids: Sequence[str], passages: _PassageScores) -> _PassageScores:
         """Scores of passages, with those of documents that were found as wholes."""
@@ -375,7 +293,7 @@ class Search:
     def _passage_parts(self, fused: Fused, passages: Mapping[int, float]) -> list[PassagePart]:
         """What every passage adds to the score of vector search."""
         if self._units["vectors"] == "passage":
-            best = dict(list(passages.items())[:BEST_PASSAGES])
+            best = passages if self._query.document else _weighed(passages, fused.parts["vectors"].score)
             keys = [key_of(fused.id, PASSAGE, number) for number in best]
             rows = self._store.select(["number", "heading"], is_one_of("key", keys))
             values = [best[number] for number in rows.column("number").to_pylist()]
@@ -426,12 +344,12 @@ def term_parts(
     """What every term of a query adds to the score of word search, as the store itself counts it, largest first."""
     if "words" not in fused.parts:
         return ()
-    best = list(passages.items())[:BEST_PASSAGES]
+    weights = _weighed(passages)
     keys: dict[str, list[str]] = {}
-    if unit != "document" and best:
-        keys["passage"] = [key_of(fused.id, PASSAGE, number) for number, _ in best]
+    if unit != "document" and weights:
+        keys["passage"] = [key_of(fused.id, PASSAGE, number) for number in weights]
     # Of both, the whole document counts where word search found it too.
-    if unit == "document" or fused.parts["words"].score > sum(score for _, score in best):
+    if unit == "document" or fused.parts["words"].score > max(passages.values(), default=0.0):
         keys["document"] = [key_of(fused.id, DOCUMENT, 0)]
     parts: dict[str, TermPart] = {}
     for scored, rows in keys.items():
@@ -441,10 +359,25 @@ def term_parts(
         for term, word, count in counted_words(text, store.tokens):
             if term not in frequencies:
                 continue
-            part = count * float(store.by_words(word, column, len(rows), where).scores.sum())
+            found = store.by_words(word, column, len(rows), where)
+            counts = (weights[number] if scored == "passage" else 1.0 for number in found.numbers)
+            part = count * sum(weight * score for weight, score in zip(counts, found.scores.tolist(), strict=True))
             if word in parts:
                 parts[word] = parts[word]._replace(part=parts[word].part + part)
             else:
                 total = len(store.by_words(word, column, most).ids)
                 parts[word] = TermPart(word, frequencies[term], total, part)
-    return tuple(sorted(parts.values(), key=lambda part: (-part.part, part.term)))
+    # What the passages add that stand in for missing ones is given to the terms in proportion.
+    scale = fused.parts["words"].score / (sum(part.part for part in parts.values()) or 1.0)
+    scaled = [part._replace(part=scale * part.part) for part in parts.values()]
+    return tuple(sorted(scaled, key=lambda part: (-part.part, part.term)))
+
+
+def _weighed(passages: Mapping[int, float], total: float | None = None) -> dict[int, float]:
+    """What the best passages count by number; or, of a total, what they add to it."""
+    best = dict(zip(passages.items(), PASSAGE_WEIGHTS, strict=False))
+    if total is None:
+        return {number: weight for (number, _), weight in best.items()}
+    added = {number: weight * score for (number, score), weight in best.items()}
+    scale = total / (sum(added.values()) or 1.0)
+    return {number: scale * part for number, part in added.items()}

@@ -24,21 +24,10 @@ from ..settings.document import Paragraph
 from ..similarity.alignment import align
 from ..similarity.hierarchical import Background, By, DocumentScorer, SentenceSet
 from .alignments import HitAlignment, SentenceDocument, adding_up_to
+from .fusion import Fused, Ranking, Scores, fuse
 from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
 from .results import Explanation, Hit, PairPart
-from .search import (
-    Fused,
-    Ranking,
-    Scores,
-    Search,
-    SearchSettings,
-    WordsUnit,
-    condition_of,
-    fuse,
-    fused_scores,
-    rows_of_hits,
-    term_parts,
-)
+from .search import Search, SearchSettings, WordsUnit, condition_of, rows_of_hits, term_parts
 from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, Boilerplate, content_hash, document_of
 from .terms import Query
 
@@ -279,8 +268,8 @@ class SentenceSearch:
             return self._candidates(tuple(settings.candidates))
         if settings.pool is not None:
             first = SearchSettings(k=settings.pool, where=settings.where)
-            rankings = Search(self._store, self._query(), first).rankings()
-            return list(fused_scores({name: ranking.scores for name, ranking in rankings.items()}))[: settings.pool]
+            search = Search(self._store, self._query(), first)
+            return [fused.id for fused in search.fused(search.rankings(), settings.pool)]
         if keeps_none:
             raise RetrievalError(
                 f"{place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; {_TO_INDEX}, or "

@@ -44,11 +44,11 @@ _TEXTS = pa.list_(pa.string())
 def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, repeats: bool = False) -> Any:
     """Columns of the table, without those of fields (an Arrow schema).
 
-    ``text`` holds what word search sees of a passage: headings that begin at it, then from ``text_start`` on the
-    passage itself; ``document_text`` holds a whole document. ``share`` is what a passage adds to the document vector,
-    and ``encoder_vector`` what it is encoded to before the graph. Sentences are in the row of their document:
-    ``sentence_vectors`` in half precision and of unit length, one after the other, and in ``sentence_places`` four
-    whole numbers of 32 bits for each: section, ``start``, ``end`` and paragraph.
+    ``passages`` is how many passages the document has. ``text`` holds what word search sees of a passage: headings
+    that begin at it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document.
+    ``share`` is what a passage adds to the document vector, and ``encoder_vector`` what it is encoded to before the
+    graph. Sentences are in the row of their document: ``sentence_vectors`` in half precision and of unit length, one after the other,
+    and in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and paragraph.
 
     Args:
         hidden: length of document and section vectors.
@@ -59,8 +59,9 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
     """
     text, number, place = pa.string(), pa.int32(), pa.int64()
     columns = {
-        **{"key": text, "id": text, "level": text, "number": number, "title": text, "label": text, "section": number},
-        **{"heading": text, "start": place, "end": place, "text": text, "text_start": number, "document_text": text},
+        **{"key": text, "id": text, "level": text, "number": number, "passages": number, "title": text, "label": text},
+        **{"section": number, "heading": text, "start": place, "end": place, "text": text, "text_start": number},
+        "document_text": text,
         "document_vector": pa.list_(pa.float32(), hidden),
         "passage_vector": pa.list_(pa.float32(), node),
         "encoder_vector": pa.list_(pa.float32(), encoder),
@@ -112,6 +113,7 @@ def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list
     label = document.label
     shared = {
         "id": document.id,
+        "passages": len(segmented.passages),
         "title": document.title,
         "label": None if label is None else "; ".join(label) if isinstance(label, tuple) else str(label),
         **fields.values(document),
@@ -167,7 +169,9 @@ def add_vectors(
         unit_length: L2-normalise vectors, where the model compares by cosine; shares are scaled with them.
     """
     length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
-    sections, passages = (_unit(part) if unit_length else part for part in (encoded.sections, encoded.passages))
+    sections, passages = (
+        l2_normalised(part) if unit_length else part for part in (encoded.sections, encoded.passages)
+    )
     shares = (encoded.terms / length).astype(np.float16)
     for row, vector in zip(rows, (encoded.vector / length, *sections), strict=False):
         row["document_vector"] = vector
@@ -223,8 +227,9 @@ def document_of(row: Mapping[str, Any]) -> Document:
     return Document(row["id"], sections, row["title"] or "", label, structure["metadata"])
 
 
-def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+def l2_normalised(vectors: Vectors) -> Vectors:
+    """Vectors, or one, of unit length; one of zeros stays so."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 

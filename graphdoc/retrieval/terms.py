@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,15 +19,17 @@ from ..documents.section import clean_text, normalised
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.text import described
-from .lance import PASSAGE, LanceStore
-from .table import whole_text
+from ..similarity.encoded_document import EncodedDocument
+from .lance import DOCUMENT, PASSAGE, LanceStore
+from .table import vectors_of, whole_text
 
 Vector = npt.NDArray[np.float32]
 
-MOST_QUERY_WORDS = 1_000
+# A longer text is a document: its words are weighed, and all of its passages are encoded.
+MOST_QUERY_WORDS = 64
 # A whole document as a query of words takes long, and most of its words say little.
 DOCUMENT_WORDS = 60
-_SAMPLED_PASSAGES = 4_000
+_SAMPLED_PASSAGES, _SAMPLED_VECTORS = 4_000, 1_000
 _WORD = re.compile(r"[^\W_]+")
 # The first number that may stand between texts that are made into terms together.
 _FIRST_MARK = 907331415926535
@@ -150,6 +153,22 @@ def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], to
     return [word for (_, word, _), number in zip(best, copies, strict=True) for _ in range(number)]
 
 
+class QueryDocument(NamedTuple):
+    """A document as a query, and what is usual in the index, which its vectors are compared without.
+
+    Args:
+        vector: ``(hidden,)``, its document vector.
+        passages: ``(passages, node)``, its passage vectors.
+        usual_vector: ``(hidden,)``, the mean document vector of the index.
+        usual_passage: ``(node,)``, the mean passage vector of the index.
+    """
+
+    vector: Vector
+    passages: Vector
+    usual_vector: Vector
+    usual_passage: Vector
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is searched for.
@@ -160,7 +179,7 @@ class Query:
         vector: computes the vector ``(hidden,)`` when it is needed.
         id: id of the query document; None for a text.
         title: its title.
-        warnings: what was left out.
+        document: computes what its passages are compared by; None for a short text.
     """
 
     text: str
@@ -168,7 +187,7 @@ class Query:
     vector: Callable[[], Vector]
     id: str | None = None
     title: str = ""
-    warnings: tuple[str, ...] = ()
+    document: Callable[[], QueryDocument] | None = None
 
 
 class Queries:
@@ -178,39 +197,50 @@ class Queries:
         self._store, self._encoder = store, encoder
         # Of one version of the index.
         self._version, self._sampled, self._frequencies = -1, 0, Counter[str]()
+        self._usual: list[Vector] | None = None
 
     def query(self, value: object) -> Query:
-        """A query of a text or a document."""
+        """A query of a text or a document; a long text is searched for as a document is."""
         if isinstance(value, Document):
-            self._count()
-            text, tokens = whole_text(value)[0], self._store.tokens
-            best = best_words(text, tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
-            return Query(
-                " ".join(best), value.text, lambda: self._encoder().encode_levels(value).vector, value.id, value.title
-            )
+            return self._of_document(value, value.text, value.id)
         if not isinstance(value, str):
             raise SettingsError(f"the query is {described(value)}; give a text or a Document")
         words = normalised(clean_text(value)).split()
         if not words:
             raise SettingsError("the query is empty; give some words, or a document")
-        text, left_out = " ".join(words), len(words) - MOST_QUERY_WORDS
-        warning = f"word search takes the first {MOST_QUERY_WORDS:,} words of a query, {left_out:,} were left out"
-        return Query(
-            " ".join(words[:MOST_QUERY_WORDS]),
-            text,
-            lambda: np.asarray(self._encoder().encode_query(text), np.float32),
-            warnings=(warning,) if left_out > 0 else (),
-        )
+        text = " ".join(words)
+        if len(words) > MOST_QUERY_WORDS:
+            return self._of_document(Document.from_text(text), text, None)
+        return Query(text, text, lambda: np.asarray(self._encoder().encode_query(text), np.float32))
 
-    def _count(self) -> None:
+    def _of_document(self, document: Document, shown: str, id: str | None) -> Query:
+        self._see_version()
+        text, tokens = whole_text(document)[0], self._store.tokens
+        best = best_words(text, tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
+
+        @cache
+        def encoded() -> EncodedDocument:
+            return self._encoder().encode_levels(document)
+
+        def compared() -> QueryDocument:
+            return QueryDocument(encoded().vector, encoded().passages, *self._usual_vectors())
+
+        return Query(" ".join(best), shown, lambda: encoded().vector, id, document.title, compared)
+
+    def _see_version(self) -> None:
         """Count in a sample of the index how many passages hold a term, once for each version."""
-        state = self._store.state()
-        if state.version == self._version:
-            return
-        texts: list[str] = []
-        every, seen = max(1, state.passages // _SAMPLED_PASSAGES), 0
-        for batch in self._store.batches(["text"], f"level = '{PASSAGE}'"):
-            texts += batch.column("text").take(list(range(-seen % every, len(batch), every))).to_pylist()
-            seen += len(batch)
-        self._frequencies = Counter(term for terms in terms_of(texts, self._store.tokens) for term in set(terms))
-        self._sampled, self._version = len(texts), state.version
+        version = self._store.state().version
+        if version != self._version:
+            rows = self._store.sample(["text"], PASSAGE, _SAMPLED_PASSAGES)
+            texts = rows.column("text").to_pylist()
+            self._frequencies = Counter(term for terms in terms_of(texts, self._store.tokens) for term in set(terms))
+            self._sampled, self._version, self._usual = len(texts), version, None
+
+    def _usual_vectors(self) -> list[Vector]:
+        """The mean vector of documents, and that of passages, in a sample of the index."""
+        if self._usual is None:
+            self._usual = []
+            for column, level in (("document_vector", DOCUMENT), ("passage_vector", PASSAGE)):
+                vectors = vectors_of(self._store.sample([column], level, _SAMPLED_VECTORS), column)
+                self._usual.append(vectors.sum(0, dtype=np.float32) / max(1, len(vectors)))
+        return self._usual

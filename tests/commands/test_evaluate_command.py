@@ -258,13 +258,13 @@ def test_search(graphdoc: Command, model: str, tmp_path: Path) -> None:
     content = json.loads((tmp_path / "out" / "scores.json").read_text())
     systems = content["systems"]
     assert list(systems) == [
-        *("words", "words-documents", "words-both", "vectors", "vectors-documents", "hybrid", "hybrid-weighted"),
+        *("words", "words-documents", "vectors", "vectors-documents", "hybrid", "documents-weighted"),
         "other",
     ]
     assert systems["words"]["differences"] is None
     low, high = systems["hybrid"]["differences"]["nDCG@2"]["interval"]
     assert low <= systems["hybrid"]["differences"]["nDCG@2"]["value"] <= high
-    assert set(content["weights"]["hybrid-weighted"]["folds"]) == {"q1", "q2", "q3"}
+    assert set(content["weights"]["documents-weighted"]["folds"]) == {"q1", "q2", "q3"}
     assert [row["system"] for row in read_csv(tmp_path / "out" / "scores.csv")] == list(systems)
     # Another tool finds the same numbers in the runs.
     qrels = read_qrels(tmp_path / "out" / "runs" / "qrels.tsv")

@@ -47,8 +47,8 @@ def test_odd_queries(read_index: DocumentIndex, by: Any) -> None:
     for nothing in ("the of and", "xylophonist"):
         found = read_index.search(nothing, by="words")
         assert not found.hits and found.warnings
-    long = read_index.search(" ".join(f"word{number}" for number in range(20_000)) + " tides", by=by)
-    assert any("19,001" in warning for warning in long.warnings)
+    long = read_index.search(" ".join(f"word{number}" for number in range(20_000)) + " tides" * 99, by=by)
+    assert by == "vectors" or "tides" in long[0].explain().words[0].term
     assert len(read_index.search("tides", k=1_000, by=by)) <= len(read_index)
 
 
@@ -72,7 +72,7 @@ def test_odd_ids(place: str, encoder: DocumentEncoder, id: str) -> None:
     made, other = Document(id, [Section("Tides rise.")]), Document("a", [Section("Rice.")])
     index.update([made, other])
     assert id in index and index.document(id) == made
-    hit = index.search("tides")[0]
+    hit = index.search("tides", by="words")[0]
     assert hit.id == made.id and hit.explain().words
     assert index.update([replace(made, title="Other")]).replaced == 1
     assert index.delete(id) == 1 and len(index) == 1 and "a" in index

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
+from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, compared_passages, fuse, fused_scores
 from graphdoc.retrieval.lance import Candidates
-from graphdoc.retrieval.search import Ranking, fuse, fused_scores
 from graphdoc.retrieval.terms import best_words, terms_of, words_of
 
 
@@ -35,8 +36,16 @@ def bm25(texts: list[list[str]], query: list[str]) -> np.ndarray:
     return scores
 
 
+def weighed(scores: Iterable[float], passages: int) -> float:
+    """The three best scores as 1 : 0.25 : 0.1; where there are fewer passages, the best again."""
+    best = sorted(scores, reverse=True)[:3]
+    best += [0.0] * (min(passages, 3) - len(best))
+    first, second, third = [*best, best[0], best[0]][:3]
+    return (first + 0.25 * second + 0.1 * third) / 1.35
+
+
 @pytest.mark.parametrize("query", ["spring tides", "the sea sea sea"])
-def test_words_are_bm25_of_the_three_best_passages(read_index: DocumentIndex, query: str) -> None:
+def test_words_are_bm25_of_the_best_passages(read_index: DocumentIndex, query: str) -> None:
     rows = passage_rows(read_index)
     tokens = read_index._store.tokens
     scores = bm25([tokens(row["text"]) for row in rows], tokens(query))
@@ -44,29 +53,39 @@ def test_words_are_bm25_of_the_three_best_passages(read_index: DocumentIndex, qu
     for row, score in zip(rows, scores, strict=True):
         if score > 0:
             expected.setdefault(str(row["id"]), []).append(score)
-    best = {id: sum(sorted(own)[-3:]) for id, own in expected.items()}
-    found = read_index.search(query, by="words")
+    best = {id: weighed(own, sum(row["id"] == id for row in rows)) for id, own in expected.items()}
+    found = read_index.search(query, by="words", words_unit="passage")
     assert {hit.id: hit.score for hit in found} == pytest.approx(best, abs=1e-3)
     assert best
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 
-def test_vectors_are_cosines_of_the_three_best_passages(
+def test_vectors_are_cosines_of_the_best_passages(
     read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
 ) -> None:
     query = encoder.encode_query("spring tides")
     expected = {}
     for document in documents:
-        cosines = encoder.similarity(query, encoder.encode_levels(document).passages)[0]
-        expected[document.id] = np.sort(cosines)[-3:].sum()
+        cosines = encoder.similarity(query, encoder.encode_levels(document).passages)[0].tolist()
+        expected[document.id] = weighed(cosines, len(cosines))
     found = read_index.search("spring tides", by="vectors")
     assert {hit.id: hit.score for hit in found} == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_document_is_searched_with_its_graph_and_is_not_its_own_hit(
+def test_documents_are_compared_without_what_is_usual_and_none_is_its_own_hit(
     read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
 ) -> None:
+    passages = [encoder.encode_levels(document).passages for document in documents]
+    units = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in passages]
+    usual = np.concatenate(units).mean(0)
+    source, *others = (row / np.linalg.norm(row, axis=1, keepdims=True) for row in (unit - usual for unit in units))
+    cosines = [other @ source.T for other in others]
+    means = [(table.max(0).mean() + table.max(1).mean()) / 2 for table in cosines]
     found = read_index.search(documents[0], by="vectors")
+    expected = dict(zip([document.id for document in documents[1:]], means, strict=True))
+    assert {hit.id: hit.score for hit in found} == pytest.approx(expected, abs=1e-5)
+    assert sum(part.part for part in found[0].explain().vectors) == pytest.approx(found[0].score, abs=1e-6)
+    found = read_index.search(documents[0], by="vectors", vectors_unit="document")
     expected = encoder.similarity(encoder.encode(documents[0]), encoder.encode(documents[1:]))[0]
     assert {hit.id: hit.score for hit in found} == pytest.approx(
         dict(zip([document.id for document in documents[1:]], expected, strict=True)), abs=1e-5
@@ -139,21 +158,49 @@ ROWS = st.lists(
 )
 
 
-@given(ROWS)
-def test_a_document_is_the_sum_of_its_three_best_passages(rows: list[tuple[str, int, float]]) -> None:
+@given(ROWS, st.booleans(), st.dictionaries(st.sampled_from("abc"), st.integers(1, 5)))
+def test_a_document_is_its_best_passages_of_which_others_count_less(
+    rows: list[tuple[str, int, float]], is_complete: bool, sizes: dict[str, int]
+) -> None:
     ids, numbers, values = zip(*rows, strict=True) if rows else ((), (), ())
-    found = Ranking.of_passages(Candidates(ids, numbers, np.array(values)))
+    counts = [sizes.get(id, 0) for id in ids]
+    found = Ranking.of_passages(Candidates(ids, numbers, np.array(values), counts, is_complete))
     own = {id: sorted((-score, number) for other, number, score in rows if other == id) for id in ids}
-    scores = {id: -sum(score for score, _ in passages[:3]) for id, passages in own.items()}
-    assert list(found.scores) == sorted(scores, key=lambda id: (-scores[id], id)) and found.scores == scores
+    last, scores = 0.0 if is_complete else min(values, default=0.0), {}
+    for id, passages in own.items():
+        best = [-score for score, _ in passages][:3]
+        # What was not found of a long document is as good as the last that was; a short one repeats its best.
+        best += [last] * max(0, min(sizes.get(id, 0), 3) - len(best))
+        best += [best[0]] * (3 - len(best))
+        scores[id] = (best[0] + 0.25 * best[1] + 0.1 * best[2]) / 1.35
+    assert found.scores == pytest.approx(scores)
+    assert list(found.scores) == sorted(found.scores, key=lambda id: (-found.scores[id], id))
     for id, passages in found.passages.items():
         assert list(passages.items()) == [(number, -score) for score, number in own[id]]
+
+
+def test_a_short_document_that_answers_is_no_worse_than_a_long_one() -> None:
+    rows = Candidates(("book",) * 3 + ("note",), (0, 1, 2, 0), np.array([2.0, 2.0, 1.9, 2.0]), [40] * 3 + [1])
+    scores = Ranking.of_passages(rows).scores
+    assert scores["note"] == pytest.approx(2.0) and scores["note"] > scores["book"]
+    assert sum(PASSAGE_WEIGHTS) == pytest.approx(1)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 99))
+def test_passages_add_up_to_maxsim_in_both_directions(first: int, second: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    a, b = (draw.normal(size=(count, 5)).astype(np.float32) for count in (first, second))
+    a, b = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (a, b))
+    cosines = np.array([[float(x @ y) for y in b] for x in a])
+    expected = (cosines.max(1).mean() + cosines.max(0).mean()) / 2
+    assert compared_passages(a, b).shape == (second,)
+    assert compared_passages(a, b).sum() == pytest.approx(expected, abs=1e-6)
 
 
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
 
 
-@given(SCORES, SCORES, st.sampled_from(["reciprocal_rank", "weighted"]), st.sampled_from([0.0, 0.3, 1.0]))
+@given(SCORES, SCORES, st.sampled_from(["score", "reciprocal_rank", "weighted"]), st.sampled_from([0.0, 0.3, 1.0]))
 def test_fused_scores_are_those_of_the_formulas(
     words: dict[str, float], vectors: dict[str, float], fusion: str, weight: float
 ) -> None:
@@ -163,8 +210,11 @@ def test_fused_scores_are_those_of_the_formulas(
         low, high = min(scores.values(), default=0), max(scores.values(), default=0)
         order = sorted(scores, key=lambda id: (-scores[id], id))
         for id, score in scores.items():
-            scaled = (score - low) / (high - low) if high > low else 1
-            share = 1 / (61 + order.index(id)) if fusion == "reciprocal_rank" else scaled
+            above = [scores.get(other, low) - low for other in {*words, *vectors}]
+            spread = np.std(above) if fusion == "score" else high - low
+            share = (
+                1 / (61 + order.index(id)) if fusion == "reciprocal_rank" else (score - low) / spread if spread else 1
+            )
             expected[id] = expected.get(id, 0) + weights[name] * share
     fused = fuse(rankings, fusion, weights)  # type: ignore[arg-type]
     assert {one.id: one.score for one in fused} == pytest.approx(expected)

@@ -1,0 +1,191 @@
+"""Documents ranked by words or vectors, and rankings fused to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .lance import Candidates
+from .results import Part
+
+Fusion = Literal["score", "reciprocal_rank", "weighted"]
+Scores = dict[str, float]
+"""Scores by document."""
+Floats = npt.NDArray[np.float32]
+# What the best passages of a document count, in their order; together they count 1.
+PASSAGE_WEIGHTS = tuple(weight / 1.35 for weight in (1.0, 0.25, 0.1))
+# Cormack, Clarke and Buettcher 2009.
+RANK_CONSTANT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The documents that one search finds.
+
+    Args:
+        scores: by document, best first; those of equal score by id.
+        passages: scores of the passages found by their number, best first, by document; none of a document that was
+            found as a whole.
+        is_complete: whether every document that matches is here.
+    """
+
+    scores: Scores
+    passages: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    is_complete: bool = True
+
+    @classmethod
+    def of_passages(cls, rows: Candidates) -> Ranking:
+        """Rank documents by their three best passages, of which the others count less than the best.
+
+        A document that has fewer counts as if its best were repeated: a short answer is no worse than a long one. What
+        a longer document has beside those that were found is at most as good as the last that was found.
+
+        >>> Ranking.of_passages(Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))).scores
+        {'a': 3.0, 'b': 2.0}
+        """
+        passages: dict[str, dict[int, float]] = {}
+        scores, counts = rows.scores.tolist(), dict(zip(rows.ids, rows.passages or (), strict=False))
+        # Once for all documents: best first, and those of equal score in their order in the document.
+        for row in np.lexsort((np.asarray(rows.numbers), -rows.scores)).tolist():
+            passages.setdefault(rows.ids[row], {})[rows.numbers[row]] = scores[row]
+        others = 0.0 if rows.is_complete else min(scores, default=0.0)
+        totals = {}
+        for id, scored in passages.items():
+            best = list(scored.values())[: len(PASSAGE_WEIGHTS)]
+            best += [others] * (counts.get(id, 0) - len(best))
+            best += [best[0]] * len(PASSAGE_WEIGHTS)
+            totals[id] = sum(weight * score for weight, score in zip(PASSAGE_WEIGHTS, best, strict=False))
+        return cls(best_first(totals), passages, rows.is_complete)
+
+    @classmethod
+    def of_documents(cls, rows: Candidates) -> Ranking:
+        """Rank documents that were found as wholes."""
+        return cls(best_first(dict(zip(rows.ids, rows.scores.tolist(), strict=True))), is_complete=rows.is_complete)
+
+    def plus(self, whole: Ranking) -> Ranking:
+        """Add the scores of whole documents; what one of both did not find adds nothing."""
+        is_complete = self.is_complete and whole.is_complete
+        return Ranking(_summed([self.scores, whole.scores]), self.passages, is_complete)
+
+
+class Fused(NamedTuple):
+    """A document in the fused ranking: its score, the sum of the shares of its parts, by ranking that found it."""
+
+    id: str
+    score: float
+    parts: Mapping[str, Part]
+
+
+def fuse(
+    rankings: Mapping[str, Mapping[str, float]],
+    fusion: Fusion = "score",
+    weights: Mapping[str, float] | None = None,
+    most: int | None = None,
+    floors: Mapping[str, float] | None = None,
+) -> list[Fused]:
+    """Fuse rankings; the scores of a single one stay as they are.
+
+    ``score``: a document adds how far its score lies above the lowest of the ranking, in standard deviations over all
+    documents that any ranking found. ``reciprocal_rank``: it has ``weight / (60 + rank)`` from each ranking that found
+    it. ``weighted``: scores of a ranking are brought to 0 to 1, by its lowest and its highest, and added up with the
+    weights (Graph-RoBERTa, section 3.3). A ranking that did not find a document gives it 0.
+
+    Args:
+        rankings: scores by document of every ranking, larger is better.
+        fusion: how they are fused.
+        weights: weight of every ranking; None for the same.
+        most: documents wanted; None for all.
+        floors: by ``score``, what a document has that a ranking did not find, where that is less than the lowest.
+
+    Returns:
+        The documents, best first; those of equal score by id. The score is the sum of the shares.
+
+    >>> best = fuse({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}})
+    >>> [document.id for document in best]
+    ['b', 'a', 'c']
+    """
+    if len(rankings) == 1:
+        shares = {name: best_first(scores) for name, scores in rankings.items()}
+    else:
+        shares = _shares(rankings, fusion, weights, floors or {})
+    chosen = dict(list(_summed(shares.values()).items())[:most])
+    parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
+    for name, shared in shares.items():
+        for rank, (id, share) in enumerate(shared.items(), start=1):
+            if id in parts:
+                parts[id][name] = Part(rank, rankings[name][id], share)
+    return [Fused(id, score, parts[id]) for id, score in chosen.items()]
+
+
+def fused_scores(
+    rankings: Mapping[str, Mapping[str, float]],
+    fusion: Fusion = "score",
+    weights: Mapping[str, float] | None = None,
+) -> Scores:
+    """Scores of two or more rankings fused as by :func:`fuse`, by document, best first.
+
+    >>> list(fused_scores({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}}))
+    ['b', 'a', 'c']
+    """
+    return _summed(_shares(rankings, fusion, weights, {}).values())
+
+
+def best_first(scores: Mapping[str, float]) -> Scores:
+    """The same scores, best first; those of equal score by id, so that no run depends on chance."""
+    return dict(sorted(scores.items(), key=lambda scored: (-scored[1], scored[0])))
+
+
+def _summed(parts: Iterable[Mapping[str, float]]) -> Scores:
+    totals: Scores = {}
+    for scores in parts:
+        for id, score in scores.items():
+            totals[id] = totals.get(id, 0.0) + score
+    return best_first(totals)
+
+
+def _shares(
+    rankings: Mapping[str, Mapping[str, float]],
+    fusion: Fusion,
+    weights: Mapping[str, float] | None,
+    floors: Mapping[str, float],
+) -> dict[str, Scores]:
+    """What every ranking adds to the score of its documents, best first."""
+    shares, count = {}, len(set().union(*rankings.values()))
+    for name, ranking in rankings.items():
+        weight, scores = 1.0 if weights is None else weights[name], best_first(ranking)
+        values = np.array(list(scores.values()))
+        if fusion == "reciprocal_rank":
+            added = 1 / (RANK_CONSTANT + np.arange(1, len(values) + 1))
+        else:
+            above = values - min([*values[-1:], *([floors[name]] if name in floors else [])], default=0.0)
+            if fusion == "weighted":
+                spread = above.max(initial=0.0)
+            else:
+                spread = np.pad(above, (0, count - len(above))).std() if count else 0.0
+            # Where all are alike there is nothing to tell them by, and each was found.
+            added = above / spread if spread > 0 else np.ones(len(values))
+        shares[name] = dict(zip(scores, (weight * added).tolist(), strict=True))
+    return shares
+
+
+def compared_passages(source: Floats, passages: Floats) -> Floats:
+    """What every passage of a document adds to its similarity to a source, ``(passages,)``.
+
+    The sum is the mean of both directions: the mean over the passages of the source of the cosine of the closest one
+    (MaxSim, ColBERT's equation 3, divided by their number), and the same the other way round.
+
+    Args:
+        source: ``(source passages, node)``, of unit length.
+        passages: ``(passages, node)``, of unit length.
+
+    >>> compared_passages(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)).tolist()
+    [0.5, 0.5]
+    """
+    cosines = passages @ source.T
+    parts = cosines.max(1) / len(passages)
+    np.add.at(parts, cosines.argmax(0), cosines.max(0) / len(source))
+    return np.asarray(parts / 2, np.float32)
