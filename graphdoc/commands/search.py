@@ -62,6 +62,7 @@ def search(
     where: str | None = None,
     by: Literal["hybrid", "words", "vectors", "sentences", "flat", "paragraphs", "document"] = "hybrid",
     weight: Annotated[float | None, WEIGHT] = None,
+    vectors_unit: Literal["passage", "document"] | None = None,
     pool: Annotated[int | None, COUNT] = None,
     passages: Annotated[int, SEED] = 1,
     html: File = None,
@@ -72,8 +73,9 @@ def search(
 ) -> None:
     """Find documents that answer a query, or that resemble a document.
 
-    Words (BM25) and vectors each find passages; a document is ranked by its three best, and both rankings are joined.
-    What each ranking gave a document, and its best passages, stand beside it; --html writes a page that also says why.
+    Words (BM25) and vectors each score documents, above all by their best passage; the score adds up both, in standard
+    deviations above the lowest. What each gave a document, and its best passages, stand beside it; --html writes a
+    page that also says why.
 
     With --document and --by sentences, flat, paragraphs or document, documents are ranked by their sentences, and each
     hit shows which of its sentences are like which of the query document: what pairs add makes up the score. All
@@ -94,7 +96,8 @@ def search(
         top: documents to find
         where: only documents for which this holds, such as "year >= 2010"
         by: what to search by; sentences, flat, paragraphs and document need --document
-        weight: weight of words in the score, 0 to 1 (default: by hybrid the ranks are joined, by sentences 0)
+        weight: weight of words in the score, 0 to 1 (default: 0.5, by sentences 0)
+        vectors_unit: compare vectors of passages or of documents (default: those that the model was trained for)
         pool: by sentences: rank the documents that a hybrid search finds, so many
         passages: passages, or pairs of sentences, shown of each document (in files 3 at least, or all pairs)
         html: write the results as a page, with --document also comparison reports in a folder beside it
@@ -117,7 +120,9 @@ def search(
         if document is not None and unread is not None:
             asked = _document_of(opened, document, index, unread)
         assert asked is not None
-        results = opened.search(asked, top, by=by, where=where, weight=weight, pool=pool, passages=shown)
+        results = opened.search(
+            asked, top, by=by, where=where, weight=weight, vectors_unit=vectors_unit, pool=pool, passages=shown
+        )
         target = outputs.write(
             html=lambda path: results.to_html(
                 path, compare=None if isinstance(asked, str) else opened.comparer(asked, by)

@@ -61,8 +61,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         background: how alike unrelated documents are (see :class:`~graphdoc.similarity.background.Background`); None
             for a model that was not fitted to documents, and where settings make other vectors.
         trained: whether document vectors were trained to be compared.
-        search_by: which vectors a search for a text compares: those of a ``passage``, or those of a ``document``, where
-            they were trained for it.
+        search_by: the vectors that a search compares: those of a ``passage``, or where they were trained for it those
+            of a ``document``.
         multi_label: whether a document can have any number of the classes, or exactly one.
         labels: names of the classes that the head separates, on one line each; None for a model without head.
         classifier_dropout: dropout on document vectors in front of the head, in training.

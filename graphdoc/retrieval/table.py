@@ -47,8 +47,9 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
     ``passages`` is how many passages the document has. ``text`` holds what word search sees of a passage: headings
     that begin at it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document.
     ``share`` is what a passage adds to the document vector, and ``encoder_vector`` what it is encoded to before the
-    graph. Sentences are in the row of their document: ``sentence_vectors`` in half precision and of unit length, one after the other,
-    and in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and paragraph.
+    graph. Sentences are in the row of their document: ``sentence_vectors`` in half precision and of unit length, one
+    after the other, and in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``,
+    ``end`` and paragraph.
 
     Args:
         hidden: length of document and section vectors.

@@ -51,7 +51,7 @@ def test_json_is_what_a_search_gives(client: TestClient, service: SearchService)
     answer = client.get("/search", params={"q": "steamed rice", "k": 2, "explain": True})
     assert answer.status_code == 200
     assert answer.json() == json.loads(json.dumps(service.search("steamed rice", k=2).to_dict(explain=True)))
-    assert answer.json()["hits"][0]["explanation"]["words"]
+    assert any(hit["explanation"]["words"] for hit in answer.json()["hits"])
     similar = client.get("/search", params={"document": "a/b c"}).json()
     assert "hits" in similar, similar
     assert "a/b c" not in [hit["id"] for hit in similar["hits"]] and len(similar["hits"]) == 2

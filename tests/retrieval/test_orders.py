@@ -1,0 +1,87 @@
+"""What a search puts first: copies, short answers beside books, and odd queries, with the model that is shipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+
+PUMP = (
+    "A heat pump moves warmth from the cold ground into the house. Its compressor uses a third of the energy that an "
+    "electric heater would need for the same rooms."
+)
+OTHERS = {
+    "bread": "Sourdough rises overnight in a basket. The baker scores the loaf and slides it onto the hot stone.",
+    "court": "The judge dismissed the appeal because the notice had been filed a week after the deadline.",
+    "reef": "Corals live with algae that feed them. When the sea grows too warm, they bleach and starve.",
+    "chess": "The rook behind the passed pawn decided the endgame, although white was two moves behind.",
+    "violin": "The luthier thins the spruce plate until it rings at the pitch that she hears in her head.",
+}
+
+
+@pytest.fixture(scope="module")
+def index(mini: DocumentEncoder, tmp_path_factory: pytest.TempPathFactory) -> DocumentIndex:
+    filler = [f"{text} This is part {number} of the year book." for number in range(8) for text in OTHERS.values()]
+    book = [Section(text, heading=f"Chapter {number}") for number, text in enumerate(filler)]
+    touched = [
+        Section("A heat pump stood in the yard of the school.", heading=f"Yard {number}") for number in range(3)
+    ]
+    documents = [
+        *(Document.from_text(PUMP, id=f"copy-{number:02d}") for number in range(12)),
+        *(Document.from_text(text, id=id) for id, text in OTHERS.items()),
+        Document("year-book", book),
+        Document("school-book", [*book, *touched]),
+        Document.from_text("Ein Brot aus Sauerteig geht über Nacht im Korb auf.", id="brot"),
+    ]
+    index = DocumentIndex.create(tmp_path_factory.mktemp("orders") / "index", mini, repeats=True)
+    index.update(documents)
+    return index
+
+
+def order(index: DocumentIndex, query: str | Document, k: int = 30, **settings: object) -> list[str]:
+    return [hit.id for hit in index.search(query, k, **settings)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])
+def test_copies_stand_side_by_side_before_books_that_touch_the_subject(index: DocumentIndex, by: str) -> None:
+    found = index.search("how does a heat pump warm a house", 30, by=by)  # type: ignore[arg-type]
+    assert [hit.id for hit in found][:12] == [f"copy-{number:02d}" for number in range(12)]
+    assert len({hit.score for hit in found[:12]}) == 1
+    assert found[12].id == "school-book"
+
+
+def test_a_copy_as_query_finds_the_others_and_a_document_is_not_its_own_hit(index: DocumentIndex) -> None:
+    found = order(index, index.document("copy-03"))
+    assert found[:11] == [f"copy-{number:02d}" for number in range(12) if number != 3] and "copy-03" not in found
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("algae", "reef"),
+        ("Which chess piece decided the endgame?", "chess"),
+        ("appeal dismissed", "court"),
+        ("Brot", "brot"),
+        ("Sauerteig im Korb", "brot"),
+        ("luthier", "violin"),
+        ("the the the luthier", "violin"),
+    ],
+)
+def test_a_short_answer_stands_before_the_book_that_repeats_it(index: DocumentIndex, query: str, first: str) -> None:
+    found = order(index, query)
+    assert found[0] == first and found.index(first) < found.index("year-book")
+
+
+def test_a_long_text_is_searched_for_as_a_document(index: DocumentIndex) -> None:
+    text = " ".join([OTHERS["reef"]] * 5)
+    assert order(index, text)[0] == "reef"
+    assert order(index, Document.from_text(text, id="asked")) == order(index, text)
+
+
+def test_no_word_of_a_query_in_the_index_leaves_vectors(index: DocumentIndex, tmp_path: Path) -> None:
+    found = index.search("thermodynamics", 30)
+    assert set(found[0].parts) == {"vectors"} and not index.search("thermodynamics", by="words").hits
+    for query in ("?", "the of"):
+        assert all(set(hit.parts) == {"vectors"} for hit in index.search(query, 30))
