@@ -13,7 +13,10 @@ from .page import decimals, finite, number, percent, relative_link, render, widt
 
 _FOLDER = Path(__file__).parent
 _BY_SENTENCES = get_args(By)
-_NAMES = {"hybrid": "words and vectors", "reciprocal_rank": "reciprocal rank", "weighted": "a weighted sum"}
+_NAMES = {
+    **{"hybrid": "words and vectors", "score": "scores in standard deviations", "weighted": "a weighted sum"},
+    "reciprocal_rank": "reciprocal rank",
+}
 # A query may be a whole document, and metadata may hold its abstract: what is longer is a click away.
 HEADLINE_CHARACTERS, TAG_CHARACTERS = 280, 100
 # Parts are kept in 32 bits and less; what differs by more is not rounding.
