@@ -17,7 +17,7 @@ from ..errors import ModelError, RetrievalError, SettingsError
 from ..inference.levels import with_sentences
 from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
-from ..runtime.text import require_one_of, require_path
+from ..runtime.text import require_one_of
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.comparison import Comparison
@@ -63,6 +63,7 @@ class DocumentIndex:
 
     def __init__(self, store: LanceStore, encoder: DocumentEncoder | None = None) -> None:
         self._store, self.place, self._encoder = store, store.place, encoder
+        self._loading: dict[str, Any] = {}
         self._queries = Queries(store, lambda: self.encoder)
 
     @classmethod
@@ -89,7 +90,6 @@ class DocumentIndex:
             RetrievalError: the place holds something already, or cannot be written.
             MissingExtraError: LanceDB is not installed.
         """
-        require_path("place", place)
         if not isinstance(sentences, bool):
             require_one_of("sentences", sentences, get_args(Paragraph))
         encoder.require_vectors()
@@ -118,13 +118,12 @@ class DocumentIndex:
         Args:
             place: its folder or address, as for :meth:`create`.
             encoder: the encoder that it was made with; None loads that when it is needed.
-            **loading: arguments of ``DocumentEncoder.from_pretrained``, to load it at once.
+            **loading: arguments of ``DocumentEncoder.from_pretrained`` for that; it is then loaded at once.
 
         Raises:
             RetrievalError: there is none, or one of another version of graphdoc.
             ModelError: it was made with another model.
         """
-        require_path("place", place)
         index = cls(LanceStore.open(place))
         version = index.record["format_version"]
         if version != FORMAT_VERSION or index.record.get("format") != FORMAT:
@@ -136,7 +135,8 @@ class DocumentIndex:
             index._require_same_model(encoder)
             index._encoder = encoder.leaving_out(None)
         elif loading:
-            index._load_encoder(**loading)
+            index._loading = loading
+            _ = index.encoder
         return index
 
     @classmethod
@@ -146,7 +146,6 @@ class DocumentIndex:
         Raises:
             RetrievalError: the place cannot be reached.
         """
-        require_path("place", place)
         return LanceStore.exists(place)
 
     @property
@@ -162,29 +161,25 @@ class DocumentIndex:
         Raises:
             ModelError: it cannot be loaded, or has changed since.
         """
-        return self._encoder or self._load_encoder()
-
-    def _load_encoder(self, **settings: Any) -> DocumentEncoder:
-        """Load the encoder that it was made with, or refuse one that has changed since."""
-        source, model = self.record["source"], self.record["model"]
-        if source is None:
-            raise ModelError(
-                f"{self.place} was made with the encoder {model['name']!r}, which was not loaded from a folder or the "
-                "hub; give it to DocumentIndex.open(place, encoder)"
-            )
-        settings = {"dtype": model["dtype"], "max_passages": model["max_passages"], **settings}
-        encoder = DocumentEncoder.from_pretrained(source, **settings)
-        self._require_same_model(encoder)
-        self._encoder = encoder
-        return encoder
+        if self._encoder is None:
+            source, model = self.record["source"], self.record["model"]
+            if source is None:
+                raise ModelError(
+                    f"{self.place} was made with the encoder {model['name']!r}, which was not loaded from a folder or "
+                    "the hub; give it to DocumentIndex.open(place, encoder)"
+                )
+            settings = {"dtype": model["dtype"], "max_passages": model["max_passages"], **self._loading}
+            encoder = DocumentEncoder.from_pretrained(source, **settings)
+            self._require_same_model(encoder)
+            self._encoder = encoder
+        return self._encoder
 
     def _require_same_model(self, encoder: DocumentEncoder) -> None:
         """Refuse an encoder of other vectors than it holds; of ``auto`` the index decides the precision."""
-        record = self.record
         if encoder.is_precision_open:
-            encoder.settle_precision(record["model"]["dtype"])
+            encoder.settle_precision(self.record["model"]["dtype"])
         origin = origin_of(encoder, {}, has_sentences=self.paragraph is not None)
-        before, now = ({**made["model"], "name": "", "weights": made["weights"]} for made in (record, origin))
+        before, now = ({**made["model"], "name": "", "weights": made["weights"]} for made in (self.record, origin))
         differences = [
             f"{name} was {before.get(name)!r}, now {now.get(name)!r}"
             for name in {**now, **before}
@@ -192,7 +187,7 @@ class DocumentIndex:
         ]
         if differences:
             raise ModelError(
-                f"{self.place} was made with the model {record['model']['name']!r}, not with this {encoder.name!r}: "
+                f"{self.place} was made with {self.record['model']['name']!r}, not with this {encoder.name!r}: "
                 f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
             )
 

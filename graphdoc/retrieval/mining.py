@@ -449,28 +449,25 @@ class NegativeLists:
             RetrievalError: the file is missing, damaged or of another version.
         """
         lists: dict[str, tuple[str, ...]] = {}
-        header: dict[str, Any] = {}
+        header: dict[str, Any] = {"format": _LISTS_FORMAT, "format_version": _LISTS_VERSION}
         try:
             for number, text in numbered_lines(path):
-                try:
-                    line = json.loads(text)
-                    if number == 1:
-                        header = line
-                        if (header["format"], header["format_version"]) != (_LISTS_FORMAT, _LISTS_VERSION):
-                            raise ValueError(header["format_version"])
-                        continue
+                line = json.loads(text)
+                if number == 1:
+                    is_right, header = header.items() <= line.items() and "record" in line, line
+                else:
                     query, ids = line["query"], line["negatives"]
-                    are_ids = isinstance(ids, list) and all(isinstance(id, str) for id in (query, *ids))
-                    if not are_ids or query in lists or len(set(ids)) < len(ids):
-                        raise ValueError(query)
-                except (ValueError, LookupError, TypeError) as error:
-                    raise RetrievalError(
-                        f"{path}:{number} is no line of a file of negatives of format version {_LISTS_VERSION} "
-                        f"({type(error).__name__}: {one_line(str(error), 60)}); {_AGAIN}"
-                    ) from error
-                lists[query] = tuple(ids)
+                    are_texts = isinstance(ids, list) and all(isinstance(id, str) for id in (query, *ids))
+                    is_right = are_texts and query not in lists and len(set(ids)) == len(ids)
+                    lists[query] = tuple(ids)
+                if not is_right:
+                    raise ValueError(one_line(text, 60))
         except DocumentError as error:
             raise RetrievalError(str(error)) from error.__cause__
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise RetrievalError(
+                f"{path}:{number} is no line of a file of negatives of version {_LISTS_VERSION}: {error}; {_AGAIN}"
+            ) from error
         if len(lists) != header.get("queries"):
             queries = header.get("queries")
             raise RetrievalError(f"{path} is damaged: it has {_queries(len(lists))} of {queries!r}; {_AGAIN}")

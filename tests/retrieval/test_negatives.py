@@ -58,7 +58,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     values = json.loads(header)
     for content, named in (
         ([], "damaged"),
-        (lines, "format"),
+        (lines, ":1"),
         (["[1, 2]"], ":1"),
         ([header, *lines[:-1]], "2 queries"),
         ([header, *lines[:-1], lines[-1][:-4]], ":4"),
