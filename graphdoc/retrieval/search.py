@@ -11,7 +11,6 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 
 from ..errors import RetrievalError, SettingsError
-from ..runtime.text import require_one_of, require_whole
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .filters import store_filter
@@ -114,12 +113,14 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
-            if getattr(self, name) is not None:
-                require_one_of(name, getattr(self, name), choices)
+            value = getattr(self, name)
+            if value is not None and value not in choices:
+                raise SettingsError(f"{name}={value!r} is unknown; use one of {', '.join(choices)}")
         for name, least in (("k", 1), ("passages", 0), ("depth", 1), ("pool", 1)):
-            require_whole(name, getattr(self, name), least=least, may_be_none=name in ("depth", "pool"))
-            if (getattr(self, name) or 0) > MOST_ROWS:
-                raise SettingsError(f"{name}={getattr(self, name)} is more than {MOST_ROWS:,}; give less")
+            value = getattr(self, name)
+            is_open = value is None and name in ("depth", "pool")
+            if not is_open and not (isinstance(value, int) and least <= value <= MOST_ROWS):
+                raise SettingsError(f"{name}={value!r} is no whole number from {least} to {MOST_ROWS:,}")
         if self.weight is not None and not 0 <= self.weight <= 1:
             raise SettingsError(f"weight={self.weight!r} is the weight of words; give a number from 0 to 1")
         if self.candidates is not None:
