@@ -339,7 +339,7 @@ class Overview:
 def _lister(repeats: RepeatFilter | None, config: SegmentationConfig) -> RepeatLister | None:
     if not repeats:
         return None
-    return RepeatLister(partial(repeated_in, repeats=repeats, config=config), only_left_out=True)
+    return RepeatLister(partial(repeated_in, repeats=repeats, config=config))
 
 
 def _typical(unit: npt.NDArray[np.float32], rows: Rows) -> tuple[int, ...]:

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from ..settings.document import Unit
 from .repeats import Repeats, find_repeats
-from .segmenter import UNITS, SegmentationConfig, Segmenter
+from .segmenter import SegmentationConfig, Segmenter
 from .spans import Coverage, SegmentedDocument, Span
 
-__all__ = [
-    "UNITS",
-    "Coverage",
-    "Repeats",
-    "SegmentationConfig",
-    "SegmentedDocument",
-    "Segmenter",
-    "Span",
-    "Unit",
-    "find_repeats",
-]
+__all__ = ["Coverage", "Repeats", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span", "find_repeats"]

@@ -7,7 +7,8 @@ what a call in another thread gives, so nothing here asks for them: what must be
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -20,6 +21,13 @@ from .spans import PASSAGE_LIMIT, REPEATED, Coverage, SegmentedDocument, Span
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+# The part of a passage's tokens that its context may take.
+SHARE = 4
+# Longer words are none, so that no context takes long to cut.
+_CHARACTERS_PER_TOKEN = 20
+# A context that is cut ends with a full stop again.
+_END = ". "
 
 
 def without_limits(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -38,35 +46,24 @@ def without_limits(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of texts, special tokens included, neither padded nor cut.
-
-    Args:
-        tokenizer: a fast tokenizer :func:`without_limits`.
-        texts: the texts.
-    """
+    """Token ids of texts, special tokens included, neither padded nor cut, by a tokenizer :func:`without_limits`."""
     # Places in the text are not looked up, which takes a fifth off the time.
     return [encoding.ids for encoding in _backend(tokenizer).encode_batch_fast(list(texts))]
 
 
 def short_token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[list[int]]:
-    """Token ids of texts; of one over the limit the first ones, and the last, which ends a text for most models.
-
-    Args:
-        tokenizer: a fast tokenizer :func:`without_limits`.
-        texts: the texts.
-        most: most tokens of a text, special tokens included.
-    """
+    """Token ids of texts; of one with over ``most`` the first ones and the last, which ends a text for most models."""
     rows = token_ids(tokenizer, texts)
     return [row if len(row) <= most else [*row[: most - 1], row[-1]] for row in rows]
 
 
 def token_spans(tokenizer: PreTrainedTokenizerBase, text: str, after: int = 0) -> list[tuple[int, int]]:
-    """Spans of the tokens of a text, special tokens and those of what stands before it left out.
+    """Spans of the tokens of a text, special tokens left out.
 
     Args:
         tokenizer: a fast tokenizer :func:`without_limits`.
         text: the text, with what stands before it.
-        after: characters that stand before it; spans count from its own first one.
+        after: characters that stand before it, whose tokens are left out; spans count from behind them.
     """
     encoding = _backend(tokenizer).encode(text)
     pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
@@ -76,17 +73,6 @@ def token_spans(tokenizer: PreTrainedTokenizerBase, text: str, after: int = 0) -
 
 def _backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
     return cast("PreTrainedTokenizerFast", tokenizer).backend_tokenizer
-
-
-# The part of a passage's tokens that its context may take.
-SHARE = 4
-# Longer words are none, so that no context takes long to cut.
-_CHARACTERS_PER_TOKEN = 20
-# A context that is cut ends with a full stop again.
-_END = ". "
-
-# Spans of the tokens of a text, special tokens left out.
-Tokens = Callable[[str], Sequence[tuple[int, int]]]
 
 
 class Prefix(NamedTuple):
@@ -103,46 +89,41 @@ class Prefix(NamedTuple):
     is_shortened: bool = False
 
 
-NO_CONTEXT = Prefix()
-
-
-def prefix_of(document: Document, section: int, context: str, most_tokens: int, tokens: Tokens) -> Prefix:
+def prefix_of(
+    tokenizer: PreTrainedTokenizerBase, document: Document, section: int, context: str, most_tokens: int
+) -> Prefix:
     """The context of the passages of a section: ``Title. Heading. ``, without what is empty or there twice.
 
     Args:
+        tokenizer: a fast tokenizer :func:`without_limits`.
         document: the document.
         section: the section's number.
         context: ``none``, ``title``, ``heading`` or ``both``.
         most_tokens: tokens that it may have; each part has an equal share of them.
-        tokens: gives the tokens of a text.
     """
-    wanted = {
-        "title": (document.title,),
-        "heading": (document.sections[section].heading,),
-        "both": (document.title, document.sections[section].heading),
-    }.get(context, ())
+    heading = document.sections[section].heading
+    wanted = {"title": (document.title,), "heading": (heading,), "both": (document.title, heading)}.get(context, ())
     lines = (one_line(text, most_tokens * _CHARACTERS_PER_TOKEN).rstrip(" .") for text in wanted)
     parts = list(dict.fromkeys(line for line in lines if line))
     if not parts:
-        return NO_CONTEXT
-    text = "".join(part + _END for part in parts)
-    # White space at the end belongs to the token that follows.
-    count = len(tokens(text.rstrip()))
-    if count <= most_tokens:
-        return Prefix(text, count)
+        return Prefix()
+
+    def prefix(parts: Sequence[str], is_shortened: bool) -> Prefix:
+        text = "".join(part + _END for part in parts)
+        # White space at the end belongs to the token that follows.
+        return Prefix(text, len(token_spans(tokenizer, text.rstrip())), is_shortened)
+
+    whole = prefix(parts, is_shortened=False)
+    if whole.tokens <= most_tokens:
+        return whole
     # Two tokens of every part for what ends it.
     share = max(1, most_tokens // len(parts) - 2)
-    text = "".join(_first(part, share, tokens) + _END for part in parts)
-    return Prefix(text, len(tokens(text.rstrip())), is_shortened=True)
-
-
-def _first(text: str, most: int, tokens: Tokens) -> str:
-    spans = tokens(text)
-    return text if len(spans) <= most else text[: spans[most][0]].rstrip(" .")
-
-
-NO_TOKENS = "no tokens"
-ONE_CHARACTER_TOO_LONG = "one character over the token limit"
+    spans = [token_spans(tokenizer, part) for part in parts]
+    cut = [
+        part[: tokens[share][0]].rstrip(" .") if len(tokens) > share else part
+        for part, tokens in zip(parts, spans, strict=True)
+    ]
+    return prefix(cut, is_shortened=True)
 
 
 @dataclass(slots=True)
@@ -165,7 +146,7 @@ class Draft:
     start: int
     end: int
     sentences: Sequence[tuple[int, int]]
-    context: Prefix = NO_CONTEXT
+    context: Prefix
     token_ids: tuple[int, ...] = ()
     reason: str | None = None
 
@@ -198,14 +179,6 @@ class Plan:
     keeps_repeats: bool = False
     cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def is_repeated(self, draft: Draft) -> bool:
-        """Whether a draft lies in a piece that repeats and does not count."""
-        place = bisect_right(self.repeated, (draft.section, draft.start + 1)) - 1
-        if self.keeps_repeats or place < 0:
-            return False
-        section, _, end = self.repeated[place]
-        return section == draft.section and draft.end <= end
-
     def segmented(self, max_passages: int | None, special_tokens: int) -> SegmentedDocument:
         """The passages that came of it, with what they cover.
 
@@ -213,21 +186,25 @@ class Plan:
             max_passages: passages that are kept, the first in reading order; None keeps all.
             special_tokens: tokens of every passage that stand for no text.
         """
+        drafts = sorted(self.finished, key=lambda draft: (draft.section, draft.start))
+        repeated = [draft.reason is None and self._is_repeated(draft) for draft in drafts]
+        if self.repeated and all(
+            draft.reason or is_repeated for draft, is_repeated in zip(drafts, repeated, strict=True)
+        ):
+            # What does not repeat has no tokens.
+            self.keeps_repeats = True
         passages: list[Span] = []
         token_ids: list[tuple[int, ...]] = []
-        left_out: dict[str, int] = {}
+        left_out: Counter[str] = Counter()
         encoded_characters = all_passages = all_tokens = shortened = 0
         cut_sentences = set()
         previous: Draft | None = None
-        if self.repeated and all(draft.reason or self.is_repeated(draft) for draft in self.finished):
-            # What does not repeat has no tokens.
-            self.keeps_repeats = True
-        for draft in sorted(self.finished, key=lambda draft: (draft.section, draft.start)):
+        for draft, is_repeated in zip(drafts, repeated, strict=True):
             if draft.reason is None:
                 tokens = len(draft.token_ids) - special_tokens - draft.context.tokens
                 all_passages += 1
                 all_tokens += tokens
-                if self.is_repeated(draft):
+                if is_repeated and not self.keeps_repeats:
                     draft.reason = REPEATED
                 elif max_passages is None or len(passages) < max_passages:
                     shortened += draft.context.is_shortened
@@ -235,26 +212,26 @@ class Plan:
                     token_ids.append(draft.token_ids)
                 else:
                     draft.reason = PASSAGE_LIMIT
-            gap, gap_reason = 0, None
+            parts = [(draft.end - draft.start, draft.reason)]
             if previous is not None and previous.section == draft.section:
-                gap, gap_reason = draft.start - previous.end, previous.reason or draft.reason
-            for characters, reason in ((gap, gap_reason), (draft.end - draft.start, draft.reason)):
+                parts.append((draft.start - previous.end, previous.reason or draft.reason))
+            for characters, reason in parts:
                 if reason is None:
                     encoded_characters += characters
                 elif characters:
-                    left_out[reason] = left_out.get(reason, 0) + characters
+                    left_out[reason] += characters
             if (draft.section, draft.start) in self.cut_sentences:
                 cut_sentences.add((draft.section, self.cut_sentences[draft.section, draft.start]))
             previous = draft
         furniture = self.document.metadata.get(FURNITURE_CHARACTERS)
         coverage = Coverage(
-            characters=encoded_characters + sum(left_out.values()),
+            characters=encoded_characters + left_out.total(),
             encoded_characters=encoded_characters,
             tokens=all_tokens,
             encoded_tokens=sum(passage.tokens for passage in passages),
             passages=all_passages,
             encoded_passages=len(passages),
-            left_out=left_out,
+            left_out=dict(left_out),
             split_sentences=len(cut_sentences),
             empty_sections=self.empty_sections,
             documents=1,
@@ -264,3 +241,11 @@ class Plan:
             furniture=furniture if isinstance(furniture, int) else 0,
         )
         return SegmentedDocument(self.document, tuple(passages), tuple(token_ids), coverage)
+
+    def _is_repeated(self, draft: Draft) -> bool:
+        """Whether a draft lies in a piece that repeats."""
+        place = bisect_right(self.repeated, (draft.section, draft.start + 1)) - 1
+        if place < 0:
+            return False
+        section, _, end = self.repeated[place]
+        return section == draft.section and draft.end <= end

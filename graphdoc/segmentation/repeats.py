@@ -22,9 +22,8 @@ import numpy.typing as npt
 import safetensors.numpy
 
 from ..documents.document import Document
-from ..errors import DocumentError, OutputError, SettingsError
+from ..errors import OutputError
 from ..runtime.files import write_atomically
-from ..runtime.text import described
 
 Hashes = npt.NDArray[np.uint32]
 # Section, first character in its text, and one past the last.
@@ -40,6 +39,8 @@ OF_A_PASSAGE = 0.8
 # notice is a passage or two, and may be more than half of a short letter; versions of a contract share many.
 OF_A_DOCUMENT = 0.75
 OF_MANY_PASSAGES, MANY_PASSAGES = 0.5, 5
+# Ids of documents that are listed with a passage; and from which share of the same shingles two are listed as one.
+_EXAMPLES, _ALIKE = 3, 0.5
 
 # Hashes that are held while a corpus is counted, twice at the end, 0.9 GB; of a larger corpus a sample of documents is
 # counted.
@@ -133,11 +134,8 @@ class Repeats:
         Raises:
             OutputError: it cannot be written.
         """
-        tensors: dict[str, npt.NDArray[Any]] = {
-            "hashes": self.hashes,
-            "counts": np.array([self.documents, self.least], np.int64),
-        }
-        content = safetensors.numpy.save(tensors)
+        counts = np.array([self.documents, self.least], np.int64)
+        content = safetensors.numpy.save({"hashes": self.hashes, "counts": counts})
         return write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
     @classmethod
@@ -152,15 +150,12 @@ class Repeats:
             if not path.is_file():
                 raise OSError("not a regular file")
             tensors = safetensors.numpy.load(path.read_bytes())
-            hashes, counts = tensors["hashes"], tensors["counts"]
+            hashes, (documents, least) = tensors["hashes"], tensors["counts"].tolist()
             if hashes.dtype != np.uint32 or hashes.ndim != 1 or (hashes[:-1] >= hashes[1:]).any():
                 raise ValueError("not the hashes of shingles in their order")
-            if counts.dtype != np.int64 or counts.shape != (2,) or (counts < 0).any():
-                raise ValueError("not two numbers of documents")
         # Of numbers that numpy does not have, the library says so in its own ways.
         except (OSError, LookupError, TypeError, ValueError, AttributeError, safetensors.SafetensorError) as error:
             raise OutputError(f"{path} holds no repeated passages that can be read; move it") from error
-        documents, least = counts.tolist()
         return cls(hashes, documents, least)
 
     def is_repeated(self, text: str) -> bool:
@@ -188,41 +183,26 @@ class RepeatCounter:
     Args:
         least_documents: documents from which a passage is repeated.
         least_share: share of the documents from which it is.
-
-    Raises:
-        SettingsError: a number is out of range.
     """
 
     def __init__(self, least_documents: int = LEAST_DOCUMENTS, least_share: float = LEAST_SHARE) -> None:
-        if isinstance(least_documents, bool) or not isinstance(least_documents, int) or least_documents < 2:
-            raise SettingsError(
-                f"least_documents is {described(least_documents)}; set it to a whole number from 2 on (3 is usual)"
-            )
-        if not isinstance(least_share, int | float) or not 0 <= least_share <= 1:
-            raise SettingsError(f"least_share is {described(least_share)}; set it between 0 and 1 (0.01 is usual)")
         self._least_documents, self._least_share = least_documents, least_share
         self._kept: list[tuple[int, Hashes]] = []
         self._hashes, self._one_in = 0, 1
 
     def add(self, document: Document) -> None:
-        """Count a document.
-
-        Raises:
-            DocumentError: it is none.
-        """
-        if not isinstance(document, Document):
-            raise DocumentError(f"{described(document)} is no Document; make documents with read_documents")
+        """Count a document."""
         parts = [shingles_of(section.text) for section in document.sections]
-        own = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint32)
+        hashes = np.unique(np.concatenate([np.empty(0, np.uint32), *parts]))
         chance = crc32(document.id.encode("utf-8", "replace"))
-        if not len(own) or chance % self._one_in:
+        if not len(hashes) or chance % self._one_in:
             return
-        self._kept.append((chance, own))
-        self._hashes += len(own)
+        self._kept.append((chance, hashes))
+        self._hashes += len(hashes)
         while self._hashes > _MOST_HASHES:
             self._one_in *= 2
-            self._kept = [one for one in self._kept if one[0] % self._one_in == 0]
-            self._hashes = sum(len(own) for _, own in self._kept)
+            self._kept = [kept for kept in self._kept if kept[0] % self._one_in == 0]
+            self._hashes = sum(len(hashes) for _, hashes in self._kept)
 
     def found(self) -> Repeats:
         """What is repeated in the documents that were counted."""
@@ -230,8 +210,7 @@ class RepeatCounter:
         least = max(self._least_documents, int(np.ceil(self._least_share * documents - 1e-9)))
         if documents < least:
             return Repeats(np.empty(0, np.uint32), documents, least)
-        hashes = np.concatenate([own for _, own in self._kept])
-        hashes.sort()
+        hashes = np.sort(np.concatenate([hashes for _, hashes in self._kept]))
         # What is in so many documents stands as often in a row.
         first, last = hashes[: len(hashes) - least + 1], hashes[least - 1 :]
         return Repeats(np.unique(first[first == last]), documents, least)
@@ -247,9 +226,6 @@ def find_repeats(
         least_documents: documents from which a passage is repeated.
         least_share: share of the documents from which it is; both have to be met.
 
-    Raises:
-        SettingsError: a number is out of range.
-
     >>> licence = "Permission is granted to copy and to change this text for any purpose whatever."
     >>> found = find_repeats(Document.from_text(f"On {word}. {licence}") for word in ("rice", "tides", "rain"))
     >>> found.is_repeated(licence), found.is_repeated("Tides rise and fall twice a day, and the moon pulls them.")
@@ -259,11 +235,6 @@ def find_repeats(
     for document in documents:
         counter.add(document)
     return counter.found()
-
-
-_EXAMPLES = 3
-# Passages of which so much is the same are listed as one.
-_ALIKE = 0.5
 
 
 @dataclass(slots=True)
@@ -313,17 +284,16 @@ class RepeatList:
 
 
 class RepeatLister:
-    """Lists the passages that repeat in documents that pass by; of each text one version is held.
+    """Lists the passages that are left out of documents that pass by; of each text one version is held.
 
     Args:
         find: the passages of a document that repeat, and whether they count (see
             :func:`~graphdoc.segmentation.segmenter.repeated_in`).
-        only_left_out: list none of documents in which they count, since these are made of them for the most part.
     """
 
-    def __init__(self, find: Callable[[Document], tuple[list[Place], bool]], *, only_left_out: bool = False) -> None:
-        self._find, self._only_left_out = find, only_left_out
-        self._found = RepeatList()
+    def __init__(self, find: Callable[[Document], tuple[list[Place], bool]]) -> None:
+        self._find = find
+        self._list = RepeatList()
         self._group_of: dict[int, int] = {}
 
     def add(self, document: Document) -> list[Place]:
@@ -332,17 +302,17 @@ class RepeatLister:
         Returns:
             The places of what is left out of it, section, start and end; none where all of it counts.
         """
-        found = self._found
-        found.documents += 1
-        spans, keeps = self._find(document)
-        found.with_repeats += bool(spans)
-        found.kept += keeps
-        if keeps and self._only_left_out:
+        result = self._list
+        places, keeps = self._find(document)
+        result.documents += 1
+        result.with_repeats += bool(places)
+        result.kept += keeps
+        if keeps:
             return []
         seen: set[int] = set()
-        for section, start, end in spans:
+        for section, start, end in places:
             group = self._group(document.sections[section].text[start:end])
-            passage = found.passages[group]
+            passage = result.passages[group]
             passage.occurrences += 1
             passage.characters += end - start
             if group not in seen:
@@ -350,12 +320,12 @@ class RepeatLister:
                 passage.documents += 1
                 if len(passage.examples) < _EXAMPLES:
                     passage.examples.append(document.id)
-        return [] if keeps else list(spans)
+        return places
 
     def found(self) -> RepeatList:
         """What repeats in the documents so far."""
-        passages = sorted(self._found.passages, key=lambda one: (-one.documents, -one.characters, one.text))
-        return replace(self._found, passages=passages)
+        passages = sorted(self._list.passages, key=lambda one: (-one.documents, -one.characters, one.text))
+        return replace(self._list, passages=passages)
 
     def _group(self, text: str) -> int:
         """The place of the passage that a text is listed as, perhaps a new one."""
@@ -363,8 +333,8 @@ class RepeatLister:
         votes = Counter(self._group_of[one] for one in shingles if one in self._group_of)
         group, count = votes.most_common(1)[0] if votes else (-1, 0)
         if count < _ALIKE * len(shingles):
-            group = len(self._found.passages)
-            self._found.passages.append(RepeatedPassage(text))
+            group = len(self._list.passages)
+            self._list.passages.append(RepeatedPassage(text))
         for one in shingles:
             self._group_of.setdefault(one, group)
         return group

@@ -98,17 +98,15 @@ def _sentence_ends(text: str, start: int, end: int, language: str) -> list[int]:
 def _window_ends(text: str, language: str) -> list[int]:
     marker = _LEADING_MARKER.match(text)
     skipped = marker.end() if marker else 0
-    found = get_sentence_boundaries(language, text[skipped:])
     ends: list[int] = []
     previous = ""
-    for boundary in found:
+    for boundary in get_sentence_boundaries(language, text[skipped:]):
         sentence = boundary["text"].strip()
         if not sentence:
             continue
         if previous and _belong_together(previous, sentence):
-            ends[-1] = skipped + boundary["end_index"]
-        else:
-            ends.append(skipped + boundary["end_index"])
+            ends.pop()
+        ends.append(skipped + boundary["end_index"])
         previous = sentence
     if ends:
         ends[-1] = len(text)
@@ -256,7 +254,7 @@ def best_place(
     at_space: Sequence[int],
     anywhere: Sequence[int],
 ) -> int | None:
-    """Find the first token before which the text can be cut, if possible where white space stands.
+    """Find the first token, after a character, before which the text can be cut, if possible where white space stands.
 
     Args:
         text: the text to cut.
@@ -265,9 +263,6 @@ def best_place(
         tokens: ``(start, end)`` of every token.
         at_space: tokens to try for a cut at white space, the best first.
         anywhere: tokens to try for any cut when there is none, the best first.
-
-    Returns:
-        the character to cut before, ``None`` if there is no place.
     """
     for candidates, needs_space in ((at_space, True), (anywhere, False)):
         for index in candidates:
@@ -294,8 +289,10 @@ def first_sentence(document: Document, language: str = "en") -> str:
     >>> first_sentence(Document.from_text("The tide\nturns. Then it falls."))
     'The tide turns.'
     """
-    section, start, end = _place(document, language)
-    return " ".join(document.sections[section].text[start:end].split()) if end else ""
+    for section in document.sections:
+        if spans := split_sentences(section.text[:_LONGEST], language):
+            return " ".join(section.text[slice(*spans[0])].split())
+    return ""
 
 
 def without_first_sentence(document: Document, language: str = "en") -> Document:
@@ -304,18 +301,9 @@ def without_first_sentence(document: Document, language: str = "en") -> Document
     >>> without_first_sentence(Document.from_text("The tide turns. Then it falls.")).text
     'Then it falls.'
     """
-    section, start, end = _place(document, language)
-    if not end:
-        return document
-    sections = list(document.sections)
-    text = sections[section].text
-    sections[section] = replace(sections[section], text=(text[:start] + text[end:]).strip())
-    return replace(document, sections=tuple(sections))
-
-
-def _place(document: Document, language: str) -> tuple[int, int, int]:
-    """Number of the section, and where its first sentence begins and ends; an end of 0 where there is none."""
     for number, section in enumerate(document.sections):
         if spans := split_sentences(section.text[:_LONGEST], language):
-            return (number, *spans[0])
-    return 0, 0, 0
+            start, end = spans[0]
+            rest = replace(section, text=(section.text[:start] + section.text[end:]).strip())
+            return replace(document, sections=(*document.sections[:number], rest, *document.sections[number + 1 :]))
+    return document

@@ -16,8 +16,16 @@ from ..runtime.text import counted
 
 logger = logging.getLogger("graphdoc")
 
-PASSAGE_LIMIT = "passage limit"
-REPEATED = "repeated"
+# Reasons for which text is left out.
+PASSAGE_LIMIT, REPEATED = "passage limit", "repeated"
+NO_TOKENS, ONE_CHARACTER_TOO_LONG = "no tokens", "one character over the token limit"
+_FIXES = {
+    PASSAGE_LIMIT: "max_passages=None (--max-passages all) encodes all passages",
+    REPEATED: "--repeats keep encodes those that repeat",
+}
+# Only models with a context, corpora with repeated passages, and pages have any.
+_RARE = ("shortened_contexts", "kept_repeats", "furniture")
+Integers = npt.NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -66,7 +74,8 @@ class Coverage:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Coverage:
         """The coverage that :meth:`to_dict` wrote."""
-        return cls(**{name: values[name] for name in ("left_out", *_COUNTS) if name not in _RARE or name in values})
+        names = {entry.name for entry in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in names})
 
     @property
     def share(self) -> float:
@@ -74,8 +83,9 @@ class Coverage:
         return self.encoded_characters / self.characters if self.characters else 1.0
 
     def __iadd__(self, other: Coverage) -> Coverage:
-        for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for entry in fields(self):
+            if entry.name != "left_out":
+                setattr(self, entry.name, getattr(self, entry.name) + getattr(other, entry.name))
         for reason, characters in other.left_out.items():
             self.left_out[reason] = self.left_out.get(reason, 0) + characters
         return self
@@ -89,10 +99,7 @@ class Coverage:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON, the share among them, reasons in alphabetical order."""
         values = {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
-        for name in _RARE:
-            if not values[name]:
-                del values[name]
-        return values
+        return {name: value for name, value in values.items() if value or name not in _RARE}
 
     def warn(self, name: str | None = None) -> None:
         """Log one warning if anything was left out.
@@ -102,25 +109,14 @@ class Coverage:
         """
         if self.documents_not_whole:
             which = f"{self.documents_not_whole:,} of {counted(self.documents, 'document')}"
-            fixes = [fix for reason, fix in _FIXES.items() if reason in self.left_out]
+            reasons = [f"{counted(count, 'character')}: {reason}" for reason, count in sorted(self.left_out.items())]
             logger.warning(
                 "%s %s not encoded whole (%s)%s",
                 which if name is None else f"document {name!r}",
                 "was" if self.documents_not_whole == 1 else "were",
-                ", ".join(
-                    f"{counted(count, 'character')}: {reason}" for reason, count in sorted(self.left_out.items())
-                ),
-                "".join(f"; {fix}" for fix in fixes),
+                ", ".join(reasons),
+                "".join(f"; {fix}" for reason, fix in _FIXES.items() if reason in self.left_out),
             )
-
-
-_FIXES = {
-    PASSAGE_LIMIT: "max_passages=None (--max-passages all) encodes all passages",
-    REPEATED: "--repeats keep encodes those that repeat",
-}
-# Only models with a context, corpora with repeated passages, and pages have any.
-_RARE = ("shortened_contexts", "kept_repeats", "furniture")
-_COUNTS = tuple(entry.name for entry in fields(Coverage) if entry.name != "left_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +165,6 @@ class SegmentedDocument:
         return tuple(self.text(passage) for passage in self.passages)
 
 
-Integers = npt.NDArray[np.int32]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PassageArrays:
     """The passages of a document in three arrays, as processes pass them on and files hold them.
@@ -203,16 +196,11 @@ class PassageArrays:
     @property
     def tokens(self) -> tuple[Integers, ...]:
         """Token ids of every passage, each ``(tokens,)``."""
-        ends = np.cumsum(self.lengths).tolist()
-        return tuple(self.token_ids[start:end] for start, end in pairwise([0, *ends]))
+        return tuple(self.token_ids[start:end] for start, end in pairwise(_offsets(self.lengths).tolist()))
 
 
 def passage_fields(largest_token: int) -> list[Any]:
-    """Fields of the two columns that hold passages, ``sections`` and ``token_ids``.
-
-    Args:
-        largest_token: largest token id there can be; small vocabularies take half the space.
-    """
+    """Fields of the two columns that hold passages; where ``largest_token`` is small they take half the space."""
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
     token = pa.uint16() if largest_token < 2**16 else pa.int32()
@@ -223,12 +211,7 @@ def passage_fields(largest_token: int) -> list[Any]:
 
 
 def passage_columns(documents: Sequence[PassageArrays], fields: Sequence[Any]) -> list[Any]:
-    """The two columns of some documents.
-
-    Args:
-        documents: their passages.
-        fields: what :func:`passage_fields` gave.
-    """
+    """The two columns of some documents, of the types of :func:`passage_fields`."""
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
     passages = pa.array(_offsets([len(document) for document in documents]))

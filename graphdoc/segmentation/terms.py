@@ -55,7 +55,7 @@ _STEMMED = {
 
 
 class PlacedTerm(NamedTuple):
-    """A term where it stands in a sentence.
+    """A term where it stands in a text.
 
     Args:
         term: the stem, or the pair of characters.
@@ -80,14 +80,14 @@ class SentenceTerms:
 
 
 class TermMaker:
-    """Makes terms of sentences in a language.
+    """Makes terms of texts in a language.
 
     Words are reduced to their stems by Snowball; without a stemmer for the language they count as they are, in small
     letters. Stop words are those of scikit-learn in English and of the package stop-words in other languages it knows.
     Where a script has no spaces between words, terms are pairs of characters that follow each other.
 
     Args:
-        language: language of the sentences, a two-letter code such as ``en``.
+        language: language of the texts, a two-letter code such as ``en``.
 
     >>> TermMaker("en").terms("The matched documents match.").terms == {"match", "document"}
     True
@@ -99,14 +99,13 @@ class TermMaker:
         self._stemmer: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # A stemmer cannot be given to another process, so that each makes its own.
         return TermMaker, (self.language,)
 
     def terms(self, sentence: str) -> SentenceTerms:
         """What a sentence is compared by."""
-        found, words = self._read(sentence)
-        return SentenceTerms(frozenset(self._stems([word for word, is_stem in found if is_stem])) | {
-            word for word, is_stem in found if not is_stem
-        }, words)  # fmt: skip
+        placed, words = self._read(sentence)
+        return SentenceTerms(frozenset(term for term, _ in placed), words)
 
     def all_terms(self, sentences: Iterable[str]) -> list[SentenceTerms]:
         """What each of some sentences is compared by."""
@@ -114,40 +113,36 @@ class TermMaker:
 
     def occurrences(self, text: str) -> list[str]:
         """All terms of a text in their order, as often as they occur."""
-        found, _ = self._read(text)
-        stems = iter(self._stems([word for word, is_stem in found if is_stem]))
-        return [next(stems) if is_stem else word for word, is_stem in found]
+        return [term for term, _ in self._read(text)[0]]
 
-    def placed(self, sentence: str) -> list[PlacedTerm]:
-        """All terms of a sentence in their order, as often as they occur, with the words they stand for."""
-        found, _ = self._read(sentence, keep_case=True)
-        words = [word.lower() for word, is_stem in found if is_stem]
-        stems = iter(self._stems(words))
-        return [PlacedTerm(next(stems) if is_stem else word, word) for word, is_stem in found]
+    def placed(self, text: str) -> list[PlacedTerm]:
+        """All terms of a text in their order, as often as they occur, with the words they stand for."""
+        return [PlacedTerm(*pair) for pair in self._read(text)[0]]
 
-    def _read(self, sentence: str, *, keep_case: bool = False) -> tuple[list[tuple[str, bool]], int]:
-        """Words without stop words, and whether each is to be reduced to its stem; and the length in words."""
-        found: list[tuple[str, bool]] = []
+    def _read(self, text: str) -> tuple[list[tuple[str, str]], int]:
+        """The terms of a text without stop words, each with its word as it is written; and the length in words."""
+        written: list[str] = []
+        places: list[int] = []
+        lowered: list[str] = []
         words = unspaced = 0
-        for match in _WORD.finditer(sentence):
+        for match in _WORD.finditer(text):
             if run := match["unspaced"]:
                 unspaced += len(run)
                 pairs = [run[place : place + 2] for place in range(len(run) - 1)] or [run]
-                found += [(pair, False) for pair in pairs if pair not in self._stop_words]
+                written += [pair for pair in pairs if pair not in self._stop_words]
                 continue
             words += 1
-            lowered = match[0].lower()
-            if lowered not in self._stop_words:
-                found.append((match[0] if keep_case else lowered, True))
-        return found, words + unspaced // _CHARACTERS_PER_WORD
-
-    def _stems(self, words: list[str]) -> list[str]:
+            if (word := match[0].lower()) not in self._stop_words:
+                places.append(len(written))
+                lowered.append(word)
+                written.append(match[0])
         if self._stemmer is None:
             name = _STEMMED.get(self.language)
-            # A stemmer cannot be given to another process, so that each makes its own.
             self._stemmer = Stemmer.Stemmer(name).stemWords if name else list
-        stems: list[str] = self._stemmer(words)
-        return stems
+        terms = list(written)
+        for place, stem in zip(places, self._stemmer(lowered), strict=True):
+            terms[place] = stem
+        return list(zip(terms, written, strict=True)), words + unspaced // _CHARACTERS_PER_WORD
 
 
 @lru_cache(maxsize=64)

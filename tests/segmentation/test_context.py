@@ -16,7 +16,7 @@ from graphdoc import DocumentEncoder
 from graphdoc.corpus.corpus import prepare_run_corpus
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
+from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.inference.levels import sentence_segmenter
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import encode_sentences
@@ -66,13 +66,6 @@ def test_it_stands_in_front_of_the_tokens_and_nowhere_else(
         len(ids) - count for ids, count in zip(found.token_ids, own, strict=True)
     ]
     assert found.coverage.encoded_characters == plain.coverage.encoded_characters == found.coverage.characters
-
-
-def test_none_is_as_it_was(tokenizer: PreTrainedTokenizerFast) -> None:
-    found = segmenter(tokenizer, context="none").segment(document_of())
-    for ids, text in zip(found.token_ids, found.texts, strict=True):
-        assert list(ids) == tokenizer(text)["input_ids"]
-    assert "shortened_contexts" not in found.coverage.to_dict()
 
 
 words = st.lists(st.text("abcdefg", min_size=1, max_size=9), min_size=0, max_size=60).map(" ".join)
@@ -238,37 +231,22 @@ def test_headings_alone_are_no_text(tiny_encoder: EncoderFactory) -> None:
         encoder.encode(document)
 
 
-def test_bad_settings(tokenizer: PreTrainedTokenizerFast, tiny_encoder: EncoderFactory) -> None:
-    with pytest.raises(SettingsError, match="context"):
-        segmenter(tokenizer, context="titles")
-    with pytest.raises(ModelError, match="context"):
-        tiny_encoder("bert", context="titles")
-
-
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
     return [" ".join(["Tides rise and fall."] * repeats) for repeats in (1, 4, 30)]
 
 
-def test_a_loaded_tokenizer_neither_pads_nor_cuts(mini: DocumentEncoder, texts: list[str]) -> None:
+def test_limits_are_no_state_of_the_tokenizer(mini: DocumentEncoder, texts: list[str]) -> None:
     backend = mini.tokenizer.backend_tokenizer
     assert backend.padding is None and backend.truncation is None
-    assert len({len(row) for row in token_ids(mini.tokenizer, texts)}) == 3
-
-
-def test_short_ids_are_the_first_and_the_end(mini: DocumentEncoder, texts: list[str]) -> None:
-    whole = token_ids(mini.tokenizer, texts)
-    cut = short_token_ids(mini.tokenizer, texts, 16)
-    assert list(map(len, whole)) == [7, 22, 152] and list(map(len, cut)) == [7, 16, 16]
-    assert cut[0] == whole[0] and cut[2] == [*whole[2][:15], mini.tokenizer.sep_token_id]
-
-
-def test_limits_of_a_file_are_taken_out(mini: DocumentEncoder, texts: list[str]) -> None:
-    backend = mini.tokenizer.backend_tokenizer
     backend.enable_truncation(16)
     backend.enable_padding(length=16)
     without_limits(mini.tokenizer)
     assert backend.padding is None and backend.truncation is None
+    whole = token_ids(mini.tokenizer, texts)
+    cut = short_token_ids(mini.tokenizer, texts, 16)
+    assert list(map(len, whole)) == [7, 22, 152] and list(map(len, cut)) == [7, 16, 16]
+    assert cut[0] == whole[0] and cut[2] == [*whole[2][:15], mini.tokenizer.sep_token_id]
 
 
 def test_short_ids_change_nothing_for_other_threads(mini: DocumentEncoder, texts: list[str]) -> None:

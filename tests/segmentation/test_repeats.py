@@ -20,10 +20,11 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.readers.streams import KeptDocuments
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, SettingsError
+from graphdoc.errors import OutputError
 from graphdoc.segmentation import Repeats, SegmentationConfig, Segmenter, find_repeats, repeats
-from graphdoc.segmentation.repeats import RepeatCounter, RepeatLister, shingles_of
+from graphdoc.segmentation.repeats import RepeatLister, shingles_of
 from graphdoc.segmentation.segmenter import repeated_in
+from graphdoc.vectors.folder import REPEATS_FILE, read_repeats
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
 LICENCE = (
@@ -99,7 +100,8 @@ def test_a_licence_that_differs_by_a_year_is_left_out_and_counted(segmenter: Seg
         assert (coverage.passages, coverage.documents_not_whole) == (len(before.passages), 1)
         assert "kept_repeats" not in coverage.to_dict()
     stranger = Document("new", (Section(sentences(99, 20)), Section(LICENCE)))
-    assert {one.section for one in own.segment(stranger).passages} == {0}
+    for segmented in (own.segment(stranger), own.sentences(stranger), own.chunks(stranger, 120)):
+        assert {one.section for one in segmented.passages} == {0}
 
 
 def test_a_licence_in_the_middle_of_a_section_is_found_wherever_passages_end(segmenter: Segmenter) -> None:
@@ -118,15 +120,6 @@ def test_a_licence_in_the_middle_of_a_section_is_found_wherever_passages_end(seg
         # Passages at its edges hold words of both kinds.
         assert len(left) > len(licence) / 2
         assert segmented.coverage.left_out["repeated"] < 1.3 * len(licence)
-
-
-@pytest.mark.parametrize("unit", ["passage", "sentence", "chunk"])
-def test_every_unit_leaves_it_out(segmenter: Segmenter, unit: str) -> None:
-    documents = corpus()
-    found = find_repeats(documents)
-    own = leaving_out(segmenter, found, unit=unit)
-    assert {one.section for one in own.segment(documents[0]).passages} == {0}
-    assert {one.section for one in leaving_out(segmenter, found).sentences(documents[0]).passages} == {0}
 
 
 def test_the_limit_of_passages_counts_those_that_are_encoded(segmenter: Segmenter) -> None:
@@ -191,14 +184,6 @@ def test_of_a_very_large_corpus_a_sample_is_counted(monkeypatch: pytest.MonkeyPa
     assert len({one.describe()["hash"] for one in found}) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("least_documents", 1), ("least_documents", 2.5), ("least_share", 2), ("least_share", None)]
-)
-def test_numbers_out_of_range_are_refused(name: str, value: object) -> None:
-    with pytest.raises(SettingsError, match=name):
-        RepeatCounter(**{name: value})  # type: ignore[arg-type]
-
-
 def test_the_list_has_every_passage_once_with_its_documents(segmenter: Segmenter) -> None:
     documents = [*corpus(), Document("other", (Section(sentences(70, 20)),))]
     lister = RepeatLister(partial(repeated_in, repeats=find_repeats(documents), config=segmenter.config))
@@ -240,29 +225,16 @@ class TestEncoder:
         assert own.describe()["repeats"] == find_repeats(documents).describe() != {}
         assert own.precision is encoder.precision
 
-    def test_a_folder_of_vectors_records_it_and_takes_no_other(
-        self, tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
-    ) -> None:
-        from graphdoc.errors import OutputError
-
-        encoder = tiny_encoder("bert", trained=True)
-        documents = corpus()
-        own = encoder.leaving_out(find_repeats(documents))
-        own.encode_to_disk(documents, tmp_path / "v")
-        manifest = json.loads((tmp_path / "v" / "manifest.json").read_text())
-        assert manifest["model"]["repeats"] == own.describe()["repeats"]
-        assert manifest["coverage"]["left_out"]["repeated"] > 1000
-        with pytest.raises(OutputError, match="repeats"):
-            encoder.encode_to_disk(documents, tmp_path / "v")
-
     def test_a_folder_of_vectors_keeps_it(self, tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
-        from graphdoc.errors import OutputError
-        from graphdoc.vectors.folder import REPEATS_FILE, read_repeats
-
         encoder, documents, folder = tiny_encoder("bert", trained=True), corpus(), tmp_path / "v"
         found = find_repeats(documents)
         own = encoder.leaving_out(found)
         own.encode_to_disk(documents, folder)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert manifest["model"]["repeats"] == own.describe()["repeats"]
+        assert manifest["coverage"]["left_out"]["repeated"] > 1000
+        with pytest.raises(OutputError, match="repeats"):
+            encoder.encode_to_disk(documents, folder)
         kept = read_repeats(folder)
         assert kept is not None and np.array_equal(kept.hashes, found.hashes)
         assert (kept.documents, kept.least) == (found.documents, found.least) == (6, 3)
@@ -301,9 +273,3 @@ def test_tables_of_numbers_do_not_repeat() -> None:
 def test_marks_belong_to_their_letters() -> None:
     assert len(shingles_of("\u0928\u092e\u0938\u094d\u0924\u0947 \u092d\u093e\u0930\u0924")) == 1
     assert (shingles_of("cafe\u0301 au lait") == shingles_of("cafe au lait")).all()
-
-
-@pytest.mark.parametrize("given_documents", ["abc", [{"text": "x"}]])
-def test_what_is_no_document_is_refused(given_documents: object) -> None:
-    with pytest.raises(DocumentError, match="read_documents"):
-        find_repeats(given_documents)  # type: ignore[arg-type]

@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,10 +15,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import GraphdocError
+from graphdoc.errors import SettingsError
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter, paragraph_numbers
 from graphdoc.segmentation.sentences import balanced_cuts
-from graphdoc.segmentation.spans import SegmentedDocument
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument
 from graphdoc.settings.document import Paragraph
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -230,9 +226,7 @@ def test_passages_are_balanced_and_end_where_sentences_end(pieces: PreTrainedTok
     assert all(text.endswith("here.") for text in result.texts)
     assert result.coverage.share == 1
     assert result.coverage.split_sentences == 0
-
-
-def test_text_without_spaces_makes_passages_of_some_hundred_characters(pieces: PreTrainedTokenizerFast) -> None:
+    # In scripts without spaces two characters are a word.
     result = Segmenter(pieces).segment(Document("zh", (Section("这是一个很长的句子。" * 100),)))
     assert len(result.passages) == 5
     assert all(len(text) == 200 and text.endswith("。") for text in result.texts)
@@ -290,20 +284,21 @@ def test_a_document_without_text_has_no_passages(pieces: PreTrainedTokenizerFast
     segmenter = Segmenter(pieces)
     for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document)):
         assert result.passages == result.token_ids == ()
-        assert result.coverage.to_dict() == {
-            "characters": 0,
-            "encoded_characters": 0,
-            "tokens": 0,
-            "encoded_tokens": 0,
-            "passages": 0,
-            "encoded_passages": 0,
-            "left_out": {},
-            "split_sentences": 0,
-            "empty_sections": len(sections),
-            "documents": 1,
-            "documents_not_whole": 0,
-            "share": 1.0,
-        }
+        assert result.coverage == Coverage(documents=1, empty_sections=len(sections))
+        assert paragraph_numbers(result, "section", segmenter).tolist() == []
+
+
+def test_units_and_their_limits(pieces: PreTrainedTokenizerFast) -> None:
+    document = Document("three", (Section("One is here. Two is there."), Section("Three")))
+    result = Segmenter(pieces, SegmentationConfig(max_passages=1)).sentences(document)
+    assert result.texts == ("One is here.", "Two is there.", "Three")
+    first = Segmenter(pieces, SegmentationConfig(unit="sentence", max_passages=2)).segment(document)
+    assert (first.passages, first.coverage.passages) == (result.passages[:2], 3)
+    chunks = Segmenter(pieces, SegmentationConfig(unit="chunk", max_passages=1)).segment(document)
+    assert chunks.texts == ("One is here. Two is there.",) and chunks.coverage.passages == 2
+    for limit in (2, 1_024):
+        with pytest.raises(SettingsError, match=f"max_tokens={limit}"):
+            Segmenter(pieces).chunks(document, max_tokens=limit)
 
 
 def test_chunks_fill_the_limit_and_end_at_white_space(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -314,20 +309,6 @@ def test_chunks_fill_the_limit_and_end_at_white_space(tokenizer: PreTrainedToken
     assert all(0.9 * 126 <= passage.tokens <= 126 for passage in first[:-1])
     assert " ".join(result.texts) == f"{text} Short."
     assert result.coverage.split_sentences == 0
-
-
-def test_sentences_are_taken_one_by_one(pieces: PreTrainedTokenizerFast) -> None:
-    document = Document("three", (Section("One is here. Two is there."), Section("Three")))
-    result = Segmenter(pieces, SegmentationConfig(max_passages=1)).sentences(document)
-    assert result.texts == ("One is here.", "Two is there.", "Three")
-    assert result.coverage.share == 1
-
-
-def test_a_limit_above_the_models_is_refused(pieces: PreTrainedTokenizerFast) -> None:
-    with pytest.raises(ValueError, match=r"max_tokens=1024 .* 512"):
-        Segmenter(pieces, SegmentationConfig(max_tokens=1_024))
-    with pytest.raises(ValueError, match=r"max_tokens=2 .* 3"):
-        Segmenter(pieces).chunks(Document("any", (Section("text"),)), max_tokens=2)
 
 
 @pytest.mark.parametrize(
@@ -386,26 +367,6 @@ def test_balanced_cuts(lengths: list[int], pieces: int, expected: list[int]) -> 
     assert balanced_cuts(totals, pieces) == expected
 
 
-def test_importing_segmentation_does_not_import_torch() -> None:
-    code = "import sys, graphdoc.segmentation; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@settings(max_examples=60)
-@given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.integers(1, 4))
-def test_chunks_may_be_the_passages(
-    tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, limit: int
-) -> None:
-    whole = Segmenter(tokenizer, SegmentationConfig(max_tokens=max_tokens, max_passages=None, unit="chunk"))
-    chunks = whole.segment(document)
-    assert chunks == whole.chunks(document, max_tokens)
-    check(chunks, tokenizer, max_tokens)
-    limited = replace(whole.config, max_passages=limit)
-    kept = Segmenter(tokenizer, limited).segment(document)
-    assert kept.passages == chunks.passages[:limit]
-    assert kept.coverage.passages == chunks.coverage.passages
-
-
 def test_chunks_of_a_long_section_are_full(pieces: PreTrainedTokenizerFast) -> None:
     """CoLDE, section 3.1: non-overlapping chunks of 512 tokens, those that the tokenizer adds counted."""
     text = " ".join(f"Sentence number {number} says nothing new." for number in range(700))
@@ -420,28 +381,6 @@ def test_chunks_of_a_long_section_are_full(pieces: PreTrainedTokenizerFast) -> N
     evened = [len(ids) for ids in words.token_ids]
     # Passages under the same limit end with sentences and are evened out; they are no fuller than that.
     assert max(evened) <= 512 and max(evened) - min(evened) < 30 and len(evened) >= len(lengths)
-
-
-@pytest.mark.parametrize(
-    ("make", "parts"),
-    [
-        (lambda s: Segmenter(5), ["tokenizer", "5 (int)"]),
-        (lambda s: s.segment("text"), ["'text' (str)", "Document"]),
-        (lambda s: list(s.segment_many("text")), ["'t' (str)"]),
-        (lambda s: s.chunks(Document("a", ()), "x"), ["max_tokens", "'x' (str)"]),
-        (lambda s: SegmentationConfig(passage_words="x"), ["passage_words", "'x' (str)"]),
-        (lambda s: SegmentationConfig(max_tokens=2), ["max_tokens=2", "8"]),
-        (lambda s: SegmentationConfig(language=""), ["language", "''"]),
-        (lambda s: SegmentationConfig(unit="page"), ["unit", "'page'", "chunk"]),
-    ],
-)
-def test_values_of_wrong_types_are_named_in_one_line(
-    pieces: PreTrainedTokenizerFast, make: Callable[[Segmenter], object], parts: list[str]
-) -> None:
-    with pytest.raises(GraphdocError) as caught:
-        make(Segmenter(pieces))
-    assert all(part in str(caught.value) for part in parts), str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -461,31 +400,19 @@ def numbers(segmenter: Segmenter, paragraph: Paragraph, *texts: str) -> list[int
 TEXT = "Rice is washed. It is steamed.\n \t\nKoji grows on it.\n\n\nSalt is added. Then it waits."
 
 
-def test_sections_with_text_are_counted(segmenter: Segmenter) -> None:
-    assert numbers(segmenter, "section", TEXT, "  ", "The end. It is eaten.") == [0, 0, 0, 0, 0, 1, 1]
-
-
-def test_blank_lines_part_paragraphs(segmenter: Segmenter) -> None:
-    assert numbers(segmenter, "blank_line", TEXT, "", "The end.\nIt is eaten.") == [0, 0, 1, 2, 2, 3, 3]
-    assert numbers(segmenter, "blank_line", "\n\nIt rains. It pours.\n\n") == [0, 0]
-
-
-def test_passages_are_those_that_the_segmenter_cuts(segmenter: Segmenter) -> None:
-    found = numbers(segmenter, "passage", "Rice is washed well. It is steamed. " * 6, "Salt.")
-    assert found == sorted(found)
-    assert found[-1] == found[-2] + 1
-    assert 2 < len(set(found)) < len(found)
-
-
-def test_a_sentence_cut_for_its_length_stays_in_its_paragraph(segmenter: Segmenter) -> None:
-    long = "word " * 600
-    assert len(found := numbers(segmenter, "blank_line", f"{long}.\n\nShort.")) > 2
-    assert set(found[:-1]) == {0}
-    assert found[-1] == 1
-
-
-def test_a_document_without_text_has_none(segmenter: Segmenter) -> None:
-    assert numbers(segmenter, "section", " ") == []
+@pytest.mark.parametrize(
+    ("paragraph", "texts", "expected"),
+    [
+        ("section", (TEXT, "  ", "The end. It is eaten."), [0, 0, 0, 0, 0, 1, 1]),
+        ("blank_line", (TEXT, "", "The end.\nIt is eaten."), [0, 0, 1, 2, 2, 3, 3]),
+        ("blank_line", ("\n\nIt rains. It pours.\n\n",), [0, 0]),
+        # A sentence cut for its length stays in its paragraph.
+        ("blank_line", ("word " * 600 + ".\n\nShort.",), [0, 0, 0, 0, 1]),
+        ("passage", ("Rice is washed well. It is steamed. " * 3, "Salt."), [0, 0, 1, 1, 2, 2, 3]),
+    ],
+)
+def test_paragraphs(segmenter: Segmenter, paragraph: Paragraph, texts: tuple[str, ...], expected: list[int]) -> None:
+    assert numbers(segmenter, paragraph, *texts) == expected
 
 
 @given(
@@ -505,11 +432,3 @@ def test_numbers_have_no_gaps_and_stay_in_a_section(
     for number, span in zip(found, sentences.passages, strict=True):
         sections.setdefault(number, set()).add(span.section)
     assert all(len(own) == 1 for own in sections.values())
-
-
-def test_sentences_as_the_unit_are_those_of_the_method(segmenter: Segmenter) -> None:
-    document = Document.from_text(TEXT, id="d")
-    assert segmenter.segment(document) == segmenter.sentences(document)
-    assert len(segmenter.segment(document).passages) == 5
-    first = Segmenter(segmenter.tokenizer, SegmentationConfig(unit="sentence", max_passages=2)).segment(document)
-    assert (len(first.passages), first.coverage.passages) == (2, 5)
