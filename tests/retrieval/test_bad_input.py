@@ -57,15 +57,13 @@ def test_small_indexes(place: str, encoder: DocumentEncoder, documents: list[Doc
     assert index.update([]).changed == 0
     index.maintain()
     for query in ("tides", documents[0]):
-        assert "the index is empty" in index.search(query).warnings  # type: ignore[arg-type]
+        assert "the index is empty" in index.search(query).warnings
     index.update(documents[:1])
-    assert [hit.id for hit in index.search("tides")] == [documents[0].id]
-    assert not index.search(documents[0]).hits
+    assert [hit.id for hit in index.search("tides")] == [documents[0].id] and not index.search(documents[0]).hits
 
 
 @pytest.mark.parametrize(
-    "id",
-    ["a'\"\\;%_\n\t\x1f\x7f\u202e.", "i" * 10_000, "nul\0nul", "half\ud800", "a\x1fpassage\x1f000001", "' OR '1"],
+    "id", ["a'\"\\;%_\n\t\x7f\u202e.", "i" * 10_000, "nul\0nul half\ud800", "a\x1fpassage\x1f000001"]
 )
 def test_odd_ids(place: str, encoder: DocumentEncoder, id: str) -> None:
     index = DocumentIndex.create(place, encoder)
@@ -90,9 +88,9 @@ def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[
         ([Document("large", text, metadata={"year": 1e20})], "year"),
     ):  # fmt: skip
         with pytest.raises(DocumentError, match=named) as error:
-            index.update(wrong)  # type: ignore[arg-type]
+            index.update(wrong)
         assert "\n" not in str(error.value)
-    report = index.update([empty, twice, misfit, twice, many, 3], on_error="skip")  # type: ignore[list-item]
+    report = index.update([empty, twice, misfit, twice, many, 3], on_error="skip")
     assert report.added == 1 and len(report.skipped) == 5
     assert "new" in index and "misfit" not in index and index.columns == before
 
@@ -119,7 +117,7 @@ def test_types_of_metadata(place: str, encoder: DocumentEncoder) -> None:
 
 
 def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, documents: list[Document]) -> None:
-    found = [hit for by in ("words", "vectors") for hit in index.search("tides rice", by=by)]  # type: ignore[arg-type]
+    found = [hit for by in ("words", "vectors") for hit in index.search("tides rice", by=by)]
     index.delete("tides")
     index.update([replace(documents[1], title="Changed")])
     for hit in found:
@@ -145,8 +143,8 @@ def test_places_and_models(
     shallow = tiny_encoder("roberta", graph_layers=1, readout="document_node", similarity="cosine")
     reseeded = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity="cosine", seed=5)
     calls: list[tuple[Call, type[GraphdocError], str]] = [
-        (lambda: index.document(3), SettingsError, "3 (int)"),  # type: ignore[arg-type]
-        (lambda: index.delete([None]), SettingsError, "None"),  # type: ignore[list-item]
+        (lambda: index.document(3), SettingsError, "3 (int)"),
+        (lambda: index.delete([None]), SettingsError, "None"),
         (lambda: index.document("nowhere"), RetrievalError, "nowhere"),
         (lambda: DocumentIndex.open(tmp_path / "newer"), RetrievalError, "99"),
         (lambda: DocumentIndex.open(tmp_path / "foreign"), RetrievalError, "foreign"),
@@ -155,7 +153,7 @@ def test_places_and_models(
         (lambda: DocumentIndex.create(tmp_path / "full", encoder), RetrievalError, "notes.txt"),
         (lambda: DocumentIndex.create(index.place, encoder), RetrievalError, index.place),
         (lambda: DocumentIndex.create("foo://x/y", encoder), RetrievalError, "foo://x/y"),
-        (lambda: DocumentIndex.create(tmp_path / "x", encoder, sentences="chapter"), SettingsError, "chapter"),  # type: ignore[arg-type]
+        (lambda: DocumentIndex.create(tmp_path / "x", encoder, sentences="chapter"), SettingsError, "chapter"),
         (lambda: DocumentIndex.open(index.place, shallow), ModelError, "graph_layers was 2, now 1"),
         (lambda: DocumentIndex.open(index.place, reseeded), ModelError, "weights"),
         (lambda: DocumentIndex.open(index.place).search("rice", by="vectors"), ModelError, "tiny-roberta"),
@@ -163,8 +161,8 @@ def test_places_and_models(
     for name, quoted in (("a" * 300, str(tmp_path)), ("a\0b", str(tmp_path)), ("a\ud800", "\\ud800")):
         place = str(tmp_path / name)
         calls += [
-            (lambda place=place: DocumentIndex.create(place, encoder), GraphdocError, quoted),  # type: ignore[misc]
-            (lambda place=place: DocumentIndex.open(place), RetrievalError, str(tmp_path)),  # type: ignore[misc]
+            (lambda place=place: DocumentIndex.create(place, encoder), GraphdocError, quoted),
+            (lambda place=place: DocumentIndex.open(place), RetrievalError, str(tmp_path)),
         ]
         assert not DocumentIndex.exists(place)
     for call, kind, named in calls:

@@ -48,10 +48,7 @@ def same(a: DocumentIndex, b: DocumentIndex) -> None:
 
 @pytest.fixture
 def make(encoder: DocumentEncoder, tmp_path: Path) -> Callable[..., DocumentIndex]:
-    def make(name: str, **options: Any) -> DocumentIndex:
-        return DocumentIndex.create(tmp_path / name, encoder, **options)
-
-    return make
+    return lambda name, **options: DocumentIndex.create(tmp_path / name, encoder, **options)
 
 
 def test_the_order_of_documents_makes_no_difference(

@@ -60,7 +60,7 @@ FOUND = [
 def test_what_a_filter_finds(index: DocumentIndex) -> None:
     for where, ids in FOUND:
         for by in ("words", "vectors"):
-            found = {hit.id for hit in index.search("tides", where=where, by=by)}  # type: ignore[arg-type]
+            found = {hit.id for hit in index.search("tides", where=where, by=by)}
             assert found == set(ids), where
 
 
@@ -86,7 +86,7 @@ REFUSED = [
 def test_what_is_no_filter(index: DocumentIndex) -> None:
     for where, named in REFUSED:
         with pytest.raises(SettingsError) as error:
-            index.search("tides", where=where)  # type: ignore[arg-type]
+            index.search("tides", where=where)
         assert named in str(error.value) and "\n" not in str(error.value) and len(str(error.value)) < 1_000
 
 

@@ -240,7 +240,7 @@ def test_bad_input(named: MinedDocuments) -> None:
         mine(named, {"q": ["gone"]}, MiningSettings("vectors"), vectors=asked)
     for wrong in ({"depth": 0}, {"margin": -0.1}, {"mask_similar": 1.5}, {"by": "luck"}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
-            MiningSettings(**wrong)  # type: ignore[arg-type]
+            MiningSettings(**wrong)
 
 
 QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood"}

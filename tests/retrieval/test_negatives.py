@@ -25,7 +25,6 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     found = NegativeLists.read(path)
     assert found == LISTS and list(found.lists) == list(LISTS.lists) and found.content == LISTS.content
     assert LISTS.write(path).read_bytes() == path.read_bytes()
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError):
         LISTS.write(tmp_path / "file" / "lists.jsonl")
@@ -47,9 +46,7 @@ def test_any_ids_are_kept(tmp_path_factory: pytest.TempPathFactory, lists: dict[
 def test_lists_are_known_by_their_content_and_described() -> None:
     assert NegativeLists({"by": "words"}, LISTS.lists).content == LISTS.content
     assert NegativeLists({}, {**LISTS.lists, "q3": ("wave",)}).content != LISTS.content
-    lines = "\n".join(LISTS.describe())
-    assert "4 mined negatives of 3 queries, 1.3 each, by both" in lines and "2 candidates" in lines
-    assert len(LISTS.describe()) == 4
+    assert "4 mined negatives of 3 queries, 1.3 each, by both" in LISTS.describe() and len(LISTS.describe()) == 4
 
 
 def test_damaged_files(tmp_path: Path) -> None:

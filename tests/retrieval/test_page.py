@@ -51,7 +51,7 @@ def test_hits_show_their_best_pairs_and_lead_to_reports(
                 marks = details.locator(f"mark[data-pairs~='{number}']").all_text_contents()
                 assert [flat(mark).lstrip("0123456789, ") for mark in marks] == texts
     first = shown.page.locator("#hit-1 details.pair >> nth=0")
-    pair = found[0].alignment.best(1)[0]  # type: ignore[union-attr]
+    pair = found[0].alignment.best(1)[0]
     first.locator("a").click()
     assert shown.page.url.endswith(f"hits-comparisons/001.html#paragraphs={pair.source + 1},{pair.candidate + 1}")
     shown.page.locator("#panel-alignment").wait_for()

@@ -107,7 +107,7 @@ def test_a_document_of_the_index_is_not_its_own_hit(
     index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for normalisation in ("none", "zscore"):
-        found = index.search(documents[0], by="sentences", normalisation=normalisation)  # type: ignore[arg-type]
+        found = index.search(documents[0], by="sentences", normalisation=normalisation)
         assert {hit.id: hit.score for hit in found} == pytest.approx(
             expected(encoder, documents[0], documents[1:], "sentences", normalisation, "both"),
             abs=ROUNDING[normalisation],
@@ -187,7 +187,7 @@ def test_documents_without_text_one_sentence_and_a_corpus_of_one(tmp_path: Path,
         (hit,) = index.search(
             Document("two", [Section("Rice.")]),
             by="sentences",
-            normalisation=normalisation,  # type: ignore[arg-type]
+            normalisation=normalisation,
             direction="both",
         )
         # A single paragraph has no deviation: its z-score is 0.
@@ -204,14 +204,14 @@ def test_an_index_without_sentences_encodes_what_is_chosen(
         read_index.search(source, by="sentences")
     assert "--sentences" in str(error.value) and "--pool" in str(error.value)
     for settings in ({"pool": 2}, {"candidates": ["rice", "tides"]}):
-        ours = read_index.search(source, by="sentences", **settings)  # type: ignore[call-overload]
-        theirs = index.search(source, by="sentences", **settings)  # type: ignore[call-overload]
+        ours = read_index.search(source, by="sentences", **settings)
+        theirs = index.search(source, by="sentences", **settings)
         assert {hit.id: hit.score for hit in ours} == pytest.approx({hit.id: hit.score for hit in theirs}, abs=1e-4)
         assert ours[0].to_dict()["alignment"]["pairs"]
     # Scores would be compared with those of the pool in place of those of all documents.
     for settings in ({"pool": 3}, {"candidates": ["rice", "tides"]}):
         with pytest.raises(RetrievalError, match="zscore"):
-            read_index.search(source, by="sentences", normalisation="zscore", **settings)  # type: ignore[call-overload]
+            read_index.search(source, by="sentences", normalisation="zscore", **settings)
 
 
 def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:
