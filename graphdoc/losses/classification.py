@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .gathering import ONE_PROCESS, Gather, LossOutput
+from .gathering import ONE_PROCESS, Gather, LossOutput, mean_share
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,6 @@ class ClassificationLoss:
         class_weights: weight of every class, such as :func:`balanced_weights` gives; None for 1 each.
         label_smoothing: the share :math:`\epsilon` of a target that is spread over all classes.
 
-    Raises:
-        ValueError: a value is out of range.
-
     >>> output = ClassificationLoss()(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
     >>> round(output.loss.item(), 3), output.metrics["accuracy"].item()
     (0.72, 0.5)
@@ -47,13 +43,6 @@ class ClassificationLoss:
     multi_label: bool = False
     class_weights: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing={self.label_smoothing} must be at least 0 and below 1")
-        for number, weight in enumerate(self.class_weights or ()):
-            if not 0 < weight < math.inf:
-                raise ValueError(f"the weight {weight} of class {number} must be a number above 0")
 
     def __call__(self, logits: Tensor, targets: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
         """Compute the loss of this process's documents.
@@ -68,48 +57,28 @@ class ClassificationLoss:
             The loss; the mean over processes is that of all documents, also where processes hold different numbers.
             The metric ``accuracy`` is the share of documents whose most likely class is theirs, or with several labels
             of those that get all of theirs and no other at a probability of 0.5.
-
-        Raises:
-            ValueError: shapes do not fit.
         """
-        expected = logits.shape if self.multi_label else logits.shape[:1]
-        if logits.dim() != 2 or targets.shape != expected:
-            shape = "(documents, classes)" if self.multi_label else "(documents,)"
-            raise ValueError(
-                f"logits {tuple(logits.shape)} and targets {tuple(targets.shape)} must have the shapes "
-                f"(documents, classes) and {shape}"
-            )
-        if self.class_weights is not None and len(self.class_weights) != logits.shape[1]:
-            raise ValueError(f"{len(self.class_weights)} class weights do not fit logits of {logits.shape[1]} classes")
         with torch.autocast(logits.device.type, enabled=False):
             logits = logits.float()
             weights = None if self.class_weights is None else logits.new_tensor(self.class_weights)
-            losses, shares = (self._several if self.multi_label else self._single)(logits, targets, weights)
-            # The mean over processes must be the weighted mean over all documents, however they are dealt out.
+            if self.multi_label:
+                smooth = targets.float() * (1 - self.label_smoothing) + self.label_smoothing / 2
+                losses = functional.binary_cross_entropy_with_logits(
+                    logits, smooth, pos_weight=weights, reduction="none"
+                ).mean(dim=1)
+                is_right = ((logits.detach() > 0) == (targets > 0.5)).all(dim=1)
+                shares = torch.ones_like(losses)
+            else:
+                losses = functional.cross_entropy(
+                    logits, targets, weights, reduction="none", label_smoothing=self.label_smoothing
+                )
+                is_right = logits.detach().argmax(dim=1) == targets
+                shares = torch.ones_like(losses) if weights is None else weights[targets]
             everything, _ = gather.rows(torch.stack([shares, torch.ones_like(shares)], dim=1))
             total, documents = everything.sum(dim=0)
             loss = losses.sum() * gather.processes / total.clamp(min=torch.finfo(total.dtype).tiny)
-            right = self._right(logits.detach(), targets).float().sum()
-            accuracy = right * gather.processes / documents.clamp(min=1)
+            accuracy = is_right.float().sum() * gather.processes / documents.clamp(min=1)
         return LossOutput(loss, {"accuracy": accuracy})
-
-    def _single(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Losses of documents and their weights, both ``(documents,)``."""
-        losses = functional.cross_entropy(
-            logits, targets, weights, reduction="none", label_smoothing=self.label_smoothing
-        )
-        return losses, torch.ones_like(losses) if weights is None else weights[targets]
-
-    def _several(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Losses of documents, means over classes, and their weights, both ``(documents,)``."""
-        smooth = targets.float() * (1 - self.label_smoothing) + self.label_smoothing / 2
-        losses = functional.binary_cross_entropy_with_logits(logits, smooth, pos_weight=weights, reduction="none")
-        return losses.mean(dim=1), torch.ones_like(losses[:, 0])
-
-    def _right(self, logits: Tensor, targets: Tensor) -> Tensor:
-        if self.multi_label:
-            return ((logits > 0) == (targets > 0.5)).all(dim=1)
-        return logits.argmax(dim=1) == targets
 
 
 def balanced_weights(counts: Sequence[int], documents: int | None = None) -> tuple[float, ...]:
@@ -124,19 +93,13 @@ def balanced_weights(counts: Sequence[int], documents: int | None = None) -> tup
         documents without the class over documents with it, as torch wants it for positives. Classes without a document
         are not counted and get the weight 1, as do those that all documents have.
 
-    Raises:
-        ValueError: there is no document, or a class has more than there are.
-
     >>> balanced_weights([30, 10]), balanced_weights([30, 10], documents=40)
     ((0.6666666666666666, 2.0), (0.3333333333333333, 3.0))
     """
-    most = sum(counts) if documents is None else documents
-    if most < 1 or any(not 0 <= count <= most for count in counts):
-        raise ValueError(f"counts {list(counts)} do not fit {most} documents")
     if documents is None:
         classes = sum(count > 0 for count in counts)
-        return tuple(most / (classes * count) if count else 1.0 for count in counts)
-    return tuple((most - count) / count if 0 < count < most else 1.0 for count in counts)
+        return tuple(sum(counts) / (classes * count) if count else 1.0 for count in counts)
+    return tuple((documents - count) / count if 0 < count < documents else 1.0 for count in counts)
 
 
 @dataclass(frozen=True)
@@ -153,19 +116,12 @@ class MaskedTokens:
     Args:
         weight: factor of the loss; metrics are without it.
 
-    Raises:
-        ValueError: the weight is negative.
-
     >>> output = MaskedTokens()(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
     >>> round(output.loss.item(), 3), output.metrics["masked_accuracy"].item()
     (0.72, 0.5)
     """
 
     weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not self.weight >= 0:
-            raise ValueError(f"weight={self.weight} must be 0 or more")
 
     def __call__(
         self, logits: Tensor, tokens: Tensor, among: Tensor | None = None, *, gather: Gather = ONE_PROCESS
@@ -182,19 +138,10 @@ class MaskedTokens:
         Returns:
             The loss, with ``masked_loss``, its mean without the weight, and ``masked_accuracy``, the share of tokens
             that were the most likely.
-
-        Raises:
-            ValueError: shapes do not fit.
         """
-        if logits.dim() != 2 or tokens.shape != logits.shape[:1]:
-            raise ValueError(
-                f"logits {tuple(logits.shape)} and tokens {tuple(tokens.shape)} must have the shapes (masked, "
-                "vocabulary) and (masked,)"
-            )
         if among is None:
             among = gather.rows(torch.tensor([len(tokens)], device=tokens.device))[0].sum()
-        # The mean over processes must be the mean over masked tokens, also where processes hold different numbers.
-        factor = gather.processes / among.clamp(min=1)
+        factor = mean_share(among, gather)
         with torch.autocast(logits.device.type, enabled=False):
             loss = functional.cross_entropy(logits.float(), tokens, reduction="sum") * factor
             right = (logits.detach().argmax(dim=1) == tokens).sum() * factor

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .gathering import ONE_PROCESS, Gather, LossOutput
+from .gathering import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
 
 # Of a distribution over clusters that is spread evenly, so that a cluster that one document lacks gives no infinity.
 SMOOTHING = 0.01
@@ -104,7 +104,7 @@ def cluster_terms(assigned: Tensor, pairs: PairedSentences) -> ClusterTerms:
         _modularity(assigned, pairs, by_pair),
         collapse,
         _divergence(assigned, pairs, is_own),
-        _orthogonality(_products(assigned, pairs, number), is_own, clusters),
+        _orthogonality(assigned, pairs, is_own),
         shared,
     )
 
@@ -139,18 +139,16 @@ def _divergence(assigned: Tensor, pairs: PairedSentences, is_own: Tensor) -> Ten
     return (terms * is_own).sum(dim=1)
 
 
-def _products(assigned: Tensor, pairs: PairedSentences, number: int) -> Tensor:
-    """``B^T B`` of every pair, ``(pairs, columns, columns)``."""
+def _orthogonality(assigned: Tensor, pairs: PairedSentences, is_own: Tensor) -> Tensor:
+    number = len(is_own)
     starts = torch.searchsorted(pairs.pair_of, torch.arange(number, device=assigned.device))
     places = torch.arange(len(assigned), device=assigned.device) - starts[pairs.pair_of]
     longest = int(places.max()) + 1 if len(places) else 0
     padded = assigned.new_zeros(number, longest, assigned.shape[1])
     padded = padded.index_put((pairs.pair_of, places), assigned)
-    return padded.transpose(1, 2) @ padded
-
-
-def _orthogonality(products: Tensor, is_own: Tensor, clusters: Tensor) -> Tensor:
+    products = padded.transpose(1, 2) @ padded
     lengths = torch.linalg.vector_norm(products, dim=(1, 2)).clamp(min=torch.finfo(products.dtype).tiny)
+    clusters = pairs.columns.to(assigned.dtype)
     identity = torch.diag_embed(is_own.to(products.dtype)) / clusters.sqrt().view(-1, 1, 1)
     distance: Tensor = torch.linalg.vector_norm(products / lengths.view(-1, 1, 1) - identity, dim=(1, 2))
     return distance
@@ -171,18 +169,10 @@ class SubtopicLoss:
     Args:
         similar_weight: factor w of the term of similar pairs, 1 in the paper.
         dissimilar_weight: the paper's lambda.
-
-    Raises:
-        ValueError: a factor is negative.
     """
 
     similar_weight: float = 1.0
     dissimilar_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("similar_weight", "dissimilar_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)} must not be negative")
 
     def terms(self, logits: Tensor, pairs: PairedSentences) -> ClusterTerms:
         """The terms of every pair, from logits of clusters ``(sentences, most columns)``."""
@@ -210,26 +200,21 @@ class SubtopicLoss:
         Returns:
             The loss, and the means of its terms: ``similar_divergence`` over similar pairs,
             ``dissimilar_orthogonality`` over the others.
-
-        Raises:
-            ValueError: shapes do not fit each other.
         """
-        if len(labels) != len(pairs.columns) or len(logits) != len(pairs.pair_of):
-            raise ValueError(
-                f"{len(labels)} labels and {len(logits)} rows do not fit {len(pairs.columns)} pairs with "
-                f"{len(pairs.pair_of)} sentences"
-            )
         terms = self.terms(logits, pairs)
         is_similar = labels == 1
-        all_similar = gather.rows(is_similar.long())[0] == 1
-        # The mean over processes must be the mean over pairs, also where processes hold different numbers.
-        share = gather.processes / max(len(all_similar), 1)
-        metrics = {name: getattr(terms, name).detach().sum() * share for name in ("modularity", "collapse")}
-        for name, values, chosen, total in (
-            ("similar_divergence", terms.divergence, is_similar, all_similar.sum()),
-            ("dissimilar_orthogonality", terms.orthogonality, ~is_similar, (~all_similar).sum()),
-            ("similar_shared", terms.shared, is_similar, all_similar.sum()),
-            ("dissimilar_shared", terms.shared, ~is_similar, (~all_similar).sum()),
-        ):
-            metrics[name] = (values.detach() * chosen).sum() * gather.processes / total.clamp(min=1)
+        all_similar = gather.rows(is_similar.long())[0]
+        share = mean_share(all_similar.new_tensor(len(all_similar)), gather)
+        similar, other = (
+            label_means(values, is_similar, all_similar, gather) for values in (terms.divergence, terms.orthogonality)
+        )
+        shared = label_means(terms.shared, is_similar, all_similar, gather)
+        metrics = {
+            "modularity": terms.modularity.detach().sum() * share,
+            "collapse": terms.collapse.detach().sum() * share,
+            "similar_divergence": similar[0],
+            "dissimilar_orthogonality": other[1],
+            "similar_shared": shared[0],
+            "dissimilar_shared": shared[1],
+        }
         return LossOutput(self.of_terms(terms, labels).sum() * share, metrics)

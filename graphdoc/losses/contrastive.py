@@ -1,8 +1,9 @@
-"""Contrastive losses: InfoNCE, of sub-documents, of pairs, and of sentences."""
+"""Contrastive losses: InfoNCE, of sub-documents, and of rows with group labels."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .gathering import ONE_PROCESS, Gather, LossOutput
+from .gathering import ONE_PROCESS, Gather, LossOutput, mean_share
 
 Similarity = Literal["cosine", "dot"]
 Directions = Literal["both", "one"]
@@ -25,9 +26,7 @@ def require_temperature(temperature: float) -> None:
         ValueError: it is out of range.
     """
     if not LEAST_TEMPERATURE <= temperature < math.inf:
-        raise ValueError(
-            f"temperature={temperature} must be at least {LEAST_TEMPERATURE:g} and finite (0.05 to 1 is usual)"
-        )
+        raise ValueError(f"temperature={temperature} must be at least {LEAST_TEMPERATURE:g} and finite")
 
 
 def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tensor) -> dict[str, Tensor]:
@@ -119,15 +118,19 @@ class InfoNCE:
             candidate is a positive), and the share of pairs left out.
 
         Raises:
-            ValueError: shapes do not fit.
+            ValueError: there are no positives, and not as many anchors as candidates.
         """
-        positive = self._positive(anchors, candidates, positive)
+        if positive is None:
+            if len(anchors) != len(candidates):
+                raise ValueError(f"{len(anchors)} anchors and {len(candidates)} candidates need positive")
+            positive = torch.arange(len(anchors), device=anchors.device)
         with torch.autocast(anchors.device.type, enabled=False):
             anchors, candidates = anchors.float(), candidates.float()
             if self.similarity == "cosine":
                 anchors, candidates = functional.normalize(anchors, dim=-1), functional.normalize(candidates, dim=-1)
             everything, start = gather.rows(candidates)
             similarity = anchors @ everything.T
+        positive = positive.unsqueeze(1) if positive.dim() == 1 else positive
         return self.of_similarities(similarity, positive, left_out, start=start, gather=gather)
 
     def of_similarities(
@@ -156,50 +159,26 @@ class InfoNCE:
             columns = torch.where(is_given, positive + start, similarity.shape[1])
             is_positive = functional.pad(torch.zeros_like(similarity, dtype=torch.bool), (0, 1))
             is_positive = is_positive.scatter(1, columns, True)[:, :-1]
-            left_out = self._left_out(left_out, is_positive)
-            is_negative = ~is_positive & ~left_out
-            # A finite number for what is no negative: gradients of a sum over none would be no numbers.
+            is_left_out = torch.zeros_like(is_positive) if left_out is None else left_out & ~is_positive
+            is_negative = ~is_positive & ~is_left_out
+            # A finite number for what is no negative: the gradient of a sum over none would be NaN.
             logits = functional.pad(similarity / self.temperature, (0, 1))
             least = torch.finfo(logits.dtype).min / 2
             others = logits.masked_fill(~functional.pad(is_negative, (0, 1)), least).logsumexp(dim=1, keepdim=True)
             losses = functional.softplus(others - logits.gather(1, columns)).masked_fill(~is_given, 0)
             given = is_given.sum(dim=1)
-            # The mean over processes must be the mean over anchors, also where processes hold different numbers.
-            anchors_of_all = gather.rows((given > 0).sum().reshape(1))[0].sum()
-            share = gather.processes / anchors_of_all.clamp(min=1)
+            share = mean_share(gather.rows((given > 0).sum().reshape(1))[0].sum(), gather)
             loss = (losses.sum(dim=1) / given.clamp(min=1)).sum() * share
-            found = contrast_metrics(similarity.detach(), is_positive, is_negative)
-            found["left_out_share"] = left_out.sum(dim=1) / max(left_out.shape[1], 1)
-            metrics = {name: values.masked_fill(given == 0, 0).sum() * share for name, values in found.items()}
+            of_anchors = contrast_metrics(similarity.detach(), is_positive, is_negative)
+            of_anchors["left_out_share"] = is_left_out.sum(dim=1) / max(is_left_out.shape[1], 1)
+            metrics = {name: values.masked_fill(given == 0, 0).sum() * share for name, values in of_anchors.items()}
         return LossOutput(loss, metrics)
 
-    @staticmethod
-    def _positive(anchors: Tensor, candidates: Tensor, positive: Tensor | None) -> Tensor:
-        """Rows of positives, ``(anchors, positives)``, of vectors whose shapes fit."""
-        if anchors.dim() != 2 or candidates.dim() != 2 or anchors.shape[1] != candidates.shape[1]:
-            raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} must be "
-                             "(anchors, hidden) and (candidates, hidden)")  # fmt: skip
-        if positive is None:
-            if len(anchors) != len(candidates):
-                raise ValueError(f"{len(anchors)} anchors and {len(candidates)} candidates need positive, the row of "
-                                 "every anchor's positive among the candidates")  # fmt: skip
-            positive = torch.arange(len(anchors), device=anchors.device)
-        if positive.shape[:1] != anchors.shape[:1] or positive.dim() > 2:
-            raise ValueError(f"positive {tuple(positive.shape)} must be (anchors,) or (anchors, positives) for "
-                             f"{len(anchors)} anchors")  # fmt: skip
-        if positive.numel() and int(positive.max()) >= len(candidates):
-            raise ValueError(f"positive names row {int(positive.max())}, and there are {len(candidates)} candidates")
-        return positive if positive.dim() == 2 else positive.unsqueeze(1)
 
-    @staticmethod
-    def _left_out(left_out: Tensor | None, is_positive: Tensor) -> Tensor:
-        """Which pairs are neither positive nor negative, ``(anchors, candidates of all processes)``."""
-        if left_out is None:
-            return torch.zeros_like(is_positive)
-        if left_out.shape != is_positive.shape:
-            raise ValueError(f"left_out {tuple(left_out.shape)} must be (anchors, candidates of all processes), "
-                             f"{tuple(is_positive.shape)}")  # fmt: skip
-        return left_out & ~is_positive
+def mean_outputs(outputs: Sequence[LossOutput]) -> LossOutput:
+    """The mean of losses with the same metrics, such as those of both directions."""
+    metrics = {name: torch.stack([output.metrics[name] for output in outputs]).mean() for name in outputs[0].metrics}
+    return LossOutput(torch.stack([output.loss for output in outputs]).mean(), metrics)
 
 
 @dataclass(frozen=True)
@@ -218,7 +197,6 @@ class SubDocumentContrast:
         temperature: what similarities are divided by; with cosine 0.05 to 0.35 are usual, with dot 1.
         directions: ``both`` views look for the other, or ``one``: only the anchors look for their candidate, as when
             anchors are queries (section 3.3).
-        mask_groups: leave out candidates whose document is of the anchor's group, such as exact copies.
 
     Raises:
         ValueError: a value is out of range.
@@ -231,7 +209,6 @@ class SubDocumentContrast:
     similarity: Similarity = "dot"
     temperature: float = 1.0
     directions: Directions = "both"
-    mask_groups: bool = True
 
     def __post_init__(self) -> None:
         InfoNCE(self.similarity, self.temperature)
@@ -251,7 +228,7 @@ class SubDocumentContrast:
         Args:
             anchors: ``(documents, hidden)``, first views.
             candidates: ``(documents, hidden)``, second views, row by row the positives.
-            groups: ``(documents,)``, equal numbers for copies of one document.
+            groups: ``(documents,)``, equal numbers for copies of one document, which are no negatives.
             gather: how views of other processes are seen.
 
         Returns:
@@ -261,19 +238,80 @@ class SubDocumentContrast:
             ValueError: shapes differ.
         """
         if anchors.shape != candidates.shape:
-            raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} must have the "
-                             "same shape (documents, hidden)")  # fmt: skip
-        contrast, left_out = InfoNCE(self.similarity, self.temperature), self._left_out(candidates, groups, gather)
+            raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} differ")
+        contrast, left_out = InfoNCE(self.similarity, self.temperature), None
+        if groups is not None:
+            # The same in both directions.
+            left_out = groups.unsqueeze(1) == gather.rows(groups)[0]
         outputs = [contrast(anchors, candidates, left_out=left_out, gather=gather)]
         if self.directions == "both":
             outputs.append(contrast(candidates, anchors, left_out=left_out, gather=gather))
-        names = outputs[0].metrics
-        metrics = {name: torch.stack([output.metrics[name] for output in outputs]).mean() for name in names}
-        return LossOutput(torch.stack([output.loss for output in outputs]).mean(), metrics)
+        return mean_outputs(outputs)
 
-    @torch.no_grad()
-    def _left_out(self, candidates: Tensor, groups: Tensor | None, gather: Gather) -> Tensor | None:
-        """Pairs that are no negatives, the same in both directions, ``(documents, documents of all processes)``."""
-        if not self.mask_groups or groups is None:
-            return None
-        return groups.unsqueeze(1) == gather.rows(groups)[0]
+
+@dataclass(frozen=True)
+class SupervisedContrastive:
+    r"""Draws rows of one label together and apart from all others.
+
+    With unit vectors :math:`z` of all rows of the batch, :math:`P(i)` the other rows of the label of row :math:`i`,
+    and :math:`A` the anchors, which are the rows with at least one of these:
+
+    .. math::
+        \ell = \frac{1}{|A|} \sum_{i \in A} \frac{-1}{|P(i)|} \sum_{p \in P(i)}
+            \log \frac{e^{z_i \cdot z_p / \tau}}{\sum_{k \ne i} e^{z_i \cdot z_k / \tau}}
+
+    This is the equation of section 3.3, whose :math:`2N_{y_i} - 1` is :math:`|P(i)|`, as a mean over anchors instead
+    of a sum, so that the learning rate does not depend on the batch; Khosla et al. 2020 call it "out". Rows of all
+    processes take part: every process takes its own rows as anchors. Rows without a positive are no anchors, but
+    negatives of others; a batch without any positive has the loss 0 and the gradient 0. Everything is in fp32.
+
+    Args:
+        temperature: what cosines are divided by; the paper's is 0.5.
+
+    Raises:
+        ValueError: the temperature is out of range.
+
+    >>> vectors = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+    >>> round(SupervisedContrastive(temperature=0.5)(vectors, torch.tensor([0, 0, 1])).loss.item(), 3)
+    0.348
+    """
+
+    temperature: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_temperature(self.temperature)
+
+    def __call__(self, vectors: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
+        """Compute the loss of this process's rows against those of all processes.
+
+        Args:
+            vectors: ``(rows, hidden)``, such as the sections of all documents of a batch; need not be of unit length.
+            labels: ``(rows,)``, whole numbers; equal for rows of one group.
+            gather: how rows of other processes are seen.
+
+        Returns:
+            The loss, with positive and negative similarity (the cosine), accuracy (whether an anchor's nearest row is
+            of its label), the number of rows skipped for want of a positive, and whether that is the whole batch.
+        """
+        with torch.autocast(vectors.device.type, enabled=False):
+            unit = functional.normalize(vectors.float(), dim=-1)
+            everything, start = gather.rows(unit)
+            all_labels, _ = gather.rows(labels)
+            same = labels.unsqueeze(1) == all_labels
+            # A row is one of its own label.
+            anchors = torch.nonzero(same.sum(dim=1) > 1).squeeze(1)
+            counts = torch.unique(all_labels, return_counts=True)[1]
+            total = counts[counts > 1].sum()
+            # A process without anchors has an empty sum, whose gradient of 0 still takes part in the exchange.
+            share = mean_share(total, gather)
+            similarity = unit[anchors] @ everything.T
+            is_self = torch.zeros_like(similarity, dtype=torch.bool)
+            is_self[torch.arange(len(anchors), device=anchors.device), anchors + start] = True
+            is_positive = same[anchors] & ~is_self
+            logits = similarity / self.temperature
+            mean_positive = logits.masked_fill(~is_positive, 0).sum(dim=1) / is_positive.sum(dim=1)
+            loss = (logits.masked_fill(is_self, -torch.inf).logsumexp(dim=1) - mean_positive).sum() * share
+            of_anchors = contrast_metrics(similarity.detach(), is_positive, ~same[anchors])
+            metrics = {name: values.sum() * share for name, values in of_anchors.items()}
+        counted = {"skipped_anchors": len(all_labels) - total, "without_positives": total == 0}
+        return LossOutput(loss, metrics | {name: count.float() for name, count in counted.items()})

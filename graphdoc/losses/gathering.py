@@ -43,13 +43,21 @@ class Loss(Protocol):
         ...
 
 
-class Gather(Protocol):
-    """How a loss sees the rows of other processes."""
+# Torch 2.13 renamed it, and warns of the old name.
+_all_gather: Callable[[Tensor, Tensor], Any] = (
+    getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+)
 
-    @property
-    def processes(self) -> int:
-        """Number of processes whose rows are seen."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """How a loss sees the rows of other processes.
+
+    Args:
+        processes: processes whose rows are seen; by default all that train together.
+    """
+
+    processes: int = field(default_factory=process_count)
 
     def rows(self, rows: Tensor) -> tuple[Tensor, int]:
         """Collect the rows of all processes; gradients flow back to the process that a row came from.
@@ -61,37 +69,6 @@ class Gather(Protocol):
 
         Returns:
             ``(all rows, ...)``, process after process, and the place of this process's first row.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OneProcess:
-    """Sees the rows of this process alone, for what other processes do not take part in."""
-
-    processes: int = 1
-
-    def rows(self, rows: Tensor) -> tuple[Tensor, int]:
-        """The rows as they are."""
-        return rows, 0
-
-
-ONE_PROCESS = OneProcess()
-
-# Torch 2.13 renamed it, and warns of the old name.
-_all_gather: Callable[[Tensor, Tensor], Any] = (
-    getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AllProcesses:
-    """Sees the rows of all processes that train together; the same as :class:`OneProcess` where there is one."""
-
-    processes: int = field(default_factory=lambda: process_count())
-
-    def rows(self, rows: Tensor) -> tuple[Tensor, int]:
-        """Collect the rows of all processes; see :class:`Gather`.
 
         Raises:
             OutputError: another process has stopped.
@@ -108,6 +85,37 @@ class AllProcesses:
         gathered: Tensor = _Gathered.apply(padded)  # type: ignore[no-untyped-call]
         start = sum(numbers[: distributed.get_rank()])
         return torch.cat([part[:number] for part, number in zip(gathered, numbers, strict=True)]), start
+
+
+# For what other processes take no part in.
+ONE_PROCESS = Gather(processes=1)
+
+
+def mean_share(count: Tensor, gather: Gather) -> Tensor:
+    """What to multiply the sum over this process's rows by, so that the mean over processes is that over all rows.
+
+    Processes may hold different numbers of rows.
+
+    Args:
+        count: rows in all processes.
+        gather: how they are seen.
+    """
+    return gather.processes / count.clamp(min=1)
+
+
+def label_means(values: Tensor, is_similar: Tensor, all_similar: Tensor, gather: Gather) -> tuple[Tensor, Tensor]:
+    """Means to log of what similar pairs have, and of what the others have, 0 where there are none.
+
+    Args:
+        values: ``(pairs,)``, of the pairs of this process.
+        is_similar: ``(pairs,)``, whether they are similar.
+        all_similar: 1 for the similar pairs of all processes, 0 for the others.
+        gather: how pairs of other processes are counted.
+    """
+    similar, values = all_similar.sum(), values.detach()
+    chosen = ((is_similar, similar), (~is_similar, len(all_similar) - similar))
+    first, second = ((values * rows).sum() * gather.processes / count.clamp(min=1) for rows, count in chosen)
+    return first, second
 
 
 class _Gathered(torch.autograd.Function):

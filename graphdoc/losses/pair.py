@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .contrastive import InfoNCE, require_temperature
-from .gathering import ONE_PROCESS, Gather, LossOutput
+from .contrastive import InfoNCE, mean_outputs, require_temperature
+from .gathering import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,8 @@ class PairCosine:
             The loss, with the cosine of similar pairs and of the others.
 
         Raises:
-            ValueError: shapes differ, or a label is neither 0 nor 1.
+            ValueError: a label is neither 0 nor 1.
         """
-        if first.shape != second.shape or first.dim() != 2 or labels.shape != first.shape[:1]:
-            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (first, second, labels))
-            raise ValueError(f"first, second and labels must be (pairs, hidden), the same, and (pairs,), not {shapes}")
         with torch.autocast(first.device.type, enabled=False):
             unit = [functional.normalize(vectors.float(), dim=-1) for vectors in (first, second)]
             return self.of_similarities((unit[0] * unit[1]).sum(dim=-1), labels, gather=gather)
@@ -77,16 +74,10 @@ class PairCosine:
         is_similar = _is_similar(labels)
         with torch.autocast(cosine.device.type, enabled=False):
             losses = torch.where(is_similar, 1 - cosine, (cosine - self.margin).clamp(min=0))
-            all_similar = gather.rows(is_similar.long())[0] == 1
-            # The mean over processes must be the mean over pairs, also where processes hold different numbers.
-            loss = losses.sum() * (gather.processes / max(len(all_similar), 1))
-            metrics = {}
-            for name, chosen, total in (
-                ("positive_similarity", is_similar, all_similar.sum()),
-                ("negative_similarity", ~is_similar, (~all_similar).sum()),
-            ):
-                metrics[name] = cosine.detach()[chosen].sum() * gather.processes / total.clamp(min=1)
-        return LossOutput(loss, metrics)
+            all_similar = gather.rows(is_similar.long())[0]
+            loss = losses.sum() * mean_share(all_similar.new_tensor(len(all_similar)), gather)
+            similar, other = label_means(cosine, is_similar, all_similar, gather)
+        return LossOutput(loss, {"positive_similarity": similar, "negative_similarity": other})
 
 
 @dataclass(frozen=True)
@@ -147,24 +138,19 @@ class PairContrast:
             The loss and the metrics of :class:`InfoNCE`, means over both directions.
 
         Raises:
-            ValueError: shapes differ, or a label is neither 0 nor 1.
+            ValueError: a label is neither 0 nor 1.
         """
-        given = (labels, first_groups, second_groups)
-        if first.shape != second.shape or first.dim() != 2 or any(one.shape != first.shape[:1] for one in given):
-            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (first, second, *given))
-            raise ValueError(f"first, second, labels and groups must be (pairs, hidden), the same, and (pairs,) each, "
-                             f"not {shapes}")  # fmt: skip
         positive = torch.where(_is_similar(labels), torch.arange(len(labels), device=labels.device), -1)
         contrast = InfoNCE("cosine", self.temperature)
-        outputs = [
-            contrast(anchors, candidates, positive, groups.unsqueeze(1) == gather.rows(others)[0], gather=gather)
-            for anchors, candidates, groups, others in (
-                (first, second, first_groups, second_groups),
-                (second, first, second_groups, first_groups),
-            )
-        ]
-        metrics = {name: torch.stack([one.metrics[name] for one in outputs]).mean() for name in outputs[0].metrics}
-        return LossOutput(torch.stack([one.loss for one in outputs]).mean(), metrics)
+        return mean_outputs(
+            [
+                contrast(anchors, candidates, positive, groups.unsqueeze(1) == gather.rows(others)[0], gather=gather)
+                for anchors, candidates, groups, others in (
+                    (first, second, first_groups, second_groups),
+                    (second, first, second_groups, first_groups),
+                )
+            ]
+        )
 
 
 def _is_similar(labels: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from ..errors import SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.layout import MiniBatch, Packing
 from ..inference.precision import PRECISIONS, Precision, computed_in
-from ..losses import AllProcesses, Gather, LossOutput
+from ..losses import Gather, LossOutput
 from ..modeling import DocumentModel
 from .data import TrainingBatch
 from .objectives import MiniBatchTerm, Objective
@@ -275,7 +275,7 @@ class CachedStep:
         self.packing = packing
         self.keep_activations = keep_activations
         self.graph_numbers = graph_numbers
-        self.gather: Gather = AllProcesses() if gather is None else gather
+        self.gather: Gather = Gather() if gather is None else gather
 
     def _precision_context(self, precision: Precision | None) -> Callable[[], AbstractContextManager[Any]]:
         context = computed_in(precision, self.model.passage_encoder, "the model")

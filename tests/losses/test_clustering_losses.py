@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.nn import DMoNPooling
 
-from graphdoc.losses import PairedSentences, SubtopicLoss, assignment
+from graphdoc.losses import PairedSentences, SubtopicLoss
 from graphdoc.losses.clustering import SMOOTHING, cluster_terms
 
 Floats = npt.NDArray[np.float64]
@@ -190,15 +190,6 @@ def test_gradients_are_those_of_small_differences() -> None:
     assert own.grad[sentences.pair_of == 1, 2:].abs().max() == 0
 
 
-def test_half_precision_is_clustered_in_fp32_under_autocast() -> None:
-    pair = one_pair(np.random.default_rng(1), 5, 6, 4, width=4)
-    logits, sentences = joined([pair])
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = SubtopicLoss()(logits, sentences, torch.tensor([0]))
-    assert output.loss.dtype == torch.float32
-    assert output.loss.item() == pytest.approx(SubtopicLoss()(logits, sentences, torch.tensor([0])).loss.item())
-
-
 def test_sentences_that_are_like_no_other_and_single_ones_have_a_loss() -> None:
     pairs = [OnePair(np.zeros((2, 3)), np.zeros((2, 2)), 1, 1), OnePair(np.zeros((4, 3)), np.zeros((4, 4)), 1, 3)]
     logits, sentences = joined(pairs)
@@ -209,21 +200,3 @@ def test_sentences_that_are_like_no_other_and_single_ones_have_a_loss() -> None:
     assert logits.grad is not None
     assert torch.isfinite(logits.grad).all()
     assert output.metrics["modularity"] == 0
-
-
-def test_rows_of_an_assignment_add_up_to_1_over_their_own_columns() -> None:
-    found = assignment(torch.randn(3, 5), torch.tensor([1, 3, 5]))
-    torch.testing.assert_close(found.sum(1), torch.ones(3))
-    assert (found > 0).sum(1).tolist() == [1, 3, 5]
-
-
-@pytest.mark.parametrize("given", [{"similar_weight": -1}, {"dissimilar_weight": -0.1}])
-def test_settings_out_of_range_are_refused(given: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=next(iter(given))):
-        SubtopicLoss(**given)  # type: ignore[arg-type]
-
-
-def test_shapes_that_do_not_fit_are_refused() -> None:
-    logits, sentences = joined([one_pair(np.random.default_rng(1), 2, 2, 2, width=2)])
-    with pytest.raises(ValueError, match="2 labels"):
-        SubtopicLoss()(logits, sentences, torch.tensor([0, 1]))

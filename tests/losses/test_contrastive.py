@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.losses import InfoNCE, SubDocumentContrast
+from graphdoc.losses import InfoNCE, SubDocumentContrast, SupervisedContrastive
 
 
 def loss_by_hand(
@@ -81,15 +81,6 @@ def test_its_gradient_is_that_of_the_formula() -> None:
         assert np.abs(expected).max() > 1e-3
 
 
-def test_a_hard_negative_costs_more_than_a_random_one() -> None:
-    query, positive = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.9, 0.1]])
-    hard, easy = torch.tensor([[0.8, 0.2]]), torch.tensor([[-1.0, 0.0]])
-    costs = [
-        InfoNCE("cosine", 0.1)(query, torch.cat([positive, other]), torch.tensor([0])).loss for other in (hard, easy)
-    ]
-    assert costs[0] > costs[1] + 0.1
-
-
 def test_the_numbers_to_log_are_means_over_anchors_with_a_positive() -> None:
     anchors, candidates = torch.eye(3), torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.0]])
     left_out = torch.zeros(3, 3, dtype=torch.bool)
@@ -112,46 +103,6 @@ def test_without_positives_there_is_no_loss_and_no_gradient(anchors: int, candid
     assert not any(value.item() for value in output.metrics.values())
     for vectors in (first, second):
         assert vectors.grad is not None and not vectors.grad.any()
-
-
-def test_half_precision_is_compared_in_fp32_under_autocast() -> None:
-    torch.manual_seed(0)
-    anchors = (100 * torch.randn(8, 16)).bfloat16().requires_grad_()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = InfoNCE("cosine", temperature=0.01)(anchors, anchors.detach())
-    output.loss.backward()
-    assert output.loss.dtype == torch.float32
-    assert anchors.grad is not None and torch.isfinite(anchors.grad).all()
-
-
-@pytest.mark.parametrize(("name", "value"), [("similarity", "euclid"), ("temperature", 0.0)])
-def test_settings_out_of_range_are_refused(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{name}.*{value}"):
-        InfoNCE(**{name: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("anchors", "candidates", "positive", "left_out", "name"),
-    [
-        ((3, 2), (2, 2), None, None, "positive"),
-        ((3, 2), (3, 4), None, None, "candidates"),
-        ((3,), (3,), None, None, "anchors"),
-        ((3, 2), (4, 2), [0, 1], None, "positive"),
-        ((3, 2), (4, 2), [0, 1, 4], None, "row 4"),
-        ((3, 2), (4, 2), [0, 1, 2], (3, 3), "left_out"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    anchors: tuple[int, ...],
-    candidates: tuple[int, ...],
-    positive: list[int] | None,
-    left_out: tuple[int, ...] | None,
-    name: str,
-) -> None:
-    rows = None if positive is None else torch.tensor(positive)
-    mask = None if left_out is None else torch.zeros(left_out, dtype=torch.bool)
-    with pytest.raises(ValueError, match=name):
-        InfoNCE()(torch.randn(anchors), torch.randn(candidates), rows, mask)
 
 
 def paper_loss(first: np.ndarray, second: np.ndarray) -> float:
@@ -212,43 +163,94 @@ def test_documents_of_one_group_are_no_negatives_of_each_other() -> None:
 
     assert output.loss.item() == pytest.approx(np.mean(terms), rel=1e-5)
     assert output.metrics["left_out_share"].item() == pytest.approx(2 / 16)
-    unmasked = SubDocumentContrast(mask_groups=False)(anchors, candidates, groups).loss
+    unmasked = SubDocumentContrast()(anchors, candidates).loss
     assert unmasked.item() == pytest.approx(paper_loss(anchors.numpy(), candidates.numpy()), rel=1e-5)
 
 
-def test_the_numbers_to_log_are_those_of_the_batch() -> None:
-    vectors = torch.eye(4)
-    output = SubDocumentContrast("cosine")(vectors, vectors[[0, 1, 3, 2]])
+def supervised_loss(rows: np.ndarray, labels: list[int], temperature: float) -> float:
+    """The equation of section 3.3, term by term, as a mean over the anchors that have a positive."""
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    anchors = []
+    for i, label in enumerate(labels):
+        positives = [j for j, other in enumerate(labels) if other == label and j != i]
+        if not positives:
+            continue
+        below = sum(np.exp(unit[i] @ unit[k] / temperature) for k in range(len(unit)) if k != i)
+        terms = [np.log(np.exp(unit[i] @ unit[j] / temperature) / below) for j in positives]
+        anchors.append(-1 / len(positives) * sum(terms))
+    return float(np.mean(anchors)) if anchors else 0.0
 
-    assert output.metrics["positive_similarity"].item() == pytest.approx(0.5)
-    assert output.metrics["negative_similarity"].item() == pytest.approx((0 + 0 + 1 / 3 + 1 / 3) / 4)
-    assert output.metrics["accuracy"].item() == pytest.approx(0.5)
-    assert not any(value.requires_grad for value in output.metrics.values())
 
+@given(
+    labels=st.lists(st.integers(-2, 3), min_size=1, max_size=12),
+    hidden=st.integers(1, 6),
+    temperature=st.sampled_from([0.05, 0.5, 2.0]),
+    seed=st.integers(0, 1000),
+)
+def test_it_is_the_supervised_loss_of_the_paper(labels: list[int], hidden: int, temperature: float, seed: int) -> None:
+    rows = np.random.default_rng(seed).normal(size=(len(labels), hidden))
+    vectors = torch.tensor(rows).requires_grad_()
 
-def test_vectors_in_half_precision_are_compared_in_fp32_under_autocast() -> None:
-    anchors = (100 * torch.randn(8, 16)).bfloat16().requires_grad_()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = SubDocumentContrast("cosine", temperature=0.01)(anchors, anchors.detach())
+    output = SupervisedContrastive(temperature)(vectors, torch.tensor(labels))
     output.loss.backward()
 
+    assert output.loss.item() == pytest.approx(supervised_loss(rows, labels, temperature), rel=1e-4, abs=1e-5)
     assert output.loss.dtype == torch.float32
-    assert anchors.grad is not None and torch.isfinite(anchors.grad).all()
+    assert vectors.grad is not None and torch.isfinite(vectors.grad).all()
 
 
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"similarity": "euclid"}, "similarity"),
-        ({"temperature": 0.0}, "temperature"),
-        ({"directions": "none"}, "directions"),
-    ],
-)
-def test_settings_out_of_range_are_refused_by_name(settings: dict, name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        SubDocumentContrast(**settings)
+def test_the_supervised_gradient_is_that_of_its_formula() -> None:
+    rows, labels = np.random.default_rng(0).normal(size=(7, 4)), [1, 1, 0, 2, 1, 0, 3]
+    vectors = torch.tensor(rows).requires_grad_()
+    SupervisedContrastive()(vectors, torch.tensor(labels)).loss.backward()
+
+    expected = np.zeros_like(rows)
+    for place in np.ndindex(rows.shape):
+        moved = np.zeros_like(rows)
+        moved[place] = 1e-5
+        expected[place] = (
+            supervised_loss(rows + moved, labels, 0.5) - supervised_loss(rows - moved, labels, 0.5)
+        ) / 2e-5
+    assert vectors.grad is not None
+    np.testing.assert_allclose(vectors.grad.numpy(), expected, atol=1e-6)
+    # The only row of its label is no anchor, but others are driven away from it.
+    assert np.abs(expected[3]).max() > 1e-3
 
 
-def test_views_of_different_numbers_of_documents_are_refused() -> None:
-    with pytest.raises(ValueError, match="same"):
-        SubDocumentContrast()(torch.randn(3, 2), torch.randn(2, 2))
+@pytest.mark.parametrize("labels", [[], [5], [0, 1, 2, 3]])
+def test_a_batch_without_positives_has_no_loss_and_no_gradient(labels: list[int]) -> None:
+    vectors = torch.randn(len(labels), 3).requires_grad_()
+    output = SupervisedContrastive()(vectors, torch.tensor(labels, dtype=torch.int64))
+    output.loss.backward()
+
+    assert output.loss.item() == 0
+    assert vectors.grad is not None
+    assert torch.equal(vectors.grad, torch.zeros_like(vectors))
+    metrics = {name: value.item() for name, value in output.metrics.items()}
+    assert metrics == {
+        "positive_similarity": 0,
+        "negative_similarity": 0,
+        "accuracy": 0,
+        "skipped_anchors": len(labels),
+        "without_positives": 1,
+    }
+
+
+def test_the_numbers_to_log_are_those_of_the_anchors() -> None:
+    # Two rows at right angles of the first label, two equal ones of the second, and a lone one at the first row.
+    x, y = [1.0, 0.0], [0.0, 1.0]
+    vectors, labels = torch.tensor([x, y, y, y, x]), torch.tensor([0, 0, 1, 1, 2])
+    metrics = {name: value.item() for name, value in SupervisedContrastive()(vectors, labels).metrics.items()}
+
+    assert metrics.pop("positive_similarity") == pytest.approx((0 + 0 + 1 + 1) / 4)
+    assert metrics.pop("negative_similarity") == pytest.approx((1 / 3 + 2 / 3 + 1 / 3 + 1 / 3) / 4)
+    # All nearest rows tie with one of another label.
+    assert metrics == {"accuracy": 0, "skipped_anchors": 1, "without_positives": 0}
+    vectors[1] = torch.tensor([0.8, 0.6])
+    assert SupervisedContrastive()(vectors, labels).metrics["accuracy"].item() == pytest.approx(2 / 4)
+
+
+def test_all_rows_of_one_label_have_no_negatives() -> None:
+    output = SupervisedContrastive()(torch.eye(4), torch.zeros(4, dtype=torch.int64))
+    assert output.loss.item() == pytest.approx(np.log(3))
+    assert output.metrics["negative_similarity"].item() == 0

@@ -3,12 +3,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from losses_job import CASES, measured
+from torch import Tensor
 from two_processes import launch
 
 from graphdoc import losses
@@ -54,6 +57,50 @@ def test_a_process_can_measure_alone(seen: list[dict[str, Any]], name: str) -> N
         for alone in found[name][1:]:
             own = measured(CASES[name].loss, tensors, ONE_PROCESS)
             assert alone["loss"] == pytest.approx(own["loss"], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_half_precision_is_compared_in_fp32_under_autocast(name: str) -> None:
+    halves = [
+        50 * one.bfloat16() if isinstance(one, Tensor) and one.is_floating_point() else one
+        for one in CASES[name].union
+    ]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = CASES[name].loss(*halves)
+    exact = [one.float() if isinstance(one, Tensor) and one.is_floating_point() else one for one in halves]
+    assert output.loss.dtype == torch.float32
+    torch.testing.assert_close(output.loss, CASES[name].loss(*exact).loss)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "subtopics" not in name])
+def test_without_rows_there_is_no_loss(name: str) -> None:
+    vectors, *others = (one[:0] for one in CASES[name].union if isinstance(one, Tensor))
+    if name.startswith("contrast"):
+        others[-1] = others[-1][:, :0]
+    rows = vectors.clone().requires_grad_()
+    output = CASES[name].loss(rows, *others)
+    output.loss.backward()
+    assert output.loss.item() == 0 and rows.grad is not None
+    assert not any(value.requires_grad for value in output.metrics.values())
+
+
+@pytest.mark.parametrize(
+    ("loss", "values", "tensors"),
+    [
+        (losses.InfoNCE, {"similarity": "euclid"}, None),
+        (losses.SubDocumentContrast, {"directions": "none"}, None),
+        *((kind, {"temperature": value}, None)
+          for kind in (losses.InfoNCE, losses.PairContrast, losses.SupervisedContrastive)
+          for value in (0.0, math.inf, math.nan)),
+        (losses.PairCosine, {"margin": 1.5}, None),
+        (losses.InfoNCE, {}, (torch.ones(3, 2), torch.ones(2, 2))),
+        (losses.SubDocumentContrast, {}, (torch.ones(3, 2), torch.ones(2, 2))),
+        (losses.PairCosine, {}, (torch.ones(2, 2), torch.ones(2, 2), torch.tensor([1, -1]))),
+    ],
+)  # fmt: skip
+def test_what_would_train_something_else_is_refused(loss: Any, values: dict[str, Any], tensors: Any) -> None:
+    with pytest.raises(ValueError, match=r"similarity|directions|temperature|margin|candidates|labels"):
+        loss(**values)(*tensors)
 
 
 def test_no_loss_is_left_out() -> None:

@@ -41,38 +41,6 @@ def test_its_gradient_is_that_of_torch() -> None:
     assert ours.grad.abs().max() > 1e-3
 
 
-def test_no_pairs_have_no_loss() -> None:
-    vectors = torch.zeros(0, 3, requires_grad=True)
-    output = PairCosine()(vectors, vectors, torch.zeros(0))
-    output.loss.backward()
-    assert output.loss.item() == 0
-
-
-def test_half_precision_is_compared_in_fp32_under_autocast() -> None:
-    torch.manual_seed(0)
-    first, second, labels = (*(100 * torch.randn(2, 8, 16)).bfloat16(), torch.arange(8) % 2)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = PairCosine()(first, second, labels)
-    exact = functional.cosine_embedding_loss(first.double(), second.double(), 2 * labels - 1)
-    assert output.loss.dtype == torch.float32
-    assert output.loss.item() == pytest.approx(exact.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("margin", [1.0, -1.5, float("nan")])
-def test_a_margin_out_of_range_is_refused(margin: float) -> None:
-    with pytest.raises(ValueError, match=r"margin=\S+ must be at least -1 and below 1"):
-        PairCosine(margin)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must be \(pairs, hidden\)"):
-        PairCosine()(torch.randn(3, 2), torch.randn(2, 2), torch.ones(3))
-    with pytest.raises(ValueError, match=r"must be \(pairs, hidden\)"):
-        PairCosine()(torch.randn(3, 2), torch.randn(3, 2), torch.ones(2))
-    with pytest.raises(ValueError, match="labels must be 0 or 1"):
-        PairCosine()(torch.randn(2, 2), torch.randn(2, 2), torch.tensor([1, -1]))
-
-
 def loss_by_hand(first: np.ndarray, second: np.ndarray, labels: list[int], groups: np.ndarray, tau: float) -> float:
     """Each row of a pair looks for the other among the other rows of other groups."""
     terms = []
@@ -137,42 +105,3 @@ def test_sentences_of_one_document_do_not_push_each_other_apart() -> None:
     output.loss.backward()
     assert output.loss.item() == 0 and rows.grad is not None and not rows.grad.any()
     assert output.metrics["left_out_share"].item() == 0.5
-
-
-def test_no_pairs_have_no_loss_by_contrast() -> None:
-    vectors, none = torch.zeros(0, 3, requires_grad=True), torch.zeros(0)
-    output = PairContrast()(vectors, vectors, none, none, none)
-    output.loss.backward()
-    assert output.loss.item() == 0
-
-
-def test_half_precision_is_compared_in_fp32_under_autocast_by_contrast() -> None:
-    torch.manual_seed(0)
-    first, second, groups = (*(100 * torch.randn(2, 8, 16)).bfloat16(), torch.arange(8))
-    labels = groups % 2
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = PairContrast(0.5)(first, second, labels, groups, groups)
-    both = np.stack([np.arange(8)] * 2)
-    expected = loss_by_hand(first.double().numpy(), second.double().numpy(), labels.tolist(), both, 0.5)
-    assert output.loss.dtype == torch.float32
-    assert output.loss.item() == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_temperature_out_of_range_is_refused(temperature: float) -> None:
-    with pytest.raises(ValueError, match="temperature="):
-        PairContrast(temperature)
-
-
-def test_shapes_and_labels_are_checked() -> None:
-    rows, ones = torch.randn(3, 2), torch.ones(3)
-    for tensors in (
-        (rows, torch.randn(2, 2), ones, ones, ones),
-        (rows, rows, torch.ones(2), ones, ones),
-        (rows, rows, ones, torch.ones(2), ones),
-        (rows, rows, ones, ones, torch.ones(3, 1)),
-    ):
-        with pytest.raises(ValueError, match=r"\(3, 2\)"):
-            PairContrast()(*tensors)
-    with pytest.raises(ValueError, match="0 or 1"):
-        PairContrast()(rows, rows, torch.tensor([1, -1, 0]), ones, ones)

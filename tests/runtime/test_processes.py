@@ -24,7 +24,7 @@ def gradients() -> None:
 @pytest.mark.parametrize(
     "meet",
     [
-        lambda: gathering.AllProcesses(2).rows(torch.ones(2, 3)),
+        lambda: gathering.Gather(2).rows(torch.ones(2, 3)),
         gradients,
         lambda: training.broadcast_weights(nn.Linear(2, 2), 2),
         lambda: training.mean_over_processes(torch.ones(2), 2),

@@ -14,7 +14,6 @@ from torch import Tensor, distributed
 
 from graphdoc.losses import (
     ONE_PROCESS,
-    AllProcesses,
     ClassificationLoss,
     Gather,
     InfoNCE,
@@ -169,7 +168,7 @@ CASES: dict[str, Case] = {
         f"sub-documents, {name}": _dealt(loss, 2, _rows(7), _rows(7, seed=1), GROUPS)
         for name, loss in (
             ("both", SubDocumentContrast(temperature=3.0)),
-            ("one", SubDocumentContrast("cosine", 0.2, "one", mask_groups=False)),
+            ("one", SubDocumentContrast("cosine", 0.2, "one")),
         )
     },
     "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),
@@ -201,7 +200,7 @@ def main(output: str) -> None:
 
 
 def _gathers(case: Case) -> list[Gather]:
-    return [AllProcesses(), ONE_PROCESS] if case.is_whole else [AllProcesses()]
+    return [Gather(), ONE_PROCESS] if case.is_whole else [Gather()]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
 from graphdoc.graphs.layout import Packing
-from graphdoc.losses import AllProcesses, SubDocumentContrast
+from graphdoc.losses import Gather, SubDocumentContrast
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime import processes
 from graphdoc.runtime.processes import Processes
@@ -103,10 +103,10 @@ def gradients(backbone: str, output: str) -> None:
         everything = torch.randn(5, 3, dtype=torch.float64)
         own = everything[:4] if processes.rank == 0 else everything[4:]
         rows = own.clone().requires_grad_()
-        gathered, start = AllProcesses().rows(rows)
+        gathered, start = Gather().rows(rows)
         # Each process weighs the rows in its own way, so that the gradient of a row is a sum over processes.
         ((gathered**2).sum() * (processes.rank + 1)).backward()  # type: ignore[no-untyped-call]
-        no_rows, _ = AllProcesses().rows(everything[:0] if processes.rank == 0 else everything[:2])
+        no_rows, _ = Gather().rows(everything[:0] if processes.rank == 0 else everything[:2])
         assert rows.grad is not None
         seen = {
             "gradients": {name: [values.tolist(), loss] for name, (values, loss) in found.items()},
