@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,6 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
 from .kinds import GraphKind, Integers, JoinedGraphs, NodeKind
 from .layout import AttentionPlan, Form, MiniBatch, Packing, SectionLayout, places_of, plan_attention, section_ids
@@ -21,97 +22,23 @@ if TYPE_CHECKING:
     from .document_graph import DocumentGraph
 
 
-# Where numbers of any type may begin.
-_ALIGNMENT = 16
-
-
 def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
-    """A copy of a part whose tensors are changed, those of dataclasses, tuples and mappings inside of it too.
-
-    Args:
-        part: a tensor, something that holds tensors, or anything else, which stays as it is.
-        change: what becomes of a tensor.
-    """
+    """A copy of a part whose tensors are changed, those of dataclasses and tuples inside of it too."""
     if isinstance(part, Tensor):
         return change(part)
-    if type(part) is tuple:
-        # Token ids are tuples of numbers by the thousand; a first element says what the others are.
-        return tuple(map_tensors(one, change) for one in part) if part and _may_hold(part[0]) else part
-    if type(part) is dict:
-        return {key: map_tensors(value, change) for key, value in part.items()}
+    # Token ids are tuples of numbers by the thousand; a first element says what the others are.
+    if type(part) is tuple and part and is_dataclass(part[0]):
+        return tuple(map_tensors(one, change) for one in part)
     if is_dataclass(part) and not isinstance(part, type):
         return type(part)(**{one.name: map_tensors(getattr(part, one.name), change) for one in fields(part)})
     return part
 
 
-def _may_hold(value: Any) -> bool:
-    return isinstance(value, Tensor) or is_dataclass(value)
+class _ArrayPickler(pickle.Pickler):
+    """Writes tensors as their numbers."""
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor stands in a block.
-
-    Args:
-        dtype: the type of its numbers.
-        start: its first byte.
-        shape: its shape.
-    """
-
-    dtype: torch.dtype
-    start: int
-    shape: torch.Size
-
-    @property
-    def end(self) -> int:
-        """The byte after its last one."""
-        return self.start + self.shape.numel() * self.dtype.itemsize
-
-
-def pack(part: Any) -> tuple[Any, Tensor]:
-    """Take the tensors out of a part and put them into one block.
-
-    Workers of a data loader hand over every tensor as a file of its own, of which a process may have only so many, and
-    the trained process waits for each.
-
-    Args:
-        part: what holds tensors, all on one device.
-
-    Returns:
-        The part with places instead of tensors, and the block of bytes, ``(bytes,)``.
-    """
-    found: list[tuple[Tensor, Place]] = []
-    end = 0
-
-    def take(tensor: Tensor) -> Place:
-        nonlocal end
-        place = Place(tensor.dtype, end, tensor.shape)
-        found.append((tensor, place))
-        end = -(-place.end // _ALIGNMENT) * _ALIGNMENT
-        return place
-
-    skeleton = map_tensors(part, take)
-    block = torch.empty(end, dtype=torch.uint8, device=found[0][0].device if found else None)
-    for tensor, place in found:
-        _at(block, place).copy_(tensor)
-    return skeleton, block
-
-
-def _at(block: Tensor, place: Place) -> Tensor:
-    return block[place.start : place.end].view(place.dtype).view(place.shape)
-
-
-def unpack(skeleton: Any, block: Tensor) -> Any:
-    """The part that :func:`pack` took apart; its tensors are views of the block."""
-    if isinstance(skeleton, Place):
-        return _at(block, skeleton)
-    if type(skeleton) is tuple:
-        return tuple(unpack(one, block) for one in skeleton) if skeleton and _may_hold(skeleton[0]) else skeleton
-    if type(skeleton) is dict:
-        return {key: unpack(value, block) for key, value in skeleton.items()}
-    if is_dataclass(skeleton) and not isinstance(skeleton, type):
-        return type(skeleton)(**{one.name: unpack(getattr(skeleton, one.name), block) for one in fields(skeleton)})
-    return skeleton
+    def reducer_override(self, value: Any) -> Any:
+        return (torch.from_numpy, (value.numpy(),)) if isinstance(value, Tensor) else NotImplemented
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +189,8 @@ class GraphBatch:
             documents: the documents.
             graph: kind of their graphs, or its name; None for nodes without edges, where nothing reads them.
             split: whether documents are split into their own sections.
-
-        Raises:
-            DocumentError: a document has other passage vectors than one for each of its passages, or of another width.
         """
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
-        if len(vectors) == len(documents):
-            _require_vectors_of_passages(documents)
         sections = [np.array([part.section for part in document.passages], np.int64) for document in documents]
         ids = [section_ids(one) for one in sections]
         return cls.from_graphs(
@@ -306,16 +228,11 @@ class GraphBatch:
         if not isinstance(graphs, JoinedGraphs):
             graphs = JoinedGraphs.join([graph.joined() for graph in graphs])
         batch = cls._of(token_ids, graphs, section_ids, chunk_ids)
-        passages = sum(batch.passage_counts)
-        if token_ids and len(token_ids) != passages:
-            raise ValueError(f"token ids of {len(token_ids)} passages do not fit graphs with {passages} passages")
-        if second_from is not None:
-            if len(second_from) != len(token_ids):
-                raise ValueError(f"second_from of {len(second_from)} passages does not fit {len(token_ids)}")
-            batch = replace(batch, second_from=second_from)
-        if passage_vectors is None:
-            return batch
-        return replace(batch, passage_vectors=torch.from_numpy(np.concatenate(passage_vectors)))
+        vectors = None if passage_vectors is None else torch.from_numpy(np.concatenate(passage_vectors))
+        for name, rows in (("token_ids", token_ids), ("second_from", second_from), ("passage_vectors", vectors)):
+            if rows is not None and len(rows) not in (0, sum(batch.passage_counts)):
+                raise ValueError(f"{name} of {len(rows)} passages do not fit graphs with {sum(batch.passage_counts)}")
+        return replace(batch, second_from=second_from, passage_vectors=vectors)
 
     @classmethod
     def of_passages(cls, token_ids: tuple[TokenIds, ...]) -> GraphBatch:
@@ -350,18 +267,18 @@ class GraphBatch:
             places=places,
             rows=rows,
             sections=SectionLayout.of(documents, places, len(graphs)),
-            plan=(
-                plan_attention(
-                    graphs.edge_index, graphs.node_counts, graphs.edge_counts, edge_weights=graphs.edge_weights
-                )
-                if is_planned
-                else None
-            ),
+            plan=plan_attention(graphs) if is_planned else None,
             edge_weights=None if graphs.edge_weights is None else torch.from_numpy(graphs.edge_weights),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, pack({one.name: getattr(self, one.name) for one in fields(self) if one.name != "origin"})
+        # Workers of a data loader hand over every tensor as a file of its own, of which a process may have only so
+        # many, and the trained process waits for each: all of a batch go as one.
+        content = io.BytesIO()
+        _ArrayPickler(content).dump(
+            {one.name: getattr(self, one.name) for one in fields(self) if one.name != "origin"}
+        )
+        return _restored, (torch.frombuffer(content.getbuffer(), dtype=torch.uint8),)
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -382,9 +299,7 @@ class GraphBatch:
 
     def with_plan(self, form: Form) -> GraphBatch:
         """The same batch on the CPU, with graph attention in one form."""
-        weights = None if self.edge_weights is None else self.edge_weights.numpy()
-        plan = plan_attention(self.edge_index.numpy(), self.node_counts, self.edge_counts, form, weights)
-        return replace(self, plan=plan)
+        return replace(self, plan=plan_attention(self._graphs(0, len(self))[0], form))
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch with its tensors on another device; token ids stay where they are."""
@@ -413,12 +328,17 @@ class GraphBatch:
         yield self._slice(first, len(costs)) if first else self
 
     def _slice(self, first: int, last: int) -> GraphBatch:
+        graphs, passages = self._graphs(first, last)
+        section_ids, chunk_ids = self.places[passages].T
+        return GraphBatch._of((), graphs, section_ids, chunk_ids).to(self.node_kind.device)
+
+    def _graphs(self, first: int, last: int) -> tuple[JoinedGraphs, slice]:
+        """The graphs of some consecutive documents, and where their passages stand."""
         own = self.origin or self
         nodes, edges, passages = (
             slice(sum(counts[:first]), sum(counts[:last]))
             for counts in (self.node_counts, self.edge_counts, self.passage_counts)
         )
-        section_ids, chunk_ids = own.places[passages].T
         graphs = JoinedGraphs(
             own.node_kind[nodes].numpy(),
             own.section_of[nodes].numpy(),
@@ -428,7 +348,7 @@ class GraphBatch:
             np.array(self.edge_counts[first:last], np.int64),
             None if own.edge_weights is None else own.edge_weights[edges].numpy(),
         )
-        return GraphBatch._of((), graphs, section_ids, chunk_ids).to(self.node_kind.device)
+        return graphs, passages
 
     def mini_batches(
         self, packing: Packing, pad_token_id: int, *, with_structure: bool = False
@@ -461,17 +381,5 @@ class GraphBatch:
             )
 
 
-def _restored(skeleton: dict[str, Any], block: Tensor) -> GraphBatch:
-    return GraphBatch(**unpack(skeleton, block))
-
-
-def _require_vectors_of_passages(documents: Sequence[SegmentedDocument]) -> None:
-    width = None
-    for document in documents:
-        found = np.asarray(document.passage_vectors).shape
-        width = found[-1] if width is None and found else width
-        if found != (len(document.passages), width):
-            raise DocumentError(
-                f"document {document.document.id!r} has {len(document.passages)} passages, and its passage vectors "
-                f"are of shape {found} beside others of {width} numbers; segment it anew"
-            )
+def _restored(content: Tensor) -> GraphBatch:
+    return GraphBatch(**pickle.loads(content.numpy().data))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,8 @@ Integers = npt.NDArray[np.int64]
 
 # Nodes up to which their pairs are kept from one document to the next: 6 MB for all counts together.
 MOST_KEPT = 128
+# Edges of nodes that are all connected; beyond, a graph does not fit in memory.
+MAXIMUM_EDGES = 40_000_000
 
 
 class GraphKind(ABC):
@@ -60,8 +62,6 @@ class GraphKind(ABC):
     them when it is made; a model has them under ``graph_settings``.
     """
 
-    description: ClassVar[str]
-
     @abstractmethod
     def pairs(self, section_of: Integers) -> Integers:
         """The connected pairs of nodes, each once.
@@ -73,20 +73,8 @@ class GraphKind(ABC):
             ``(2, pairs)``.
         """
 
-    @abstractmethod
-    def count(self, section_of: Integers) -> int:
-        """The number of pairs, found before any is made, so that no graph fills the memory.
-
-        Args:
-            section_of: ``(passages,)``, section number of every passage in reading order.
-        """
-
     def section_nodes(self, section_of: Integers) -> Integers:
-        """Section number of every extra node, ``(section nodes,)``; none unless a kind says otherwise.
-
-        Args:
-            section_of: ``(passages,)``, section number of every passage in reading order.
-        """
+        """Section number of every extra node, ``(section nodes,)``; none unless a kind says otherwise."""
         return np.empty(0, np.int64)
 
 
@@ -117,8 +105,17 @@ def section_starts(section_of: Integers) -> Integers:
 
 
 def all_pairs(nodes: Integers) -> Integers:
-    """Every pair of the given nodes once, ``(2, pairs)``."""
+    """Every pair of the given nodes once, ``(2, pairs)``.
+
+    Raises:
+        DocumentError: there are so many that the graph would not fit in memory.
+    """
     count = len(nodes)
+    if count * count > MAXIMUM_EDGES:
+        raise DocumentError(
+            f"a graph that connects {count:,} nodes with each other needs {count * count:,} edges (limit "
+            f"{MAXIMUM_EDGES:,}); use graph kind 'window', or a smaller max_passages"
+        )
     return nodes[_places(count) if count <= MOST_KEPT else _places.__wrapped__(count)]
 
 
@@ -141,25 +138,13 @@ def pairs_within_sections(section_of: Integers) -> Integers:
     return np.concatenate([np.empty((2, 0), np.int64), *parts], axis=1)
 
 
-def count_within_sections(section_of: Integers) -> int:
-    """The number of :func:`pairs_within_sections`."""
-    _, sizes = np.unique(section_of, return_counts=True)
-    return int((sizes * (sizes - 1)).sum()) // 2
-
-
 @dataclass(frozen=True)
 class FullGraph(GraphKind):
     """Every pair of nodes is connected, the document node included (Graph-RoBERTa, section 3.1)."""
 
-    description: ClassVar[str] = "every pair of nodes"
-
     def pairs(self, section_of: Integers) -> Integers:
         """All pairs of nodes."""
         return all_pairs(np.arange(len(section_of) + 1, dtype=np.int64))
-
-    def count(self, section_of: Integers) -> int:
-        """Pairs of n + 1 nodes."""
-        return len(section_of) * (len(section_of) + 1) // 2
 
 
 @dataclass(frozen=True)
@@ -169,19 +154,10 @@ class SectionGraph(GraphKind):
     Source: Graph-RoBERTa, section 3.3.
     """
 
-    description: ClassVar[str] = (
-        "passages of a section with each other, first passages with each other and with the document node"
-    )
-
     def pairs(self, section_of: Integers) -> Integers:
         """Pairs within sections, and pairs of the document node and the first passages."""
         hubs = np.concatenate([np.zeros(1, np.int64), section_starts(section_of) + 1])
         return np.concatenate([pairs_within_sections(section_of), all_pairs(hubs)], axis=1)
-
-    def count(self, section_of: Integers) -> int:
-        """Both kinds of pairs; a pair of first passages is in two sections, so that none is counted twice."""
-        sections = len(section_starts(section_of))
-        return count_within_sections(section_of) + sections * (sections + 1) // 2
 
 
 @dataclass(frozen=True)
@@ -195,8 +171,6 @@ class WindowGraph(GraphKind):
         SettingsError: the window is not positive.
     """
 
-    description: ClassVar[str] = "neighbours in reading order, and the document node with every passage"
-
     window: int = 2
 
     def __post_init__(self) -> None:
@@ -205,25 +179,15 @@ class WindowGraph(GraphKind):
 
     def pairs(self, section_of: Integers) -> Integers:
         """A star around the document node, and passages at every distance up to the window."""
-        count = len(section_of)
-        parts = [star(0, np.arange(1, count + 1, dtype=np.int64))]
-        for distance in range(1, min(self.window, count - 1) + 1):
-            left = np.arange(1, count + 1 - distance, dtype=np.int64)
-            parts.append(np.stack([left, left + distance]))
-        return np.concatenate(parts, axis=1)
-
-    def count(self, section_of: Integers) -> int:
-        """The star has n pairs, and distance d has n - d."""
-        count = len(section_of)
-        reach = min(self.window, max(count - 1, 0))
-        return count + reach * count - reach * (reach + 1) // 2
+        passages = np.arange(1, len(section_of) + 1, dtype=np.int64)
+        distances = range(1, min(self.window, len(passages) - 1) + 1)
+        near = [np.stack([passages[:-distance], passages[distance:]]) for distance in distances]
+        return np.concatenate([star(0, passages), *near], axis=1)
 
 
 @dataclass(frozen=True)
 class HierarchicalGraph(GraphKind):
     """Passages of a section with each other and with their section's node; section nodes with the document node."""
-
-    description: ClassVar[str] = "section nodes between the document node and the passages of a section, all connected"
 
     def pairs(self, section_of: Integers) -> Integers:
         """Pairs within sections, passages with their section's node, and section nodes with the document node."""
@@ -234,16 +198,10 @@ class HierarchicalGraph(GraphKind):
         membership = np.stack([nodes[rank], np.arange(1, count + 1, dtype=np.int64)])
         return np.concatenate([pairs_within_sections(section_of), membership, star(0, nodes)], axis=1)
 
-    def count(self, section_of: Integers) -> int:
-        """Pairs within sections, one for each passage and one for each section."""
-        return count_within_sections(section_of) + len(section_of) + len(section_starts(section_of))
-
     def section_nodes(self, section_of: Integers) -> Integers:
         """One node for every section that has passages, in reading order."""
         return section_of[section_starts(section_of)]
 
-
-MAXIMUM_EDGES = 40_000_000
 
 _NO_SECTION = np.array([-1], np.int64)
 _KINDS = np.array([NodeKind.DOCUMENT, NodeKind.PASSAGE, NodeKind.SECTION], np.int64)
@@ -301,15 +259,7 @@ class JoinedGraphs:
         section_of = np.concatenate(list(parts))
         if kind is None:
             return cls(node_kind, section_of, np.empty((2, 0), np.int64), nothing, counts, np.zeros_like(counts))
-        pairs = []
-        for one in sections:
-            edge_count = 2 * kind.count(one)
-            if edge_count > MAXIMUM_EDGES:
-                raise DocumentError(
-                    f"{kind!r} over {len(one):,} passages needs {edge_count:,} edges (limit {MAXIMUM_EDGES:,}); "
-                    "use graph kind 'window' with a small window, or a smaller max_passages"
-                )
-            pairs.append(kind.pairs(one))
+        pairs = [kind.pairs(one) for one in sections]
         pair_counts = np.array([part.shape[1] for part in pairs], np.int64)
         ends = np.concatenate(pairs, axis=1) + np.repeat(np.cumsum(counts) - counts, pair_counts)
         total = len(node_kind)

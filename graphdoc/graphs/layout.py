@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import SettingsError
-from ..runtime.text import require_whole
-from .kinds import Integers
+from .kinds import Integers, JoinedGraphs
 
 Form = Literal["auto", "dense", "sparse"]
 
@@ -65,35 +63,25 @@ class AttentionPlan:
     is_sparse_node: Tensor
 
 
-def plan_attention(
-    edge_index: Integers,
-    node_counts: Sequence[int] | Integers,
-    edge_counts: Sequence[int] | Integers,
-    form: Form = "auto",
-    edge_weights: npt.NDArray[np.float32] | None = None,
-) -> AttentionPlan:
+def plan_attention(graphs: JoinedGraphs, form: Form = "auto") -> AttentionPlan:
     """Choose the cheaper form for every document and lay out the dense ones.
 
     A document is dense when its adjacency has at most ``DENSE_CELLS_PER_EDGE`` cells per edge: nearly complete graphs
     are far cheaper as matrix products, long windowed ones as sums over edges.
 
     Args:
-        edge_index: ``(2, edges)``, source above target, document after document.
-        node_counts: nodes of every document.
-        edge_counts: edges of every document.
+        graphs: the graphs of a batch.
         form: ``dense`` or ``sparse`` to force one.
-        edge_weights: ``(edges,)``, above 0, how much every edge counts; None where all count alike.
 
     Returns:
         The plan, which all layers share.
     """
-    nodes, edges = np.asarray(node_counts, np.int64), np.asarray(edge_counts, np.int64)
-    is_dense = (
-        nodes * nodes <= DENSE_CELLS_PER_EDGE * edges if form == "auto" else np.full(len(nodes), form == "dense")
-    )
+    nodes, edges = graphs.node_counts, graphs.edge_counts
+    is_dense = np.full(len(nodes), form == "dense")
+    if form == "auto":
+        is_dense = nodes * nodes <= DENSE_CELLS_PER_EDGE * edges
     dense = np.flatnonzero(is_dense)
     order = dense[np.argsort(-nodes[dense], kind="stable")]
-    log_weights = None if edge_weights is None else np.log(edge_weights)
     blocks: list[DenseBlock] = []
     first = 0
     for place in range(1, len(order) + 1):
@@ -102,7 +90,7 @@ def plan_attention(
             fits = (place - first + 1) * width**2 <= DENSE_BLOCK_CELLS
             if fits and nodes[order[place]] >= DENSE_BLOCK_EVENNESS * width:
                 continue
-        blocks.append(_dense_block(edge_index, order[first:place], nodes, edges, log_weights))
+        blocks.append(_dense_block(graphs, order[first:place]))
         first = place
     return AttentionPlan(
         tuple(blocks),
@@ -111,13 +99,8 @@ def plan_attention(
     )
 
 
-def _dense_block(
-    edge_index: Integers,
-    documents: Integers,
-    nodes: Integers,
-    edges: Integers,
-    log_weights: npt.NDArray[np.float32] | None,
-) -> DenseBlock:
+def _dense_block(graphs: JoinedGraphs, documents: Integers) -> DenseBlock:
+    nodes, edges = graphs.node_counts, graphs.edge_counts
     width = int(nodes[documents[0]])
     starts = (np.cumsum(nodes) - nodes)[documents]
     offsets = np.arange(width)
@@ -125,18 +108,16 @@ def _dense_block(
     rows = np.where(is_node, starts[:, None] + offsets, starts[0])
     own = ranges((np.cumsum(edges) - edges)[documents], edges[documents])
     document = np.repeat(np.arange(len(documents)), edges[documents])
-    source, target = edge_index[:, own] - starts[document]
+    source, target = graphs.edge_index[:, own] - starts[document]
     cells = (document * width + target) * width + source
     adjacency = np.zeros((len(documents), width, width), np.bool_)
     adjacency.reshape(-1)[cells] = True
     places = np.flatnonzero(is_node)
-    arrays = (rows, rows.reshape(-1)[places], places, adjacency, own, cells)
-    block = DenseBlock(*(torch.from_numpy(array) for array in arrays))
-    if log_weights is None:
-        return block
-    added = np.zeros(adjacency.shape, np.float32)
-    added.reshape(-1)[cells] = log_weights[own]
-    return replace(block, log_weights=torch.from_numpy(added))
+    arrays = [rows, rows.reshape(-1)[places], places, adjacency, own, cells]
+    if graphs.edge_weights is not None:
+        arrays.append(np.zeros(adjacency.shape, np.float32))
+        arrays[-1].reshape(-1)[cells] = np.log(graphs.edge_weights[own])
+    return DenseBlock(*map(torch.from_numpy, arrays))
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:
@@ -212,16 +193,12 @@ class SectionLayout:
             count: number of documents.
         """
         sections, chunk_ids = places.T
-        chunks = np.lexsort((chunk_ids, sections, documents))
-        keys = np.stack([documents[chunks], sections[chunks]])
-        starts = np.flatnonzero(np.any(np.diff(keys, axis=1, prepend=-1) != 0, axis=0))
-        counts = np.diff(starts, append=len(chunks))
+        chunks, starts, counts = _by_section(documents, sections, chunk_ids)
         section_of = np.repeat(np.arange(len(starts)), counts)
-        document_of = keys[0, starts]
+        document_of = documents[chunks][starts]
         place_of = np.arange(len(chunks)) - starts[section_of]
         by_length = np.argsort(-counts, kind="stable")
-        rank = np.empty_like(by_length)
-        rank[by_length] = np.arange(len(by_length))
+        rank = np.argsort(by_length)
         return cls(
             torch.from_numpy(chunks),
             torch.from_numpy(section_of),
@@ -238,6 +215,16 @@ class SectionLayout:
     def __len__(self) -> int:
         """Number of sections."""
         return len(self.counts)
+
+
+def _by_section(
+    documents: Integers, sections: Integers, chunk_ids: Integers
+) -> tuple[Integers, Integers, npt.NDArray[np.int64]]:
+    """Passages in the order of documents, sections and chunks; where sections begin in it, and their chunks."""
+    order = np.lexsort((chunk_ids, sections, documents))
+    keys = np.stack([documents[order], sections[order]])
+    starts = np.flatnonzero(np.any(np.diff(keys, axis=1, prepend=-1) != 0, axis=0))
+    return order, starts, np.diff(starts, append=len(order))
 
 
 def _following(document_of: Integers) -> Integers:
@@ -282,11 +269,9 @@ def places_of(documents: Integers, section_ids: Integers | None, chunk_ids: Inte
     """
     sections = np.zeros_like(documents) if section_ids is None else section_ids
     if chunk_ids is None:
-        order = np.lexsort((np.arange(len(documents)), sections, documents))
-        keys = np.stack([documents[order], sections[order]])
-        starts = np.flatnonzero(np.any(np.diff(keys, axis=1, prepend=-1) != 0, axis=0))
+        order, starts, counts = _by_section(documents, sections, np.arange(len(documents)))
         chunk_ids = np.empty_like(documents)
-        chunk_ids[order] = ranges(np.zeros_like(starts), np.diff(starts, append=len(order)))
+        chunk_ids[order] = ranges(np.zeros_like(starts), counts)
     return np.stack([sections, chunk_ids], axis=1)
 
 
@@ -334,13 +319,11 @@ class MiniBatch:
 
     def to(self, device: torch.device | str) -> MiniBatch:
         """The same mini-batch on another device."""
-        return MiniBatch(
-            self.input_ids.to(device, non_blocking=True),
-            self.attention_mask.to(device, non_blocking=True),
-            self.passage_order.to(device, non_blocking=True),
-            None if self.structure is None else self.structure.to(device, non_blocking=True),
-            None if self.token_types is None else self.token_types.to(device, non_blocking=True),
-        )
+
+        def moved(part: Any) -> Any:
+            return part if part is None else part.to(device, non_blocking=True)
+
+        return MiniBatch(*(moved(getattr(self, entry.name)) for entry in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +340,7 @@ class Packing:
         filled: share of the token budget from which on a mini-batch is well filled; 0 lets padding close any.
 
     Raises:
-        SettingsError: a value is out of range.
+        SettingsError: the token budget or the padding is out of range.
     """
 
     token_budget: int
@@ -365,11 +348,10 @@ class Packing:
     filled: float = 0.0
 
     def __post_init__(self) -> None:
-        require_whole("token_budget", self.token_budget, may_be_none=False)
-        for name in ("padding", "filled"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
-                raise SettingsError(f"{name}={value!r} must be a share between 0 and 1")
+        if self.token_budget < 1:
+            raise SettingsError(f"token_budget={self.token_budget} must be at least 1")
+        if not 0 <= self.padding <= 1:
+            raise SettingsError(f"padding={self.padding} must be a share between 0 and 1")
 
     @classmethod
     def on(cls, device: torch.device | str, token_budget: int | None = None, padding: float | None = None) -> Packing:

@@ -1,22 +1,18 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphdoc.errors import DocumentError
-from graphdoc.graphs.batch import GraphBatch, map_tensors, pack, unpack
+from graphdoc.graphs.batch import GraphBatch, map_tensors
 from graphdoc.graphs.document_graph import graph_of_sections, query_graph
 from graphdoc.graphs.kinds import EdgeKind
 from graphdoc.graphs.layout import Packing
 from graphdoc.registry import GRAPH_KINDS
-from graphdoc.segmentation.spans import SegmentedDocument
 
 layouts = st.lists(st.integers(0, 4), max_size=9)
 
@@ -84,17 +80,6 @@ def test_mini_batches_hold_every_passage_once(random_document) -> None:
     assert tuple(seen[row] for row in range(len(batch.token_ids))) == batch.token_ids
 
 
-def test_batches_move_to_a_device(random_document) -> None:
-    batch = GraphBatch.from_documents([random_document([0, 1])], "section")
-    moved = batch.to("meta")
-    assert {moved.node_kind.device.type, moved.edge_index.device.type, moved.document_of.device.type} == {"meta"}
-    assert {moved.section_of.device.type, moved.edge_kind.device.type} == {"meta"}
-    assert moved.token_ids == batch.token_ids
-    mini_batch = next(batch.mini_batches(Packing(512), 1)).to("meta")
-    assert {mini_batch.input_ids.device.type, mini_batch.attention_mask.device.type} == {"meta"}
-    assert mini_batch.passage_order.device.type == "meta"
-
-
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.sampled_from(list(GRAPH_KINDS))), min_size=1
@@ -157,26 +142,6 @@ def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st
         assert np.array_equal(np.concatenate(parts), whole.places)
 
 
-@pytest.mark.parametrize(
-    ("shapes", "message"),
-    [
-        (((3, 5), (1, 5)), r"document 'document 2' has 2 passages, and its passage vectors are of shape \(1, 5\)"),
-        (((3, 5), (2, 4)), r"'document 2' has 2 passages, .* of shape \(2, 4\) beside others of 5 numbers"),
-        (((15,), (2, 5)), r"'document 1' has 3 passages, and its passage vectors are of shape \(15,\)"),
-    ],
-)
-def test_passage_vectors_that_are_not_those_of_the_passages(
-    random_document: Callable[..., SegmentedDocument], shapes: Sequence[tuple[int, ...]], message: str
-) -> None:
-    documents = [random_document([0] * count, seed=seed) for count, seed in ((3, 1), (2, 2))]
-    given = [
-        replace(document, passage_vectors=np.zeros(shape, np.float32))
-        for document, shape in zip(documents, shapes, strict=True)
-    ]
-    with pytest.raises(DocumentError, match=message):
-        GraphBatch.from_documents(given, "full")
-
-
 def tensors_of(part: object) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     map_tensors(part, found.append)
@@ -186,17 +151,12 @@ def tensors_of(part: object) -> list[torch.Tensor]:
 def test_a_batch_goes_through_pickle_in_one_block(random_document) -> None:
     documents = [random_document([0] * count, seed=count) for count in (1, 3, 9, 30, 31)]
     batch = GraphBatch.from_documents(documents, "hierarchical", split=True)
-    skeleton, block = pack(
-        {"batch": batch.rows, "beside": (torch.ones(3, dtype=torch.bool), torch.zeros(0, 2), batch)}
-    )
-    assert not tensors_of(skeleton) and len({tensor.dtype for tensor in tensors_of(batch)}) > 1
-    assert block.dtype == torch.uint8 and block.ndim == 1
-    again = unpack(skeleton, block)
-    assert torch.equal(again["beside"][0], torch.ones(3, dtype=torch.bool)) and again["beside"][1].shape == (0, 2)
-    assert pack({"nothing": 1})[1].numel() == 0
+    _, (block,) = batch.__reduce__()
+    assert isinstance(block, torch.Tensor) and block.ndim == 1
     back = pickle.loads(pickle.dumps(batch))
     assert back.token_ids == batch.token_ids
     assert np.array_equal(back.places, batch.places)
+    assert len({tensor.dtype for tensor in tensors_of(batch)}) > 1
     for a, b in zip(tensors_of(back), tensors_of(batch), strict=True):
         assert a.dtype == b.dtype
         assert torch.equal(a, b)
@@ -210,3 +170,6 @@ def test_what_is_moved_is_cut_and_split_from_where_it_came(random_document) -> N
     for part in (*moved.slices([1, 1], 1), moved.split_into(np.array([0, 1, 0]))):
         assert {tensor.device.type for tensor in tensors_of(replace(part, origin=None))} == {"meta"}
     assert [part.passage_counts for part in moved.slices([1, 1], 1)] == [(2,), (1,)]
+    assert moved.token_ids == batch.token_ids
+    mini_batch = next(batch.mini_batches(Packing(512), 1)).to("meta")
+    assert {tensor.device.type for tensor in tensors_of(mini_batch)} == {"meta"}
