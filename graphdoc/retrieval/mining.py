@@ -295,17 +295,15 @@ def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeList
     return NegativeLists(record, {query: lists[query] for query in order if query in lists})
 
 
-def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDocuments:
+def documents_of_index(index: DocumentIndex) -> MinedDocuments:
     """The documents of an index, to mine negatives among them."""
-    columns = [*DOCUMENT_COLUMNS, *(["document_vector"] if vectors else [])]
     ids: list[str] = []
     texts: list[str] = []
     parts: list[Vectors] = []
-    for batch in index.rows(columns, level=DOCUMENT):
+    for batch in index.rows([*DOCUMENT_COLUMNS, "document_vector"], level=DOCUMENT):
         ids += batch.column("id").to_pylist()
         texts += [text_hash(document_of(row).text) for row in batch.select(DOCUMENT_COLUMNS).to_pylist()]
-        if vectors:
-            parts.append(vectors_of(batch, "document_vector"))
+        parts.append(vectors_of(batch, "document_vector"))
     groups = np.unique(texts, return_inverse=True)[1].astype(np.int64)
     return MinedDocuments(ids, groups, np.concatenate(parts) if parts else None, index.record["similarity"])
 

@@ -145,58 +145,30 @@ def named() -> MinedDocuments:
 
 
 def test_every_reason_counts(named: MinedDocuments) -> None:
-    asked = np.array([along(0)], np.float32)
-    positives = {"q": ["positive", "second"]}
-    found = mine(named, positives, MiningSettings("vectors"), vectors=asked)
+    asked, positives = np.array([along(0)], np.float32), {"q": ["positive", "second"]}
     # "near" is within 11 degrees of "positive" and of "second", "far" of "second".
-    assert found.lists == {"q": ("farther",)}
-    assert found.excluded == {JUDGED: 2, CLOSE: 2, SIMILAR: 3}
-    without = {
-        "margin": (MiningSettings("vectors", margin=None), ("above", "farther"), {JUDGED: 2, CLOSE: 0, SIMILAR: 4}),
-        "mask_similar": (
-            MiningSettings("vectors", mask_similar=None),
-            ("near", "far", "farther"),
-            {JUDGED: 2, CLOSE: 2, SIMILAR: 1},
-        ),
-        "depth": (MiningSettings("vectors", 1, mask_similar=None), ("near",), {JUDGED: 1, CLOSE: 2, SIMILAR: 0}),
-    }
-    for options, expected, counts in without.values():
+    for options, expected, counts in (
+        (MiningSettings("vectors"), ("farther",), {JUDGED: 2, CLOSE: 2, SIMILAR: 3}),
+        (MiningSettings("vectors", margin=None), ("above", "farther"), {JUDGED: 2, CLOSE: 0, SIMILAR: 4}),
+        (MiningSettings("vectors", mask_similar=None), ("near", "far", "farther"), {JUDGED: 2, CLOSE: 2, SIMILAR: 1}),
+        (MiningSettings("vectors", 1, mask_similar=None), ("near",), {JUDGED: 1, CLOSE: 2, SIMILAR: 0}),
+    ):
         found = mine(named, positives, options, vectors=asked)
-        assert found.lists == {"q": expected}
-        assert found.excluded == counts
+        assert found.lists == {"q": expected} and found.excluded == counts
 
 
-def test_a_negative_score_of_a_positive(named: MinedDocuments) -> None:
-    assert named.vectors is not None
-    documents = MinedDocuments(named.ids, named.groups, named.vectors, "dot")
-    asked = np.array([along(180)], np.float32)
-    found = mine(documents, {"q": ["positive"]}, MiningSettings("vectors", mask_similar=None), vectors=asked)
-    # The positive has -.766: what has more than -.766 - .038 is too close, and only "above" has less.
-    assert found.lists == {"q": ("above",)}
-
-
-def test_both_ways_exclude(named: MinedDocuments) -> None:
+def test_documents_that_are_never_negatives_and_queries_that_have_none(named: MinedDocuments) -> None:
     asked = np.array([along(0)], np.float32)
     words = {"positive": 2.0, "above": 1.0, "far": 3.0, "second": 1.5, "farther": 0.0}
     options = MiningSettings("both", mask_similar=None)
     found = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked)
-    # "far" is above the positive by words, "above" and "close" by vectors.
+    assert found.lists == {"q": ("second", "near", "farther")}
     never = {"q": ["near", "gone"], "other": ["farther"]}
     without = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked, never=never)
     assert without.lists == {"q": ("second", "farther")} and without.excluded == found.excluded
-    assert found.lists == {"q": ("second", "near", "farther")}
-    assert found.excluded == {JUDGED: 1, CLOSE: 3, SIMILAR: 1}
-
-
-def test_a_positive_without_a_word_of_the_query(named: MinedDocuments) -> None:
-    words = {"far": 3.0, "near": 0.2}
-    found = mine(named, {"q": ["positive"]}, MiningSettings("words"), words=lambda query, ids: words)
-    assert found.lists == {"q": ()}
-    assert found.without == ("q",)
-    assert found.record["queries_without_negatives"] == 1
-    options = MiningSettings("words", margin=None, mask_similar=None)
-    found = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words)
-    assert found.lists == {"q": ("far", "near")}
+    # A positive without a word of the query has the score 0: all that were found are above it.
+    found = mine(named, {"q": ["positive"]}, MiningSettings("words"), words=lambda query, ids: {"far": 3.0})
+    assert found.lists == {"q": ()} and found.without == ("q",) and found.record["queries_without_negatives"] == 1
 
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,11 +180,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     positives = {f"q{n}": [documents.ids[n], documents.ids[399 - n]] for n in range(9)}
     options = MiningSettings("vectors", 20, margin=0.5, mask_similar=None)
     whole = mine(documents, positives, options, vectors=asked)
-    for (query, answers), vector in zip(positives.items(), asked, strict=True):
-        scores = dict(zip(documents.ids, (vectors @ vector).tolist(), strict=True))
-        limit = options.limit(max(scores[id] for id in answers))
-        ranked = sorted(set(documents.ids) - set(answers), key=lambda id: (-scores[id], id))
-        assert whole.lists[query] == tuple(id for id in ranked if scores[id] <= limit)[:20]
+    assert (whole.lists, whole.excluded) == by_loops(documents, positives, options, {}, asked)
     for block, held in ((1, 1), (7, 3 * 400), (64, 2**26)):
         monkeypatch.setattr(mining, "_BLOCK", block)
         monkeypatch.setattr(mining, "_MOST_SCORES", held)
@@ -251,13 +219,10 @@ def test_documents_are_those_of_the_index(index: DocumentIndex, documents: list[
     index.update(every)
     found = documents_of_index(index)
     assert sorted(found.ids) == sorted(document.id for document in every) and found.similarity == "cosine"
-    assert found.vectors is not None
-    rows = found.rows_of([document.id for document in every])
     expected = dict(zip([one.id for one in every], index.encoder.encode(every, normalize=True), strict=True))
-    np.testing.assert_allclose(found.vectors[rows], [expected[found.ids[row]] for row in rows], atol=1e-5)
-    groups = {id: found.groups[row] for id, row in found.rows.items()}
+    np.testing.assert_allclose(found.vectors, [expected[id] for id in found.ids], atol=1e-5)
+    groups = dict(zip(found.ids, found.groups, strict=True))
     assert groups["copy"] == groups[documents[0].id] and len(set(groups.values())) == len(documents)
-    assert documents_of_index(index, vectors=False).vectors is None
 
 
 def test_word_scores_are_those_of_a_search(index: DocumentIndex, monkeypatch: pytest.MonkeyPatch) -> None:

