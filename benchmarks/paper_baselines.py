@@ -72,7 +72,7 @@ def chunk_encoder(encoder: DocumentEncoder, pooling: Pooling, most: int | None) 
         model = DocumentModel(alone)
     # The same weights, pooled in another way.
     model.passage_encoder = copy.copy(encoder.model.passage_encoder)
-    model.passage_encoder.pooling = load(POOLINGS[pooling])()
+    model.passage_encoder.pooling = load(POOLINGS[pooling])
     result = copy.copy(encoder)
     result.model, result.name = model.train(False), f"{encoder.name}, chunks"
     result.segmenter = segmenter_of(alone, encoder.tokenizer, result.name)

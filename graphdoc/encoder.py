@@ -24,7 +24,6 @@ from .inference.segmenting import AnyDocument, documents_of
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
-from .runtime.processes import usable_device
 from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
 from .similarity.comparison import Comparison
@@ -90,7 +89,7 @@ class DocumentEncoder(VectorPipeline):
         require_path("model", name)
         model, tokenizer = load_checkpoint(name, revision=revision, **settings)
         if attn_implementation is not None:
-            model.passage_encoder.use_attention(attn_implementation, dtype, usable_device(device))
+            model.passage_encoder.use_attention(attn_implementation, dtype)
         encoder = cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
         encoder.source = str(Path(name).resolve()) if Path(name).is_dir() else str(name)
         return encoder
@@ -130,7 +129,7 @@ class DocumentEncoder(VectorPipeline):
             torch.manual_seed(seed)
             model, tokenizer = load_backbone(config)
         if attn_implementation is not None:
-            model.passage_encoder.use_attention(attn_implementation, dtype, usable_device(device))
+            model.passage_encoder.use_attention(attn_implementation, dtype)
         return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
 
     def __repr__(self) -> str:

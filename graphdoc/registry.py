@@ -25,9 +25,9 @@ READOUTS: dict[str, str] = {
 }
 # How the tokens of a passage become its vector.
 POOLINGS: dict[str, str] = {
-    "cls": "graphdoc.modeling.passage_encoder:ClsPooling",
-    "mean": "graphdoc.modeling.passage_encoder:MeanPooling",
-    "last": "graphdoc.modeling.passage_encoder:LastPooling",
+    "cls": "graphdoc.modeling.passage_encoder:cls_pooling",
+    "mean": "graphdoc.modeling.passage_encoder:mean_pooling",
+    "last": "graphdoc.modeling.passage_encoder:last_pooling",
 }
 # How two documents are compared.
 SIMILARITIES: dict[str, str] = {

@@ -7,11 +7,12 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from ..graphs.batch import GraphBatch
 from .document_model import DocumentModel
 from .graph_attention import GraphAttention
-from .readouts import DocumentOutput
+from .readouts import DocumentOutput, WeightedReadout
 
 # Cells of one (passages, nodes, hidden) block of states that are carried through the layers together.
 BLOCK_CELLS = 2**25
@@ -36,14 +37,12 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     Returns:
         ``(passages, hidden)``, summing to ``output.documents[0]`` over passages.
     """
-    assert output.documents is not None and output.layer_inputs is not None and output.attention is not None
     if len(batch) != 1:
         raise ValueError(f"terms are computed for one document at a time, not for {len(batch)}")
     passages = model.initial_passages(passage_vectors.float())
-    if not output.attention or model.reads_initial_nodes:
-        terms = model.readout.initial_terms(passages, output)
-        if terms is not None:
-            return terms
+    if isinstance(model.readout, WeightedReadout) and (not output.attention or model.reads_initial_nodes):
+        assert output.readout_weights is not None
+        return passages * output.readout_weights.unsqueeze(-1)
     return torch.cat(
         [model.readout.terms(states, batch, output) for states in node_terms(model, passages, batch, output)]
     )
@@ -84,26 +83,29 @@ def node_terms(model: DocumentModel, passages: Tensor, batch: GraphBatch, output
     Yields:
         Terms of some passages after the others, ``(some passages, nodes, hidden)``.
     """
-    assert output.attention is not None
+    assert output.attention is not None and output.layer_inputs is not None
     count, hidden = passages.shape
     block = max(1, BLOCK_CELLS // (len(batch.node_kind) * hidden))
-    layers = () if model.reads_initial_nodes else output.attention
-    ratios = _elu_ratios(model, batch, output) if layers else []
+    layers = [] if model.reads_initial_nodes else list(zip(model.graph.layers, output.attention, strict=True))
+    # What ELU multiplied every node's state by before every layer but the first. What went into it is computed anew:
+    # where it saturates, nothing can be read off what came out.
+    ratios = []
+    for number, after in enumerate(output.layer_inputs[1 : len(layers)]):
+        before = _attend(*layers[number], output.layer_inputs[number].unsqueeze(0), batch, 1.0).squeeze(0)
+        ratios.append(torch.where(before.abs() > 1e-12, after / before, torch.ones_like(after)))
     for start in range(0, count, block):
         origins = torch.arange(start, min(start + block, count), device=passages.device)
         states = _initial_states(origins, passages, batch)
-        for number, weights in enumerate(layers):
+        for number, (layer, weights) in enumerate(layers):
             if number:
                 states = states * ratios[number - 1]
-            states = _attend(model, number, weights, states, batch, 1.0 / count)
+            states = _attend(layer, weights, states, batch, 1.0 / count)
         yield states
 
 
-def _attend(
-    model: DocumentModel, number: int, weights: Tensor, states: Tensor, batch: GraphBatch, bias_share: float
-) -> Tensor:
-    """Graph layer ``number`` with attention ``weights`` held still, a linear map of ``(origins, nodes, hidden)``."""
-    layer = cast(GraphAttention, model.graph.layers[number])
+def _attend(layer: Module, weights: Tensor, states: Tensor, batch: GraphBatch, bias_share: float) -> Tensor:
+    """A graph layer with attention ``weights`` held still, a linear map of ``(origins, nodes, hidden)``."""
+    layer = cast(GraphAttention, layer)
     conv = layer.conv
     source, target = batch.edge_index
     nodes = len(batch.node_kind)
@@ -112,20 +114,6 @@ def _attend(
     mixing[:, target, source] = weights.T
     messages = torch.einsum("hts,oshc->othc", mixing, values).flatten(-2)
     return torch.as_tensor(messages + layer.skip(states) + conv.bias * bias_share)
-
-
-def _elu_ratios(model: DocumentModel, batch: GraphBatch, output: DocumentOutput) -> list[Tensor]:
-    """What ELU multiplied every node's state by, ``(nodes, hidden)`` before every layer but the first.
-
-    What went into ELU is computed anew: where it saturates, nothing can be read off what came out.
-    """
-    assert output.layer_inputs is not None and output.attention is not None
-    ratios = []
-    for number, after in enumerate(output.layer_inputs[1:]):
-        inputs = output.layer_inputs[number].unsqueeze(0)
-        before = _attend(model, number, output.attention[number], inputs, batch, 1.0).squeeze(0)
-        ratios.append(torch.where(before.abs() > 1e-12, after / before, torch.ones_like(after)))
-    return ratios
 
 
 def _initial_states(origins: Tensor, passages: Tensor, batch: GraphBatch) -> Tensor:

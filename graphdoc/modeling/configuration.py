@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds import GraphKind, graph_kind
-from ..registry import GRAPH_KINDS, READOUTS, load
+from ..registry import READOUTS, load
 from ..settings.document import (
     ClusteringSettings,
     DocumentFields,
@@ -25,20 +23,11 @@ if TYPE_CHECKING:
     from .readouts import Readout
 
 
-# What training and fitting make of a model, which can be left out where it is loaded, and of which kind it is.
-_LEARNED: dict[str, tuple[type, ...]] = {
-    "centre": (list, NoneType),
-    "lexical": (dict, NoneType),
-    "background": (dict, NoneType),
-    "trained": (bool,),
-    "search_by": (str,),
-    "multi_label": (bool,),
-    "labels": (object,),
-    "classifier_dropout": (float, int),
-    "classifier_words": (bool,),
-    "views": (dict, NoneType),
-    "subtopics": (dict, NoneType),
-}
+# What training and fitting make of a model, which can be left out where it is loaded.
+_LEARNED = ("centre", "lexical", "background", "trained", "multi_label", "labels", "classifier_dropout",
+            "classifier_words", "views", "subtopics", "search_by")  # fmt: skip
+# Of these the values that need no mention.
+_USUAL = {"unit": "passage", "context": "none", "sentence_context": "none"}
 
 
 def configuration_names() -> list[str]:
@@ -103,9 +92,6 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         for name in setting_names():
             # Plain values, which can be saved, where those given were numbers of numpy.
             setattr(self, name, getattr(settings, name))
-        for name, kinds in _LEARNED.items():
-            if not isinstance(value := getattr(self, name), kinds):
-                raise ValueError(f"{name}={value!r} is of the wrong kind")
         if not 0 <= self.classifier_dropout < 1:
             raise ValueError(f"classifier_dropout={self.classifier_dropout} is not between 0 and 1")
         for name, kind in (("lexical", LexicalSettings), ("views", ViewSettings), ("subtopics", ClusteringSettings)):
@@ -113,30 +99,17 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
                 setattr(self, name, kind(**values).as_values())
         if self.labels is not None:
             self.labels = checked_labels(self.labels, self.multi_label)
-        unknown = (self.graph_settings or {}).keys() - {
-            field.name for field in fields(load(GRAPH_KINDS[self.graph_kind]))
-        }
-        if unknown:
+        if unknown := (self.graph_settings or {}).keys() - vars(self.graph).keys():
             raise ValueError(f"graph_settings.{min(unknown)} is no setting of graph_kind={self.graph_kind}")
-        _ = self.graph
-        if self.graph_layers:
-            self.require_heads("graph_heads")
-        self.readout_class.check(self)
+        heads = ["graph_heads"] if self.graph_layers else []
+        for name in (*heads, *(name for name in self.readout_class.settings if name.endswith("_heads"))):
+            if (count := getattr(self, name)) and self.node_size % count:
+                raise ValueError(
+                    f"node width {self.node_size} is not a multiple of {name}={count}; change it or projection_size"
+                )
         if self.classifier_words and self.lexical is None:
             raise ValueError(
                 "classifier_words=true: the head reads the lexical part, which has to stay; leave lexical as it is"
-            )
-
-    def require_heads(self, name: str) -> None:
-        """Check that heads divide the width of nodes.
-
-        Raises:
-            ValueError: they do not.
-        """
-        count = getattr(self, name)
-        if count and self.node_size % count:
-            raise ValueError(
-                f"node width {self.node_size} is not a multiple of {name}={count}; change {name} or projection_size"
             )
 
     def describe(self) -> dict[str, Any]:
@@ -146,27 +119,14 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
             "trained",
         ]
-        if self.graph_settings:
-            keys.append("graph_settings")
-        if self.centre is not None:
-            keys.append("centre")
-        if self.lexical is not None:
-            keys += ["lexical", "lexical_weight"]
-        if self.unit != "passage":
-            keys.append("unit")
-        if self.context != "none":
-            keys.append("context")
-        keys += [key for key in ("document_prompt", "query_prompt") if getattr(self, key)]
-        if self.sentence_context != "none":
-            keys.append("sentence_context")
-        if self.sentence_document:
-            keys.append("sentence_document")
+        keys += [key for key in ("centre", "lexical") if getattr(self, key) is not None]
+        keys += ["lexical_weight"] if self.lexical is not None else []
+        keys += [key for key in ("document_prompt", "query_prompt", "sentence_document") if getattr(self, key)]
+        keys += [key for key in ("graph_settings", "views") if getattr(self, key)]
+        keys += [key for key, usual in _USUAL.items() if getattr(self, key) != usual]
+        keys += ["skip"] if self.graph_layers and self.skip != "linear" else []
         if self.structural_embeddings:
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
-        if self.graph_layers and self.skip != "linear":
-            keys.append("skip")
-        if self.views is not None:
-            keys.append("views")
         return {key: getattr(self, key) for key in keys} | self.readout_class.describe(self)
 
     @property

@@ -21,7 +21,7 @@ from .graph_attention import GraphAttention, GraphAttentionStack, GraphLinear, G
 from .heads import ClassificationHead, SubtopicHead
 from .lexical import LexicalPart
 from .passage_encoder import PassageEncoder, StructuralEmbeddings
-from .readouts import DocumentOutput, Readout, mean_by_group, no_start_at_mean
+from .readouts import DocumentOutput, Readout, mean_by_group, refuse_start_at_mean
 
 
 def weights_hash(weights: Mapping[str, Tensor], made_of: bytes = b"") -> str:
@@ -63,8 +63,7 @@ def start_at_mean(model: DocumentModel) -> None:
         reasons.append(f"projection_size={config.projection_size} (set it to null)")
     if config.graph_layers > 1:
         reasons.append(f"graph_layers={config.graph_layers} (set it to 1 or 0)")
-    if reasons:
-        raise no_start_at_mean(reasons)
+    refuse_start_at_mean(*reasons)
     model.readout.start_at_mean()
     if model.projection is not None:
         # The tanh of numbers as small as those of unit vectors is nearly these numbers.

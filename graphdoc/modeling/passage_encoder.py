@@ -6,7 +6,6 @@ import copy
 import importlib.util
 import inspect
 import textwrap
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -80,26 +79,26 @@ class QuickDropout(TorchFunctionMode):
 
 
 def quick_dropout(transformer: nn.Module, device: torch.device) -> AbstractContextManager[Any]:
-    """The context to run a transformer in: :class:`QuickDropout` where that is of use.
+    """The context to run a transformer in: :class:`QuickDropout` in training on a processor.
 
-    Not in evaluation and not on accelerators. Nor with gradient checkpointing, which computes parts a second time
-    outside of any context and must draw the same masks, nor for a compiled transformer.
+    Not with gradient checkpointing, which computes parts a second time outside of any context and must draw the same
+    masks, nor for a compiled transformer.
     """
-    is_of_use = (
-        transformer.training
-        and device.type == "cpu"
-        and not getattr(transformer, "is_activation_checkpointing", False)
-        and transformer._compiled_call_impl is None
-    )
-    return QuickDropout() if is_of_use else nullcontext()
+    is_recomputed = getattr(transformer, "is_activation_checkpointing", False)
+    is_plain = not is_recomputed and transformer._compiled_call_impl is None
+    return QuickDropout() if transformer.training and device.type == "cpu" and is_plain else nullcontext()
+
+
+def _has_numbers(values: Tensor) -> bool:
+    # Subclasses, such as tensors that only know their shape, have no numbers to draw for.
+    return values.device.type == "cpu" and type(values) in (Tensor, nn.Parameter)
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.dropout`` with its names of arguments."""
-    # Subclasses, such as tensors that only know their shape, have no numbers to draw for.
-    if not training or inplace or input.device.type != "cpu" or type(input) not in (Tensor, nn.Parameter):
-        return functional.dropout(input, p, training, inplace)
-    return dropout(input, p)
+    if training and not inplace and _has_numbers(input):
+        return dropout(input, p)
+    return functional.dropout(input, p, training, inplace)
 
 
 def _attention(
@@ -113,7 +112,7 @@ def _attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """``torch.nn.functional.scaled_dot_product_attention`` with its names of arguments."""
-    if is_causal or enable_gqa or query.device.type != "cpu" or type(query) not in (Tensor, nn.Parameter):
+    if is_causal or enable_gqa or not _has_numbers(query):
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
@@ -129,47 +128,30 @@ def _attention(
     return torch.matmul(dropout(torch.softmax(scores, dim=-1), dropout_p), value)
 
 
-class Pooling(ABC):
-    """Makes one vector of the tokens of a passage."""
+def cls_pooling(hidden: Tensor, attention_mask: Tensor) -> Tensor:
+    """The first token's vector (Graph-RoBERTa, eq. 1); arguments and result as for every pooling.
 
-    @abstractmethod
-    def __call__(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
-        """Pool the tokens of passages.
+    Args:
+        hidden: ``(passages, tokens, encoder hidden)``.
+        attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
 
-        Args:
-            hidden: ``(passages, tokens, encoder hidden)``.
-            attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
-
-        Returns:
-            Passage vectors in fp32, ``(passages, encoder hidden)``.
-        """
+    Returns:
+        Passage vectors in fp32, ``(passages, encoder hidden)``.
+    """
+    return hidden[:, 0].float()
 
 
-class ClsPooling(Pooling):
-    """The first token's vector (Graph-RoBERTa, eq. 1)."""
-
-    def __call__(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
-        """The first token."""
-        return hidden[:, 0].float()
-
-
-class MeanPooling(Pooling):
-    """The mean over all tokens."""
-
-    def __call__(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
-        """The mean of tokens that are no padding."""
-        weights = attention_mask.to(torch.float32)
-        weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1)
-        return torch.bmm(weights.unsqueeze(1), hidden.float()).squeeze(1)
+def mean_pooling(hidden: Tensor, attention_mask: Tensor) -> Tensor:
+    """The mean over the tokens that are no padding."""
+    weights = attention_mask.to(torch.float32)
+    weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1)
+    return torch.bmm(weights.unsqueeze(1), hidden.float()).squeeze(1)
 
 
-class LastPooling(Pooling):
-    """The last token's vector."""
-
-    def __call__(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
-        """The last token that is no padding."""
-        last = attention_mask.sum(dim=1) - 1
-        return hidden[torch.arange(len(hidden), device=hidden.device), last].float()
+def last_pooling(hidden: Tensor, attention_mask: Tensor) -> Tensor:
+    """The vector of the last token that is no padding."""
+    last = attention_mask.sum(dim=1) - 1
+    return hidden[torch.arange(len(hidden), device=hidden.device), last].float()
 
 
 class StructuralEmbeddings(nn.Module):
@@ -226,64 +208,42 @@ class PassageEncoder(nn.Module):
         )
         # A configuration may ask for plain tuples.
         self.transformer.config.return_dict = True
-        self.pooling: Pooling = load(POOLINGS[pooling])()
+        self.pooling: Callable[[Tensor, Tensor], Tensor] = load(POOLINGS[pooling])
 
     @property
     def embedding_size(self) -> int:
         """Width of an input embedding; in some encoders not that of a passage vector."""
         return int(self.transformer.get_input_embeddings().weight.shape[1])
 
-    def use_attention(self, implementation: str, dtype: str, device: torch.device) -> None:
+    def use_attention(self, implementation: str, dtype: str) -> None:
         """Let the transformer compute attention in another way; the vectors are the same but for rounding.
 
         Args:
             implementation: one of :data:`ATTENTIONS`.
             dtype: precision that the transformer will compute in.
-            device: where it will compute.
 
         Raises:
             SettingsError: there is no such way, or this transformer or machine does not have it.
         """
         require_one_of("attn_implementation", implementation, ATTENTIONS)
-        known = f"use one of {', '.join(one for one in ATTENTIONS if one != implementation)}"
-        kind = self.transformer.config.model_type
-        # Without the package transformers would fetch a kernel, which is foreign code, from the hub.
-        if implementation == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
-            raise SettingsError(f"attn_implementation {implementation!r} needs the package flash-attn; {known}")
-        if implementation == "flash_attention_2" and dtype not in ("bfloat16", "float16"):
+        reason = ""
+        if implementation == "flash_attention_2":
+            # Without the package transformers would fetch a kernel, which is foreign code, from the hub.
+            if importlib.util.find_spec("flash_attn") is None:
+                reason = "the package flash-attn is not installed"
+            elif dtype not in ("bfloat16", "float16"):
+                reason = f"it needs dtype bfloat16 or float16, not {dtype!r}"
+        if not reason:
+            try:
+                self.transformer.set_attn_implementation(implementation)
+            except (ValueError, ImportError, NotImplementedError) as error:
+                reason = textwrap.shorten(str(error), 120, placeholder=" ...")
+        config = self.transformer.config
+        if reason or config._attn_implementation != implementation:
             raise SettingsError(
-                f"attn_implementation {implementation!r} needs dtype bfloat16 or float16, not {dtype!r}"
+                f"attn_implementation {implementation!r} does not go with {config.model_type} here"
+                f"{f' ({reason})' if reason else ''}; use another of {', '.join(ATTENTIONS)}"
             )
-        try:
-            self.transformer.set_attn_implementation(implementation)
-        except (ValueError, ImportError, NotImplementedError) as error:
-            reason = textwrap.shorten(str(error).strip().partition("\n")[0], 120, placeholder=" ...")
-            raise SettingsError(
-                f"attn_implementation {implementation!r} does not go with {kind} here ({reason}); {known}"
-            ) from error
-        if self.transformer.config._attn_implementation != implementation:
-            raise SettingsError(f"attn_implementation {implementation!r} does not go with {kind}; {known}")
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        added: Tensor | None = None,
-        token_types: Tensor | None = None,
-    ) -> Tensor:
-        """Encode passages.
-
-        Args:
-            input_ids: ``(passages, tokens)``.
-            attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
-            added: ``(passages, embedding)``, what is added to the input embeddings of all tokens of a passage.
-            token_types: see :meth:`tokens`.
-
-        Returns:
-            Passage vectors in fp32, ``(passages, passage size)``.
-        """
-        tokens = self.tokens(input_ids, attention_mask, added, token_types)
-        return self.pool(tokens, attention_mask)
 
     @property
     def reads_token_types(self) -> bool:
@@ -297,12 +257,12 @@ class PassageEncoder(nn.Module):
         added: Tensor | None = None,
         token_types: Tensor | None = None,
     ) -> Tensor:
-        """Vectors of all tokens, before pooling.
+        """Vectors of all tokens of passages, before pooling.
 
         Args:
-            input_ids: see :meth:`forward`.
-            attention_mask: see there.
-            added: see there.
+            input_ids: ``(passages, tokens)``.
+            attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
+            added: ``(passages, embedding)``, what is added to the input embeddings of all tokens of a passage.
             token_types: ``(passages, tokens)``, 1 for tokens of a second text; a transformer without such embeddings
                 tells the texts by what stands between them.
 

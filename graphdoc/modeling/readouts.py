@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -99,14 +98,6 @@ class Readout(nn.Module, ABC):
         return config.node_size
 
     @classmethod
-    def check(cls, config: DocumentConfig) -> None:
-        """Check settings that have to fit each other.
-
-        Raises:
-            ValueError: they do not; the message names them and the fix.
-        """
-
-    @classmethod
     def describe(cls, config: DocumentConfig) -> dict[str, Any]:
         """What it is made with: the fields of the configuration that it has."""
         return {name: getattr(config, name) for name in cls.settings}
@@ -157,18 +148,6 @@ class Readout(nn.Module, ABC):
             "documents can be encoded, but neither compared nor explained by passages"
         )
 
-    def initial_terms(self, passages: Tensor, output: DocumentOutput) -> Tensor | None:
-        """The same without a graph between: a shorter way, where it has one, when nodes are as they were at first.
-
-        Args:
-            passages: ``(passages, node size)`` of one document.
-            output: the model's output for it.
-
-        Returns:
-            ``(passages, hidden)``, adding up to ``output.documents[0]``; None for what :meth:`terms` makes of it.
-        """
-        return None
-
     def start_at_mean(self) -> None:
         """Set its layers so that document vectors are the mean of the passage nodes, or nearly.
 
@@ -178,16 +157,17 @@ class Readout(nn.Module, ABC):
         Raises:
             SettingsError: a layer does not allow it; the message names the setting and the fix.
         """
-        raise no_start_at_mean([f"readout={self.name} (set it to mean or document_node)"])
+        refuse_start_at_mean(f"readout={self.name} (set it to mean or document_node)")
 
 
-def no_start_at_mean(reasons: Sequence[str]) -> SettingsError:
-    """The refusal of a start at the mean of passages.
+def refuse_start_at_mean(*reasons: str) -> None:
+    """Refuse a start at the mean of passages where settings, each with its fix, do not allow it.
 
-    Args:
-        reasons: the settings that do not allow it, each with its fix.
+    Raises:
+        SettingsError: there is such a setting.
     """
-    return SettingsError(f"a start at the mean of passages is not possible with {' and '.join(reasons)}")
+    if reasons:
+        raise SettingsError(f"a start at the mean of passages is not possible with {' and '.join(reasons)}")
 
 
 def mean_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor) -> Tensor:
@@ -201,18 +181,12 @@ def mean_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor) -> Tensor:
     Returns:
         ``(groups, hidden)``.
     """
-    return sum_by_group(vectors, group_of, counts, mean_weights(vectors, group_of, counts))
-
-
-def mean_weights(vectors: Tensor, group_of: Tensor, counts: Tensor) -> Tensor:
-    """The weight of every row in the mean of its group, ``(rows,)`` (see :func:`mean_by_group`)."""
-    return 1.0 / counts.clamp(min=1).to(vectors.dtype)[group_of]
+    return sum_by_group(vectors, group_of, counts, 1.0 / counts.clamp(min=1).to(vectors.dtype)[group_of])
 
 
 def sum_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor, weights: Tensor) -> Tensor:
     """Sum vectors by group under ``(rows,)`` weights, ``(groups, hidden)`` (see :func:`mean_by_group`)."""
-    result = torch.zeros(len(counts), vectors.shape[1], dtype=vectors.dtype, device=vectors.device)
-    return result.index_add(0, group_of, vectors * weights.unsqueeze(-1))
+    return vectors.new_zeros(len(counts), vectors.shape[1]).index_add(0, group_of, vectors * weights.unsqueeze(-1))
 
 
 class WeightedReadout(Readout):
@@ -220,7 +194,7 @@ class WeightedReadout(Readout):
 
     def weights(self, passages: Tensor, batch: GraphBatch) -> Tensor:
         """The weight of every passage, ``(passages,)``, summing to 1 over a document; equal ones here."""
-        return mean_weights(passages, batch.rows.document_of, batch.rows.counts)
+        return 1.0 / batch.rows.counts.clamp(min=1).to(passages.dtype)[batch.rows.document_of]
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
@@ -236,11 +210,6 @@ class WeightedReadout(Readout):
         """Sum the parts of the passages under the weights, held still (see :meth:`Readout.terms`)."""
         assert output.readout_weights is not None
         return torch.einsum("p,oph->oh", output.readout_weights, states.index_select(1, batch.rows.passages))
-
-    def initial_terms(self, passages: Tensor, output: DocumentOutput) -> Tensor:
-        """The passages times their weights (see :meth:`Readout.initial_terms`)."""
-        assert output.readout_weights is not None
-        return passages * output.readout_weights.unsqueeze(-1)
 
 
 class MeanReadout(WeightedReadout):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -14,8 +13,8 @@ from torch.nn.utils.rnn import PackedSequence
 from transformers import initialization as init
 
 from ..graphs.batch import GraphBatch
-from ..graphs.layout import GROUP_CELLS, SectionGroup, SectionLayout
-from .readouts import DocumentOutput, Readout, mean_by_group, no_start_at_mean
+from ..graphs.layout import GROUP_CELLS, SectionLayout
+from .readouts import DocumentOutput, Readout, mean_by_group, refuse_start_at_mean
 
 if TYPE_CHECKING:
     from .configuration import DocumentConfig
@@ -129,20 +128,21 @@ class ChunkAttention(nn.Module):
         queries, keys = self.queries_and_keys(chunks)
         values = self.by_head(self.value(chunks if self.norm is None else self.norm(chunks)))
         rows, messages, pairs, weights = [], [], [], []
-        for block in _blocks(layout):
-            scores = torch.einsum("sqhw,skhw->shqk", queries[block.asking], keys[block.asked]) * self.scale
+        for asking, is_asking, asked, is_asked in _parts(layout):
+            scores = torch.einsum("sqhw,skhw->shqk", queries[asking], keys[asked]) * self.scale
             # A finite fill keeps rows of padding free of NaN.
-            scores = scores.masked_fill(~block.is_asked[:, None, None], torch.finfo(scores.dtype).min)
+            scores = scores.masked_fill(~is_asked[:, None, None], torch.finfo(scores.dtype).min)
             attention = torch.softmax(scores, dim=-1)
             dropped = functional.dropout(attention, p=self.dropout, training=self.training)
-            message = torch.einsum("shqk,skhw->sqhw", dropped, values[block.asked])
+            message = torch.einsum("shqk,skhw->sqhw", dropped, values[asked])
             # Padding writes to a row that is thrown away.
-            rows.append(torch.where(block.is_asking, block.asking, len(chunks)).flatten())
+            rows.append(torch.where(is_asking, asking, len(chunks)).flatten())
             messages.append(message.flatten(0, 1).flatten(1))
             if return_attention:
-                sides, found = _pairs(block, attention)
-                pairs.append(layout.chunks[sides])
-                weights.append(found)
+                is_pair = is_asking.unsqueeze(2) & is_asked.unsqueeze(1)
+                sides = (asked.unsqueeze(1), asking.unsqueeze(2))
+                pairs.append(layout.chunks[torch.stack([side.expand(is_pair.shape)[is_pair] for side in sides])])
+                weights.append(rearrange(attention, "s h q k -> s q k h")[is_pair])
         heads = torch.zeros(len(chunks) + 1, chunks.shape[1], dtype=chunks.dtype, device=chunks.device)
         added: Tensor = self.output(heads.index_copy(0, torch.cat(rows), torch.cat(messages))[:-1])
         if not return_attention:
@@ -152,23 +152,14 @@ class ChunkAttention(nn.Module):
         return added, table[:, order], torch.cat(weights)[order]
 
 
-def _blocks(layout: SectionLayout) -> Iterator[SectionGroup]:
-    """The groups of a layout in parts whose attention fits in memory."""
+def _parts(layout: SectionLayout) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Chunks that look and that are looked at, and which are none, in parts whose attention fits in memory."""
     for group in layout.groups:
         # A single section may be larger than a group should be; its chunks look in parts.
         width = max(1, GROUP_CELLS // max(1, group.asked.numel()))
-        for asking, is_asking in zip(
-            *(torch.split(part, width, dim=1) for part in (group.asking, group.is_asking)), strict=True
-        ):
-            yield replace(group, asking=asking, is_asking=is_asking)
-
-
-def _pairs(block: SectionGroup, attention: Tensor) -> tuple[Tensor, Tensor]:
-    """Chunks looked at above those that look, ``(2, pairs)``, and weights ``(pairs, heads)``, without padding."""
-    is_pair = block.is_asking.unsqueeze(2) & block.is_asked.unsqueeze(1)
-    sides = (block.asked.unsqueeze(1), block.asking.unsqueeze(2))
-    pairs = torch.stack([side.expand(is_pair.shape)[is_pair] for side in sides])
-    return pairs, rearrange(attention, "s h q k -> s q k h")[is_pair]
+        sides = (torch.split(side, width, dim=1) for side in (group.asking, group.is_asking))
+        for asking, is_asking in zip(*sides, strict=True):
+            yield asking, is_asking, group.asked, group.is_asked
 
 
 class SectionReadout(Readout):
@@ -219,15 +210,6 @@ class SectionReadout(Readout):
         """Width of section and document vectors: of the projection, or of what the aggregation gives."""
         aggregated = 2 * config.section_lstm_size if config.section_aggregation == "lstm" else config.node_size
         return config.section_projection_size or aggregated
-
-    @classmethod
-    def check(cls, config: DocumentConfig) -> None:
-        """Check that the heads of chunkwise attention divide the width of nodes.
-
-        Raises:
-            ValueError: they do not.
-        """
-        config.require_heads("chunk_attention_heads")
 
     @classmethod
     def describe(cls, config: DocumentConfig) -> dict[str, Any]:
@@ -312,8 +294,7 @@ class SectionReadout(Readout):
             reasons.append("section_aggregation=lstm (set it to mean)")
         if self.projection is not None and self.projection.out_features != self.node_size:
             reasons.append(f"section_projection_size={self.projection.out_features} (set it to {self.node_size})")
-        if reasons:
-            raise no_start_at_mean(reasons)
+        refuse_start_at_mean(*reasons)
         if self.attention is not None:
             nn.init.zeros_(self.attention.output.weight)
             nn.init.zeros_(self.attention.output.bias)
@@ -325,16 +306,8 @@ class SectionReadout(Readout):
         """One vector for the chunks of every section, ``(sections, aggregated)``."""
         if self.lstm is None:
             return mean_by_group(chunks, layout.section_of, layout.counts)
-        _, (states, _) = self.lstm(packed(chunks, layout))
+        # Without padding, with which one long document would fill a large batch.
+        sizes = torch.from_numpy(layout.step_sizes)
+        steps = PackedSequence(chunks.index_select(0, layout.by_step), sizes, layout.by_length, layout.rank)
+        _, (states, _) = self.lstm(steps)
         return torch.cat([states[0], states[1]], dim=-1)
-
-
-def packed(chunks: Tensor, layout: SectionLayout) -> PackedSequence:
-    """Sections as an LSTM reads them, without padding, with which one long document would fill a large batch.
-
-    Args:
-        chunks: ``(chunks, hidden)``, in the order of the layout.
-        layout: the sections.
-    """
-    sizes = torch.from_numpy(layout.step_sizes)
-    return PackedSequence(chunks.index_select(0, layout.by_step), sizes, layout.by_length, layout.rank)

@@ -52,7 +52,6 @@ class TestBrokenCheckpoints:
             ({"graph_layers": "two"}, "graph_layers='two'"),
             ({"graph_layers": 10**6}, "graph_layers=1000000"),
             ({"max_passages": 0}, "max_passages=0"),
-            ({"trained": "yes"}, "trained='yes'"),
             ({"readout": None}, "readout"),
             ({"labels": ["a"]}, "labels"),
             ({"quantization_config": {"load_in_8bit": True, "quant_method": "bitsandbytes"}}, WEIGHTS_FILE),

@@ -8,7 +8,7 @@ from sections_by_hand import attention_by_hand, sections_of
 
 from graphdoc.graphs import layout as section_layout
 from graphdoc.graphs.layout import SectionLayout
-from graphdoc.modeling import section_readout as module
+from graphdoc.modeling import section_readout
 from graphdoc.modeling.section_readout import ChunkAttention
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
@@ -78,34 +78,23 @@ def test_normalised_chunks_are_those_of_bert_whatever_their_length() -> None:
     assert float(weights.detach().std()) > 2 * float(run(plain, chunks, layout)[2].detach().std())
 
 
-def cells_of(block: section_layout.SectionGroup) -> int:
-    return int(block.asking.shape[1] * block.asked.numel())
-
-
 @pytest.mark.parametrize("cells", [1, 12])
-def test_blocks_of_any_size_give_the_same(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, layout = made(), batch_of(IDS).sections
-    chunks = torch.randn(sum(map(len, IDS)), 16)
-    expected = run(layer, chunks, layout)
-    whole = len(list(module._blocks(layout)))
-    monkeypatch.setattr(module, "GROUP_CELLS", cells)
-    monkeypatch.setattr(section_layout, "GROUP_CELLS", cells)
-    layout = batch_of(IDS).sections
-    blocks = list(module._blocks(layout))
-    assert len(blocks) > whole
-    assert all(cells_of(block) <= max(cells, block.asked.shape[1]) for block in blocks)
-    for found, one in zip(run(layer, chunks, layout), expected, strict=True):
-        torch.testing.assert_close(found, one, atol=1e-6, rtol=1e-5)
+def test_parts_of_any_size_give_the_same(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, chunks = made(), torch.randn(sum(map(len, IDS)), 16)
+    expected = run(layer, chunks, batch_of(IDS).sections)
+    for place in (section_readout, section_layout):
+        monkeypatch.setattr(place, "GROUP_CELLS", cells)
+    for actual, one in zip(run(layer, chunks, batch_of(IDS).sections), expected, strict=True):
+        torch.testing.assert_close(actual, one, atol=1e-6, rtol=1e-5)
 
 
-def test_little_of_a_block_is_padding() -> None:
+def test_little_of_a_group_is_padding() -> None:
     sizes = np.random.default_rng(0).integers(1, 60, size=(40, 2))
-    layout = batch_of([[0] * int(a) + [1] * int(b) for a, b in sizes]).sections
-    blocks = list(module._blocks(layout))
-    assert len(blocks) < 49
-    pairs = sum(int((block.is_asking.sum(1) * block.is_asked.sum(1)).sum()) for block in blocks)
+    groups = batch_of([[0] * int(a) + [1] * int(b) for a, b in sizes]).sections.groups
+    assert len(groups) < 49
+    pairs = sum(int((group.is_asking.sum(1) * group.is_asked.sum(1)).sum()) for group in groups)
     assert pairs == 2 * int((sizes[:, 0] * sizes[:, 1]).sum())
-    assert sum(map(cells_of, blocks)) < 4 * pairs
+    assert sum(group.asking.shape[1] * group.asked.numel() for group in groups) < 4 * pairs
 
 
 def test_gradients_are_those_of_plain_autograd() -> None:
@@ -146,11 +135,3 @@ def test_dropout_is_on_what_is_used_not_on_what_is_shown() -> None:
     assert float((first[0] - second[0]).detach().abs().max()) > 0.1
     assert torch.equal(first[2], second[2])
     torch.testing.assert_close(first[2], run(layer.eval(), chunks, layout)[2])
-
-
-def test_weights_only_where_they_are_asked_for() -> None:
-    layout = batch_of(IDS).sections
-    chunks = torch.randn(sum(map(len, IDS)), 16)
-    added, pairs, weights = made()(chunks, layout)
-    assert pairs is None and weights is None
-    assert torch.equal(added, made()(chunks, layout, True)[0])

@@ -17,7 +17,7 @@ from graphdoc.graphs.kinds import NodeKind, graph_kind
 from graphdoc.graphs.layout import Packing
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
-from graphdoc.modeling.readouts import WeightedReadout, mean_by_group
+from graphdoc.modeling.readouts import mean_by_group
 from graphdoc.registry import GRAPH_KINDS, READOUTS, load
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -124,23 +124,6 @@ def test_vectors_do_not_depend_on_neighbours(
         for name in ("passages", "nodes"):
             assert float((together[name] - torch.cat([output[name] for output in alone])).abs().max()) < 1e-5
         assert float((expected[0] - expected[1:]).abs().max(1).values.min()) > 1e-2
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("readout", ["document_node", "attention"])
-def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
-    model = tiny_model(readout=readout, graph_layers=3, graph_heads=4)
-    batch = GraphBatch.from_documents(documents, "hierarchical")
-    output = model(batch, output_attention=True)
-    assert output.documents.shape == (5, model.config.hidden_size)
-    assert output.nodes.shape == (len(batch.node_kind), 16)
-    assert torch.equal(output.passages, output.nodes[batch.rows.passages])
-    assert [weights.shape for weights in output.attention] == [(batch.edge_index.shape[1], 4)] * 3
-    vectors = model.encode_passages(batch)
-    torch.testing.assert_close(output.layer_inputs[0], model.initial_nodes(vectors, batch), atol=1e-6, rtol=1e-5)
-    assert model(batch).attention is None
-    assert model(batch).layer_inputs is None
-    assert output.readout_weights is not None or not isinstance(model.readout, WeightedReadout)
 
 
 @torch.no_grad()
@@ -253,19 +236,6 @@ def test_every_weight_gets_a_gradient(encoder_name: str, tiny_model, documents) 
         model = tiny_model(encoder_name, readout=readout).train()
         model(batch).documents.square().sum().backward()
         assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
-
-
-@torch.no_grad()
-def test_attention_implementation_reaches_the_encoder(
-    encoder_name: str, tmp_path: Path, tiny_model, documents
-) -> None:
-    model = tiny_model(encoder_name)
-    batch = GraphBatch.from_documents(documents, "full")
-    model.save_pretrained(tmp_path)
-    for implementation, tolerance in (("eager", 1e-5), ("sdpa", 0.0)):
-        loaded = DocumentModel.from_pretrained(tmp_path, attn_implementation=implementation)
-        assert loaded.passage_encoder.transformer.config._attn_implementation == implementation
-        assert float((loaded(batch).documents - model(batch).documents).abs().max()) <= tolerance
 
 
 @torch.no_grad()

@@ -155,23 +155,11 @@ def mixed_plan_batch() -> GraphBatch:
     return GraphBatch.from_graphs([short[0], graph_of_sections([0] * 3_000, "window"), *short[1:]])
 
 
-def small_mixed_batch() -> GraphBatch:
-    """As :func:`mixed_plan_batch`, small enough to be computed densely too."""
-    return GraphBatch.from_graphs(
-        [graph_of_sections([0] * 9, "full"), graph_of_sections([0] * 500, "window"), graph_of_sections([0], "full")]
-    )
-
-
-def test_long_window_graphs_are_sparse_and_the_rest_dense() -> None:
-    batch = mixed_plan_batch()
-    plan = batch.plan
-    assert plan.is_sparse_node.tolist() == (batch.document_of == 1).tolist()
-    assert len(plan.sparse_edges) == batch.edge_counts[1]
-    assert sum(len(block.rows) for block in plan.blocks) == 10 + 31 + 2
-
-
 def test_plans_that_mix_dense_and_sparse_equal_gatconv() -> None:
-    assert_equals_gatconv(make_layer(2), mixed_plan_batch(), "auto")
+    batch = mixed_plan_batch()
+    assert batch.plan.is_sparse_node.tolist() == (batch.document_of == 1).tolist()
+    assert len(batch.plan.sparse_edges) == batch.edge_counts[1]
+    assert_equals_gatconv(make_layer(2), batch, "auto")
 
 
 @settings(max_examples=60)
@@ -197,15 +185,6 @@ def test_plans_hold_every_node_and_edge_once(drawn: list[tuple[int, str]], form:
         pairs = torch.stack([block.nodes[document, source], block.nodes[document, target]])
         place = torch.argsort(block.cells)
         assert torch.equal(batch.edge_index[:, block.edges[place]], pairs)
-
-
-def test_asking_for_attention_changes_no_values() -> None:
-    batch, layer = small_mixed_batch(), make_layer(2)
-    nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    for form in FORMS:
-        plan = batch.with_plan(form).plan
-        assert torch.equal(layer(nodes, batch, plan)[0], layer(nodes, batch, plan, return_attention=True)[0])
-        assert layer(nodes, batch, plan)[1] is None
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])

@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from section_batches import batch_of, documents
 from sections_by_hand import readout_by_hand, sections_of
-from torch.nn.utils.rnn import pack_sequence
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import query_graph
 from graphdoc.graphs.layout import Packing, section_ids
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.modeling.section_readout import SectionReadout, packed
+from graphdoc.modeling.section_readout import SectionReadout
 from graphdoc.registry import GRAPH_KINDS
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
@@ -68,19 +66,6 @@ def test_the_equations_are_the_papers(variant: dict[str, Any]) -> None:
     torch.testing.assert_close(read.documents[1:3], read.sections[2:4])
 
 
-def test_sections_are_packed_as_torch_packs_them() -> None:
-    layout = batch_of(IDS).sections
-    chunks = torch.randn(sum(map(len, IDS)), 5)[layout.chunks]
-    rows = list(torch.split(chunks, layout.counts.tolist()))
-    own, theirs = packed(chunks, layout), pack_sequence(rows, enforce_sorted=False)
-    assert own.batch_sizes.tolist() == theirs.batch_sizes.tolist()
-    lstm = torch.nn.LSTM(5, 3, bidirectional=True)
-    for found, expected in zip(lstm(own)[1], lstm(theirs)[1], strict=True):
-        torch.testing.assert_close(found, expected)
-    one_long = batch_of([[0] * 900, *[[0]] * 500]).sections
-    assert len(packed(torch.zeros(1400, 2), one_long).data) == 1400
-
-
 @settings(max_examples=40)
 @given(documents, st.sampled_from(VARIANTS), st.randoms(use_true_random=False))
 def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
@@ -123,37 +108,6 @@ def test_in_the_model_neighbours_have_no_influence(
             assert float((together.sections - sections).abs().max()) < 1e-5
             counts = [len(set(layout)) if split else 1 for layout in LAYOUTS]
             assert torch.bincount(together.document_of_section).tolist() == counts[::-1]
-
-
-@torch.no_grad()
-def test_outputs_are_what_they_say(tiny_model, segmented) -> None:
-    model = tiny_model(readout="sections", graph_layers=1, **SIZES)
-    batch = GraphBatch.from_documents(segmented, "section", split=True)
-    output = model(batch, output_attention=True)
-    assert output.documents.shape == (4, 6)
-    assert model.config.hidden_size == 6
-    assert output.passages.shape == (24, 16)
-    assert output.sections.shape == (8, 6)
-    assert output.chunk_pairs.shape == (2, len(output.chunk_attention))
-    assert output.chunk_attention.shape[1] == 4
-    assert output.readout_weights is None
-    read = model.readout(output.nodes, output.passages, batch)
-    assert torch.equal(read.sections, output.sections)
-    bare = model(batch)
-    assert bare.chunk_pairs is None and bare.chunk_attention is None
-    assert "sections" not in tiny_model()(batch)
-    without = tiny_model(readout="sections", chunk_attention_heads=0, **SIZES)(batch, output_attention=True)
-    assert without.chunk_attention is None
-
-
-@torch.no_grad()
-def test_a_query_is_a_section_of_one_chunk(tiny_model) -> None:
-    model = tiny_model(readout="sections", **SIZES)
-    vectors = torch.randn(1, 24)
-    output = model.encode_graphs(vectors, GraphBatch.from_graphs([query_graph()]))
-    passages = model.initial_passages(vectors)
-    expected = model.readout(passages, passages, batch_of([[0]]))
-    torch.testing.assert_close(output.documents, expected.documents)
 
 
 def test_weights_missing_from_a_checkpoint_are_initialised(tmp_path: Path, tiny_model, segmented) -> None:
