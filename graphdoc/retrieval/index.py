@@ -325,15 +325,15 @@ class DocumentIndex:
         """
         encoder = self.encoder.leaving_out(Boilerplate.of(self._latest, [id]))
         segmented = encoder.segment_with_text(self.document(id))
-        (encoded,) = encode_with_known(encoder, [segmented], self._store, [id])
+        ((encoded, _, _),) = encode_with_known(encoder, [segmented], self._store, [id])
         if not sentences:
-            return encoded.document
+            return encoded
         known = None
         if self.paragraph is not None:
             rows = self._store.select(["id", *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[id])
             stored = stored_sentences(rows)[1]
             known = stored.vectors.astype(np.float32) if stored else None
-        return with_sentences(encoder, encoded.document, known=known, paragraph=self.paragraph)
+        return with_sentences(encoder, encoded, known=known, paragraph=self.paragraph)
 
     def comparer(self, query: Document, by: str = "hybrid") -> Callable[[Hit], Comparison]:
         """A function that compares a query document with a hit of a search, for :meth:`SearchResults.to_html`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import torch
 
 from ..documents.document import Document
@@ -90,7 +88,7 @@ def encode_sentences(
 
 
 def stored_sentences(rows: Any) -> tuple[list[str], Sentences, npt.NDArray[np.int64]]:
-    """The sentences in rows of an index, without a step for each document.
+    """The sentences in rows of an index.
 
     Args:
         rows: the columns ``id``, ``sentence_vectors`` and ``sentence_places`` (an Arrow table or record batch).
@@ -102,22 +100,11 @@ def stored_sentences(rows: Any) -> tuple[list[str], Sentences, npt.NDArray[np.in
     vectors_column, places_column = SENTENCE_COLUMNS
     if rows.column(places_column).null_count:
         rows = rows.filter(rows.column(places_column).is_valid())
-    content, sizes = _joined(rows.column(places_column))
-    places = np.frombuffer(content, np.int32).reshape(-1, 4)
-    vectors = np.frombuffer(_joined(rows.column(vectors_column))[0], np.float16)
+    contents = rows.column(places_column).to_pylist()
+    places = np.frombuffer(bytearray().join(contents), np.int32).reshape(-1, 4)
+    vectors = np.frombuffer(bytearray().join(rows.column(vectors_column).to_pylist()), np.float16)
     sentences = Sentences(vectors.reshape(len(places), -1) if len(places) else vectors, places)
-    return rows.column("id").to_pylist(), sentences, sizes // places[:1].nbytes if len(places) else sizes
-
-
-def _joined(column: Any) -> tuple[Any, npt.NDArray[np.int64]]:
-    """The bytes of a column without gaps, and how many each of its values has."""
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    values = values.cast(pa.large_binary())
-    _, offsets, data = values.buffers()
-    ends = np.zeros(1, np.int64)
-    if len(values):
-        ends = np.frombuffer(offsets, np.int64, len(values) + 1, values.offset * 8)
-    return (b"" if data is None else data[int(ends[0]) : int(ends[-1])]), np.diff(ends)
+    return rows.column("id").to_pylist(), sentences, np.array([len(content) // 16 for content in contents], np.int64)
 
 
 def sentence_set(parts: Sequence[Sentences], counts: Sequence[int] | None = None) -> SentenceSet:
@@ -128,11 +115,8 @@ def sentence_set(parts: Sequence[Sentences], counts: Sequence[int] | None = None
         counts: sentences of every document, where a part holds several.
     """
     wide = torch.empty(sum(map(len, parts)), parts[0].vectors.shape[1])
-    with warnings.catch_warnings():
-        # What lies in a row of an index cannot be written, and is only read.
-        warnings.simplefilter("ignore", UserWarning)
-        # Torch widens half precision several times as fast as NumPy.
-        torch.cat([torch.from_numpy(part.vectors) for part in parts], out=wide)
+    # Torch widens half precision several times as fast as NumPy.
+    torch.cat([torch.from_numpy(part.vectors) for part in parts], out=wide)
     ends = np.cumsum([len(part) for part in parts] if counts is None else counts, dtype=np.int64)
     is_first = np.diff(np.concatenate([part.places[:, 3] for part in parts]), prepend=-1) != 0
     is_first[ends[:-1]] = True

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..documents.document import Document
 from ..documents.readers import Skipped
@@ -28,7 +27,7 @@ from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
-from .lance import DOCUMENT, IS_DOCUMENT, LanceStore
+from .lance import IS_DOCUMENT, LanceStore
 from .sentences import encode_sentences
 from .table import (
     DOCUMENT_COLUMNS,
@@ -85,21 +84,6 @@ class UpdateReport:
         return self.added + self.replaced
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """A document with its vectors.
-
-    Args:
-        document: the document with its vectors.
-        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they depend on the whole document.
-        new_passages: passages that went through the transformer.
-    """
-
-    document: EncodedDocument
-    pooled: Vectors | None
-    new_passages: int
-
-
 class Update:
     """One update of an index (see :meth:`DocumentIndex.update`)."""
 
@@ -123,34 +107,33 @@ class Update:
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
         """Index documents, some thousands of passages at a time; each time is one commit."""
         total = len(documents) if isinstance(documents, Sized) else None
-        with progress_bar(self._show, total, "Indexing") as bar:
-            changed = self._changed(documents, bar)
+        with progress_bar(self._show, total, "Indexing") as self._bar:
+            changed = self._changed(documents)
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
-                for window in windows_of(one for one in segmented if self._is_indexable(one, bar)):
+                for window in windows_of(filter(self._is_indexable, segmented)):
                     replaced = {one.document.id for one in window} & self._replaced
                     self._write(self._encoder, window, replaced)
                     self._replaced -= replaced
                     self.report.replaced += len(replaced)
                     self.report.added += len(window) - len(replaced)
-                    bar.update(len(window))
         return self.report
 
-    def _changed(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
+    def _changed(self, documents: Iterable[AnyDocument]) -> Iterator[Document]:
         """The documents that the index has not, or has otherwise."""
-        values = self._read(documents, bar)
+        values = self._read(documents)
         while block := list(islice(values, _BLOCK)):
             rows = self._store.select(["id", "content_hash"], IS_DOCUMENT, ids=[document.id for document in block])
             hashes = {row["id"]: row["content_hash"] for row in rows.to_pylist()}
             for document in block:
                 if hashes.get(document.id) == content_hash(document):
                     self.report.unchanged += 1
-                    bar.update(1)
+                    self._bar.update(1)
                     continue
                 if document.id in hashes:
                     self._replaced.add(document.id)
                 yield document
 
-    def _read(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
+    def _read(self, documents: Iterable[AnyDocument]) -> Iterator[Document]:
         for number, value in enumerate(documents, start=1):
             try:
                 document = as_document(value)
@@ -159,25 +142,25 @@ class Update:
                         f"the id {document.id!r} of document {number} is taken by an earlier one; give each its own id"
                     )
             except DocumentError as error:
-                self._skip(f"document {number}", error, bar)
+                self._skip(f"document {number}", error)
                 continue
             yield document
 
-    def _is_indexable(self, segmented: SegmentedDocument, bar: tqdm[Any]) -> bool:
+    def _is_indexable(self, segmented: SegmentedDocument) -> bool:
         """Whether a document has text and its metadata fit their columns, found before anything is encoded."""
         try:
             require_text(segmented)
             self._new_columns |= self._fields.admit(segmented.document)
         except DocumentError as error:
-            self._skip(segmented.document.id, error, bar)
+            self._skip(segmented.document.id, error)
             return False
         return True
 
-    def _skip(self, source: str, error: DocumentError, bar: tqdm[Any]) -> None:
+    def _skip(self, source: str, error: DocumentError) -> None:
         if self._on_error == "stop":
             raise error
         self.report.skipped.append(Skipped(source, str(error)))
-        bar.update(1)
+        self._bar.update(1)
 
     def _write(
         self,
@@ -194,27 +177,28 @@ class Update:
             known_ids: those that the index has, the vectors of whose passages are used again.
             values: further columns of the rows of documents, by id.
         """
-        encoded = list(encode_with_known(encoder, window, self._store, list(known_ids)))
+        report, encoded = self.report, list(encode_with_known(encoder, window, self._store, list(known_ids)))
         columns = [dict((values or {}).get(one.document.id, {})) for one in window]
         if (paragraph := self._store.paragraph) is not None:
-            pooled = [replace(one, passage_vectors=own.pooled) for one, own in zip(window, encoded, strict=True)]
+            pooled = [replace(one, passage_vectors=own) for one, (_, own, _) in zip(window, encoded, strict=True)]
             for row, sentences in zip(columns, encode_sentences(encoder, pooled, paragraph), strict=True):
                 row |= sentences.columns()
-                self.report.encoded_sentences += len(sentences)
+                report.encoded_sentences += len(sentences)
         if self._new_columns:
             self._store.add_columns(self._new_columns)
             self._new_columns = {}
-        rows = []
-        for one, own, further in zip(window, encoded, columns, strict=True):
-            added = rows_of(one, self._fields, **further)
-            add_vectors(added, own.document, own.pooled, unit_length=self._store.record["similarity"] == "cosine")
-            rows += added
-            self.report.encoded_passages += own.new_passages
-            self.report.known_passages += len(one.passages) - own.new_passages
-            self.report.coverage += one.coverage
-            self.report.numbers_without_column += sum(map(has_no_column, one.document.metadata.values()))
-        ids = [row["id"] for row in rows if row["level"] == DOCUMENT]
+        rows, unit_length = [], self._store.record["similarity"] == "cosine"
+        for one, (document, passages, new), further in zip(window, encoded, columns, strict=True):
+            of_document = rows_of(one, self._fields, **further)
+            add_vectors(of_document, document, passages, unit_length=unit_length)
+            rows += of_document
+            report.encoded_passages += new
+            report.known_passages += len(one.passages) - new
+            report.coverage += one.coverage
+            report.numbers_without_column += sum(map(has_no_column, one.document.metadata.values()))
+        ids = [one.document.id for one in window]
         self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
+        self._bar.update(len(window))
 
     def reindex_boilerplate(self) -> int:
         """Find passages that repeat in the index, and encode the documents again in which other passages count now.
@@ -232,7 +216,7 @@ class Update:
             if now != before:
                 repeated[document.id] = now
         changed = iter(repeated)
-        with progress_bar(self._show, len(repeated), "Leaving out what repeats") as bar:
+        with progress_bar(self._show, len(repeated), "Leaving out what repeats") as self._bar:
             while ids := list(islice(changed, _BLOCK)):
                 stored = self._store.select([*DOCUMENT_COLUMNS, "content_hash"], IS_DOCUMENT, ids=ids).to_pylist()
                 # The hash is that of the document as it was given: its metadata may have come back with other types.
@@ -245,7 +229,6 @@ class Update:
                 }
                 for window in windows_of(encoder.segmenter.segment_many(map(document_of, stored))):
                     self._write(encoder, window, [one.document.id for one in window], values)
-                    bar.update(len(window))
         return len(repeated)
 
     def _stored(self) -> Iterator[tuple[Document, list[Place]]]:
@@ -257,14 +240,17 @@ class Update:
 
 def encode_with_known(
     encoder: EncodingPipeline, documents: Sequence[SegmentedDocument], store: LanceStore, known_ids: Sequence[str]
-) -> Iterator[Encoded]:
+) -> Iterator[tuple[EncodedDocument, Vectors | None, int]]:
     """Encode documents together, in their order, with the pooled vectors of passages that an index has of some.
 
-    A pooled vector depends on the tokens alone, but with structural embeddings, where all passages are encoded.
+    Yields:
+        Each document with its vectors, ``(passages, encoder hidden)``, pooled passage vectors, which depend on the
+        tokens alone, and how many of its passages went through the transformer. With structural embeddings these are
+        all, and the pooled vectors None.
     """
     if encoder.model.structural_embeddings is not None:
         for segmented in documents:
-            yield Encoded(encode_all_levels(encoder, segmented), None, len(segmented.passages))
+            yield encode_all_levels(encoder, segmented), None, len(segmented.passages)
         return
     vectors: dict[str, Vectors] = {}
     if known_ids:
@@ -287,4 +273,4 @@ def encode_with_known(
         give_back_memory()
     for segmented, own, count in zip(documents, hashes, counts, strict=True):
         pooled = np.stack([vectors[name] for name in own])
-        yield Encoded(encode_all_levels(encoder, replace(segmented, passage_vectors=pooled)), pooled, count)
+        yield encode_all_levels(encoder, replace(segmented, passage_vectors=pooled)), pooled, count

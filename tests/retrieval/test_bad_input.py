@@ -96,8 +96,7 @@ def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[
 
 
 def test_types_of_metadata(place: str, encoder: DocumentEncoder) -> None:
-    index = DocumentIndex.create(place, encoder)
-    text = [Section("Some text.")]
+    index, text = DocumentIndex.create(place, encoder), [Section("Some text.")]
     plain = {"Year of print": 1990, "id": "x", "share": 0.5, "is_new": True}
     deep = {"none": None, "list": [1, 2], "deep": {"a": 1}, "huge": 2**63, "nan": math.nan, "infinite": -math.inf}
     odd = {"half": "half \ud800", "halves": ["\ud800"], "k\ud800": "x", "": 2}
@@ -106,9 +105,9 @@ def test_types_of_metadata(place: str, encoder: DocumentEncoder) -> None:
     later = {"Year of print": 2001.0, "added": "later", "share": 1, "is_new": math.nan, "huge": 2**63 - 1}
     assert index.update([Document("b", text, metadata=later)]).numbers_without_column == 1
     hits = index.search("text", by="words")
-    a, b = (next(hit.metadata for hit in hits if hit.id == id) for id in ("a", "b"))
-    assert plain.items() <= a.items()
-    assert b == {"Year of print": 2001, "added": "later", "share": 1.0, "huge": 2**63 - 1}
+    metadata = {hit.id: hit.metadata for hit in hits}
+    assert plain.items() <= metadata["a"].items()
+    assert metadata["b"] == {"Year of print": 2001, "added": "later", "share": 1.0, "huge": 2**63 - 1}
     json.loads(hits.to_json(f"{place}.json").read_text(), parse_constant=pytest.fail)
     kept = index.document("a").metadata
     assert kept["huge"] == 2**63 and math.isnan(kept["nan"]) and kept["half"] == "half \ud800"
@@ -131,44 +130,36 @@ def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, 
 def test_places_and_models(
     tmp_path: Path, index: DocumentIndex, encoder: DocumentEncoder, tiny_encoder: Callable[..., DocumentEncoder]
 ) -> None:
-    import lancedb
-
     record = json.dumps({**index.record, "format_version": 99, "words": {"future": 1}})
     newer = index._store.schema.with_metadata({b"graphdoc": record})
+    lancedb = pytest.importorskip("lancedb")
     lancedb.connect(str(tmp_path / "newer")).create_table("documents", schema=newer)
     lancedb.connect(str(tmp_path / "foreign")).create_table("documents", [{"a": 1}])
     (tmp_path / "file").write_text("")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    shallow = tiny_encoder("roberta", graph_layers=1, readout="document_node", similarity="cosine")
-    reseeded = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity="cosine", seed=5)
+    same = {"graph_layers": 2, "readout": "document_node", "similarity": "cosine"}
+    shallow, reseeded = tiny_encoder("roberta", **same | {"graph_layers": 1}), tiny_encoder("roberta", **same, seed=5)
     calls: list[tuple[Call, type[GraphdocError], str]] = [
         (lambda: index.document(3), SettingsError, "3 (int)"),
         (lambda: index.delete([None]), SettingsError, "None"),
         (lambda: index.document("nowhere"), RetrievalError, "nowhere"),
-        (lambda: DocumentIndex.open(tmp_path / "newer"), RetrievalError, "99"),
-        (lambda: DocumentIndex.open(tmp_path / "foreign"), RetrievalError, "foreign"),
-        (lambda: DocumentIndex.open(tmp_path / "missing"), RetrievalError, "missing"),
-        (lambda: DocumentIndex.open(tmp_path / "file"), RetrievalError, "file"),
-        (lambda: DocumentIndex.create(tmp_path / "full", encoder), RetrievalError, "notes.txt"),
-        (lambda: DocumentIndex.create(index.place, encoder), RetrievalError, index.place),
-        (lambda: DocumentIndex.create("foo://x/y", encoder), RetrievalError, "foo://x/y"),
         (lambda: DocumentIndex.create(tmp_path / "x", encoder, sentences="chapter"), SettingsError, "chapter"),
         (lambda: DocumentIndex.open(index.place, shallow), ModelError, "graph_layers was 2, now 1"),
         (lambda: DocumentIndex.open(index.place, reseeded), ModelError, "weights"),
         (lambda: DocumentIndex.open(index.place).search("rice", by="vectors"), ModelError, "tiny-roberta"),
     ]
-    for name, quoted in (("a" * 300, str(tmp_path)), ("a\0b", str(tmp_path)), ("a\ud800", "\\ud800")):
-        place = str(tmp_path / name)
-        calls += [
-            (lambda place=place: DocumentIndex.create(place, encoder), GraphdocError, quoted),
-            (lambda place=place: DocumentIndex.open(place), RetrievalError, str(tmp_path)),
-        ]
-        assert not DocumentIndex.exists(place)
+    for name, named in (("newer", "99"), ("foreign", "foreign"), ("missing", "missing"), ("file", "file")):
+        calls.append((lambda name=name: DocumentIndex.open(tmp_path / name), RetrievalError, named))
+    impossible = ["a" * 300, "a\0b", "a\ud800"]
+    for place in ("full", index.place, "foo://x/y", *impossible):
+        at, named = place if "/" in place else tmp_path / place, index.place if place == index.place else str(tmp_path)
+        named = "foo://x/y" if place.startswith("foo") else named
+        calls.append((lambda at=at: DocumentIndex.create(at, encoder), GraphdocError, named))
+        assert place not in impossible or not DocumentIndex.exists(at)
     for call, kind, named in calls:
         with pytest.raises(kind) as error:
             call()
         assert named in str(error.value) and "\n" not in str(error.value)
-    assert not (tmp_path / "missing").exists() and [path.name for path in (tmp_path / "full").iterdir()] == [
-        "notes.txt"
-    ]
+    assert not (tmp_path / "missing").exists()
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["notes.txt"]

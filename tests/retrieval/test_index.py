@@ -82,16 +82,13 @@ def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documen
     short = replace(documents[0], sections=(Section("Nothing but quartz."),))
     # Longer, and shorter again.
     index.update([replace(short, sections=short.sections * 5)])
-    report = index.update([short])
-    assert (report.replaced, report.unchanged) == (1, 0)
+    assert index.update([short]).replaced == 1
     own = [row for row in rows_by_key(index).values() if row["id"] == short.id]
     assert sorted(row["level"] for row in own) == ["document", "passage", "section"]
-    assert index.document(short.id) == short
-    assert index.search("quartz", by="words")[0].id == short.id
-    assert len(index) == len(documents)
+    assert index.document(short.id) == short and index.search("quartz", by="words")[0].id == short.id
     assert index.delete([short.id, "nowhere"]) == 1 and index.delete([]) == 0
     assert short.id not in index and short.id not in [hit.id for hit in index.search("quartz moon")]
-    assert all(row["id"] != short.id for row in rows_by_key(index).values())
+    assert all(row["id"] != short.id for row in rows_by_key(index).values()) and len(index) == len(documents) - 1
 
 
 def test_changed_metadata_alone_replace_a_document(index: DocumentIndex, documents: list[Document]) -> None:
