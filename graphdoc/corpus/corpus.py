@@ -23,11 +23,11 @@ from torch.utils.data import Dataset
 
 from ..documents.document import Label
 from ..errors import DocumentError, OutputError
-from ..runtime.files import is_unchanged, mark_checked, write_text
+from ..runtime.files import is_unchanged, mark_checked, write_text, writing_error
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.segmenter import Segmenter
-from ..segmentation.spans import PassageArrays, PassageColumns, passage_columns, passage_fields
+from ..segmentation.spans import PassageColumns, passage_columns, passage_fields
 from ..settings.document import Paragraph
 from ..settings.run import CorpusSettings, RunSettings
 from ..version import __version__
@@ -36,12 +36,10 @@ from .source import CorpusSource, nothing_to_train_on, training_segmenter
 
 __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
-MANIFEST_FILE = "manifest.json"
-FORMAT = "graphdoc corpus"
-FORMAT_VERSION = 6
+MANIFEST_FILE, DOCUMENTS_FILE = "manifest.json", "documents.arrow"
+FORMAT_VERSION = 7
 BATCH_DOCUMENTS = 1024
 BATCH_TOKENS = 2**22
-SHARD_TOKENS = 2**27
 # What an interrupted preparation left is removed when nothing was written there for so long: on a file system that
 # machines share, there is no telling whether another one is still at work.
 ABANDONED_AFTER_SECONDS = 24 * 60 * 60
@@ -73,36 +71,29 @@ class TrainingCorpus(Dataset[TrainingDocument]):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        path = self.folder / MANIFEST_FILE
         try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
-            if (manifest["format"], manifest["format_version"]) != (FORMAT, FORMAT_VERSION):
+            manifest = json.loads((self.folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+            if manifest["format_version"] != FORMAT_VERSION:
                 raise ValueError("another version of graphdoc wrote it")
             self.fingerprint, self.content = str(manifest["fingerprint"]), str(manifest["content"])
             self.report = CorpusReport.from_dict(manifest["report"])
-            shards = {self.folder / shard["file"]: str(shard["checksum"]) for shard in manifest["shards"]}
-            if not shards:
-                raise ValueError("it lists no shards")
+            path = self.folder / DOCUMENTS_FILE
+            if not is_unchanged(path):
+                raise ValueError(f"{path.name} is missing or was changed")
+            # The columns keep the mapping alive.
+            batches = list(pa.ipc.open_stream(pa.memory_map(str(path))))
         except FileNotFoundError as error:
             raise OutputError(
                 f"{folder} holds no prepared corpus; prepare it first, with a cache that all machines of the job share"
             ) from error
-        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise OutputError(f"{path} cannot be used ({error!r}); remove {self.folder} and run again") from error
-        batches = [batch for shard, checksum in shards.items() for batch in self._open(shard, checksum)]
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise OutputError(f"{folder} cannot be used ({error}); remove {self.folder} and run again") from error
         self._table = pa.Table.from_batches(batches)
+        self._ids = [batch.column("id") for batch in batches]
         self._passages = [PassageColumns(batch) for batch in batches]
         self._ends = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+        self._hashes: npt.NDArray[np.int64] = self._table["group"].to_numpy()
         self.passage_counts: npt.NDArray[np.int64] = np.concatenate([columns.counts for columns in self._passages])
-
-    def _open(self, path: Path, checksum: str) -> list[Any]:
-        try:
-            if not is_unchanged(path, checksum):
-                raise ValueError("another checksum")
-            # The columns keep the mapping alive.
-            return list(pa.ipc.open_stream(pa.memory_map(str(path))))
-        except (OSError, ValueError) as error:
-            raise OutputError(f"{path} is missing or was changed; remove {self.folder} and run again") from error
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -112,9 +103,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         """Read a document by its number."""
         if not -len(self) <= number < len(self):
             raise IndexError(f"document {number} of {len(self)}")
-        number %= len(self)
-        columns, row = self._place(number)
-        return self._document(number, columns[row])
+        return self._read(number % len(self))
 
     def passage(self, number: int, place: int) -> TrainingDocument:
         """Read one passage of a document, as a document of one.
@@ -123,16 +112,14 @@ class TrainingCorpus(Dataset[TrainingDocument]):
             number: number of the document.
             place: place of the passage in reading order.
         """
-        columns, row = self._place(number)
-        return self._document(number, columns.passage(row, place))
+        return self._read(number, place)
 
-    def _place(self, number: int) -> tuple[PassageColumns, int]:
+    def _read(self, number: int, place: int | None = None) -> TrainingDocument:
         batch = int(np.searchsorted(self._ends, number, side="right"))
-        return self._passages[batch], number - (int(self._ends[batch - 1]) if batch else 0)
-
-    def _document(self, number: int, passages: PassageArrays) -> TrainingDocument:
-        id, group = (self._table[name][number].as_py() for name in ("id", "group"))
-        return TrainingDocument.of(id, group, passages)
+        row = number - (int(self._ends[batch - 1]) if batch else 0)
+        columns = self._passages[batch]
+        passages = columns[row] if place is None else columns.passage(row, place)
+        return TrainingDocument.of(self._ids[batch][row].as_py(), int(self._hashes[number]), passages)
 
     @property
     def paragraphs(self) -> npt.NDArray[np.int32]:
@@ -150,7 +137,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
     @cached_property
     def groups(self) -> npt.NDArray[np.int64]:
         """Number of every document that copies of its text have too, ``(documents,)``, from 0."""
-        numbers: npt.NDArray[np.int64] = np.unique(self._table["group"].to_numpy(), return_inverse=True)[1]
+        numbers: npt.NDArray[np.int64] = np.unique(self._hashes, return_inverse=True)[1]
         return numbers
 
     @property
@@ -161,7 +148,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
 
     @property
     def splits(self) -> list[str | None]:
-        """What the field ``split`` of every document says, ``(documents,)``."""
+        """What the field ``split`` of every document says, in lower case, ``(documents,)``."""
         return list(self._table["split"].to_pylist())
 
     def record(self) -> dict[str, Any]:
@@ -192,16 +179,10 @@ def prepare_corpus(
         paragraph: what a paragraph is, for documents that are cut into sentences, whose paragraphs are then stored.
         show_progress: show a bar; None shows it on a terminal when the work is long.
 
-    Returns:
-        The corpus.
-
     Raises:
         DocumentError: documents cannot be read, or there is none to train on.
         OutputError: the cache cannot be written, or another process has stopped.
-        ValueError: the settings ask for streaming.
     """
-    if settings.streaming:
-        raise ValueError("streaming is set, which stores no corpus; use StreamingCorpus, or set streaming to false")
     segmenter = training_segmenter(segmenter, settings)
     fingerprint = ""
 
@@ -211,7 +192,7 @@ def prepare_corpus(
         fingerprint = _fingerprint(settings, segmenter, source, paragraph)
         folder = settings.corpora_folder / fingerprint
         if not (folder / MANIFEST_FILE).exists():
-            _write(folder, fingerprint, settings, segmenter, source, paragraph, show_progress)
+            _write(folder, settings, segmenter, source, paragraph, show_progress)
 
     if processes is None:
         prepare()
@@ -229,15 +210,7 @@ def prepare_run_corpus(
     *,
     show_progress: bool | None = None,
 ) -> TrainingCorpus:
-    """Make the corpus of a run ready, cut as its recipe or its model says (see :func:`prepare_corpus`).
-
-    Args:
-        settings: the settings of the run.
-        segmenter: the segmenter of its model.
-        paragraph: what a paragraph is to its model.
-        processes: the processes of the run; None for one.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
-    """
+    """Make the corpus of a run ready, cut as its recipe or its model says (see :func:`prepare_corpus`)."""
     if settings.unit is not None:
         # Two sentences of a document would be told by its title.
         context = "none" if settings.unit == "sentence" else segmenter.config.context
@@ -257,7 +230,7 @@ def _fingerprint(
 ) -> str:
     tokenizer = json.loads(segmenter.tokenizer.backend_tokenizer.to_str())
     made_of = {
-        "format": [FORMAT, FORMAT_VERSION],
+        "format": FORMAT_VERSION,
         # Passages may end elsewhere in another version of the code that finds sentences.
         "versions": [__version__, version("sentencex")],
         "settings": {name: value for name, value in settings.as_values().items() if name not in _NOT_FINGERPRINTED},
@@ -272,7 +245,6 @@ def _fingerprint(
 
 def _write(
     folder: Path,
-    fingerprint: str,
     settings: CorpusSettings,
     segmenter: Segmenter,
     source: CorpusSource,
@@ -280,26 +252,22 @@ def _write(
     show_progress: bool | None,
 ) -> None:
     """Prepare a corpus in a temporary folder and move it to its place."""
-    temporary = folder.with_name(f".partial-{socket.gethostname()}-{getpid()}-{fingerprint}")
+    temporary = folder.with_name(f".partial-{socket.gethostname()}-{getpid()}-{folder.name}")
     report = CorpusReport(unit=segmenter.config.unit)
-    documents = tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph)
 
     def kept() -> Iterator[TokenisedDocument]:
         with progress_bar(show_progress, doing="Preparing") as bar:
-            for document in documents:
+            for document in tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph):
                 bar.update(1)
-                if len(document.passages) < settings.least_passages:
-                    report.too_short += 1
-                    continue
-                report.keep(document.coverage)
-                yield document
+                if report.take(document, settings.least_passages):
+                    yield document
 
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(folder.parent)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
-        content, shards = _write_shards(temporary, kept(), max(segmenter.tokenizer.get_vocab().values()))
+        content = _write_documents(temporary / DOCUMENTS_FILE, kept(), max(segmenter.tokenizer.get_vocab().values()))
         if not report.kept:
             raise nothing_to_train_on(settings, report)
         for heading, count in report.sections_left_out.items():
@@ -308,14 +276,12 @@ def _write(
                     f"{settings.name}: no document has a section {heading!r}; check corpus.leave_out_sections"
                 )
         manifest = {
-            "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "fingerprint": fingerprint,
+            "fingerprint": folder.name,
             "content": content,
             "settings": {**settings.as_values(), "cache": None, "preparing_processes": None},
             "segmentation": asdict(segmenter.config),
             "report": report.to_dict(),
-            "shards": shards,
         }
         write_text(temporary / MANIFEST_FILE, json.dumps(manifest, indent=1))
         try:
@@ -326,17 +292,13 @@ def _write(
                 raise
         report.log(settings.name)
     except OSError as error:
-        raise OutputError(
-            f"{folder} cannot be written: {error.strerror or error}; free some space or set another cache"
-        ) from error
+        raise writing_error(folder, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write_shards(
-    folder: Path, documents: Iterator[TokenisedDocument], largest_token: int
-) -> tuple[str, list[dict[str, Any]]]:
-    """Write documents, and give the hash of what they hold, and the files with their checksums."""
+def _write_documents(path: Path, documents: Iterator[TokenisedDocument], largest_token: int) -> str:
+    """Write documents, and give the hash of what they hold."""
     fields = passage_fields(largest_token)
     schema = pa.schema(
         [
@@ -349,22 +311,27 @@ def _write_shards(
         ]
     )
     content = hashlib.blake2b(digest_size=16)
-    shards: list[dict[str, Any]] = []
-    batches = _batches(documents)
-    batch = next(batches, None)
-    while batch is not None:
-        path = folder / f"shard-{len(shards):05d}.arrow"
-        count = tokens = 0
-        with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_stream(stream, schema) as writer:
-            while batch is not None and tokens < SHARD_TOKENS:
-                for document in batch:
-                    _add_content(content, document)
-                    tokens += len(document.passages.token_ids)
-                writer.write_batch(_record_batch(batch, schema, fields))
-                count += len(batch)
-                batch = next(batches, None)
-        shards.append({"file": path.name, "documents": count, "checksum": mark_checked(path)})
-    return content.hexdigest(), shards
+    with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_stream(stream, schema) as writer:
+        for batch in _batches(documents):
+            for document in batch:
+                passages = document.passages
+                content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
+                for numbers in (passages.sections, passages.lengths, passages.token_ids, document.paragraphs):
+                    if numbers is not None:
+                        content.update(numbers.tobytes())
+            # Labels are strings, numbers or lists of them.
+            labels = [None if document.label is None else json.dumps(document.label) for document in batch]
+            columns = [
+                [document.id for document in batch],
+                [document.group for document in batch],
+                labels,
+                [document.split for document in batch],
+                *passage_columns([document.passages for document in batch], fields),
+                [document.paragraphs for document in batch],
+            ]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+    mark_checked(path)
+    return content.hexdigest()
 
 
 def _batches(documents: Iterator[TokenisedDocument]) -> Iterator[list[TokenisedDocument]]:
@@ -378,28 +345,6 @@ def _batches(documents: Iterator[TokenisedDocument]) -> Iterator[list[TokenisedD
             batch, tokens = [], 0
     if batch:
         yield batch
-
-
-def _add_content(content: Any, document: TokenisedDocument) -> None:
-    passages = document.passages
-    content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
-    for numbers in (passages.sections, passages.lengths, passages.token_ids, document.paragraphs):
-        if numbers is not None:
-            content.update(numbers.tobytes())
-
-
-def _record_batch(documents: list[TokenisedDocument], schema: Any, fields: list[Any]) -> Any:
-    # Labels are strings, numbers or lists of them.
-    labels = [None if document.label is None else json.dumps(document.label) for document in documents]
-    columns = [
-        pa.array([document.id for document in documents], type=pa.string()),
-        pa.array([document.group for document in documents], type=pa.int64()),
-        pa.array(labels, type=pa.string()),
-        pa.array([document.split for document in documents], type=pa.string()),
-        *passage_columns([document.passages for document in documents], fields),
-        pa.array([document.paragraphs for document in documents], type=pa.list_(pa.int32())),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -16,17 +16,17 @@ import numpy.typing as npt
 from ..documents.document import Document, Label
 from ..documents.readers import ReadingReport, Skipped
 from ..runtime.text import counted, one_line
-from ..runtime.workers import work_ahead
+from ..runtime.workers import in_blocks, work_ahead
 from ..segmentation.segmenter import Segmenter, paragraph_numbers
 from ..segmentation.spans import Coverage, PassageArrays
 from ..settings.document import Paragraph, Unit
 
 logger = logging.getLogger("graphdoc")
 
-# Field of a document that names the part of the corpus that it belongs to.
-SPLIT = "split"
-# What it may say, in capitals or not.
+# Values of the field ``split`` that name the usual parts of a corpus which are not trained on.
 VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
+# Documents that are tokenised in one call: they travel to a worker process together.
+BLOCK_DOCUMENTS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,31 +62,20 @@ class TokenisedDocument:
     Args:
         id: name of the document.
         group: hash of its text.
-        passages: its passages.
-        coverage: how much of it the passages hold, and what was left out.
         label: class or group, if known.
         split: the part of the corpus that its field ``split`` names, if any.
+        passages: its passages.
+        coverage: how much of it the passages hold, and what was left out.
         paragraphs: ``(sentences,)``, paragraph of every sentence; None for a document that is not cut into sentences.
     """
 
     id: str
     group: int
+    label: Label
+    split: str | None
     passages: PassageArrays
     coverage: Coverage
-    label: Label = None
-    split: str | None = None
-    paragraphs: npt.NDArray[np.int32] | None = None
-
-    def unpacked(self) -> TrainingDocument:
-        """The document as training sees it."""
-        return TrainingDocument.of(self.id, self.group, self.passages)
-
-
-Block = list[tuple[int, Document]]
-
-# Documents that travel to a process together: enough to tokenise them in one call, little to hold.
-BLOCK_DOCUMENTS = 64
-BLOCK_CHARACTERS = 2**20
+    paragraphs: npt.NDArray[np.int32] | None
 
 
 def tokenise_in_order(
@@ -103,13 +92,12 @@ def tokenise_in_order(
         processes: how many processes do so; with 1, or for a corpus of a single block, it is done here.
         paragraph: what a paragraph is, for documents that are cut into sentences; None for others.
 
-    Yields:
-        Every document, in the order in which they came.
-
     Raises:
         GraphdocError: one of the processes was ended from outside.
     """
-    blocks = _blocks(documents)
+    # Metadata stays here: only what is tokenised and kept has to travel.
+    texts = ((group, split_of(document), replace(document, metadata={})) for group, document in documents)
+    blocks = in_blocks(texts, BLOCK_DOCUMENTS)
     opening = list(islice(blocks, 2))
     workers = processes if processes > 1 and len(opening) > 1 else 0
     shared = segmenter, paragraph
@@ -117,41 +105,25 @@ def tokenise_in_order(
         yield from tokenised
 
 
-def _blocks(documents: Iterable[tuple[int, Document]]) -> Iterator[Block]:
-    block: Block = []
-    characters = 0
-    for group, document in documents:
-        # Metadata stays here; only what is tokenised and kept beside it has to travel.
-        split = {SPLIT: split_of(document)} if SPLIT in document.metadata else {}
-        block.append((group, replace(document, metadata=split)))
-        characters += sum(len(section.text) for section in document.sections)
-        if len(block) >= BLOCK_DOCUMENTS or characters >= BLOCK_CHARACTERS:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
-
-
-def _tokenise(shared: tuple[Segmenter, Paragraph | None], block: Block) -> list[TokenisedDocument]:
+def _tokenise(
+    shared: tuple[Segmenter, Paragraph | None], block: list[tuple[int, str | None, Document]]
+) -> list[TokenisedDocument]:
     segmenter, paragraph = shared
     tokenised = []
-    segmented_documents = segmenter.segment_many(document for _, document in block)
-    for (group, document), segmented in zip(block, segmented_documents, strict=True):
+    segmented_documents = segmenter.segment_many(document for _, _, document in block)
+    for (group, split, document), segmented in zip(block, segmented_documents, strict=True):
         paragraphs = None if paragraph is None else paragraph_numbers(segmented, paragraph, segmenter)
-        passages, coverage, split = PassageArrays.of(segmented), segmented.coverage, split_of(document)
-        tokenised.append(TokenisedDocument(document.id, group, passages, coverage, document.label, split, paragraphs))
+        passages = PassageArrays.of(segmented)
+        tokenised.append(
+            TokenisedDocument(document.id, group, document.label, split, passages, segmented.coverage, paragraphs)
+        )
     return tokenised
 
 
 def split_of(document: Document) -> str | None:
-    """The part of a corpus that a document's field ``split`` names."""
-    value = document.metadata.get(SPLIT)
-    return None if value is None else one_line(str(value))
-
-
-def plain_split(name: str) -> str:
-    """The name of a part without what does not matter: capitals, and white space around it."""
-    return name.strip().lower()
+    """The part of a corpus that a document's field ``split`` names, in lower case."""
+    value = document.metadata.get("split")
+    return None if value is None else one_line(str(value)).lower()
 
 
 def text_hash(document: Document) -> int:
@@ -174,7 +146,7 @@ _NAMED = 10
 
 @dataclass(slots=True)
 class CorpusReport:
-    """What became of the documents of a corpus: those read were kept, too short, or copies.
+    """What became of the documents of a corpus.
 
     Args:
         documents: documents read.
@@ -207,13 +179,8 @@ class CorpusReport:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> CorpusReport:
         """The report that :meth:`to_dict` wrote."""
-        return cls(
-            **{
-                **values,
-                "first_errors": [Skipped(**entry) for entry in values["first_errors"]],
-                "coverage": Coverage.from_dict(values["coverage"]),
-            }
-        )
+        errors = [Skipped(**entry) for entry in values["first_errors"]]
+        return cls(**{**values, "first_errors": errors, "coverage": Coverage.from_dict(values["coverage"])})
 
     @property
     def passages(self) -> int:
@@ -230,11 +197,16 @@ class CorpusReport:
         """Tokens of the kept passages, special tokens not counted."""
         return self.coverage.encoded_tokens
 
-    def keep(self, coverage: Coverage) -> None:
-        """Count one more document to train on."""
+    def take(self, document: TokenisedDocument, least_passages: int) -> bool:
+        """Count a document, and say whether it has enough passages to train on."""
+        coverage = document.coverage
+        if len(document.passages) < least_passages:
+            self.too_short += 1
+            return False
         self.kept += 1
         self.documents_cut += coverage.passages > coverage.encoded_passages
         self.coverage += coverage
+        return True
 
     def take_errors(self, reading: ReadingReport) -> None:
         """Take over what a reader has listed so far; its lists are emptied, so that they never grow long."""
@@ -254,28 +226,28 @@ class CorpusReport:
         def listed(counts: Mapping[str, int]) -> str:
             return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
-        unit, first = self.unit, [f"{error.source}: {error.reason}" for error in self.first_errors[:1]]
+        unit = self.unit
         parts = [
-            (
-                self.documents,
-                f"kept {self.kept:,} of {self.documents:,} documents with {self.passages:,} {unit}s and "
-                f"{self.tokens:,} tokens",
-            ),
-            (self.too_short, f"skipped {counted(self.too_short, 'document')} of too few {unit}s"),
-            (
-                self.splits_left_out,
-                f"left out {sum(self.splits_left_out.values()):,} by their split ({listed(self.splits_left_out)})",
-            ),
-            (self.duplicates, f"left out {counted(self.duplicates, 'document')} that an earlier one has the text of"),
-            (self.sections_left_out, f"left out sections by their headings ({listed(self.sections_left_out)})"),
-            (
-                self.passages_cut,
-                f"cut {self.passages_cut:,} {unit}s of {self.documents_cut:,} documents over max_passages",
-            ),
-            (self.errors, f"could not read {self.errors:,} (the first is {''.join(first)})"),
-            (self.ignored, f"passed over {self.ignored:,} files"),
+            f"kept {self.kept:,} of {counted(self.documents, 'document')} with {counted(self.passages, unit)} and "
+            f"{counted(self.tokens, 'token')}"
         ]
-        return "; ".join(text for is_told, text in parts if is_told)
+        if self.too_short:
+            parts.append(f"skipped {counted(self.too_short, 'document')} of too few {unit}s")
+        if self.splits_left_out:
+            parts.append(f"left out by their split: {listed(self.splits_left_out)}")
+        if self.duplicates:
+            parts.append(f"left out {counted(self.duplicates, 'document')} that an earlier one has the text of")
+        if self.sections_left_out:
+            parts.append(f"left out sections by their headings: {listed(self.sections_left_out)}")
+        if self.passages_cut:
+            cut = counted(self.documents_cut, "document")
+            parts.append(f"cut {counted(self.passages_cut, unit)} of {cut} over max_passages")
+        if self.errors:
+            first = self.first_errors[0]
+            parts.append(f"could not read {self.errors:,} (the first is {first.source}: {first.reason})")
+        if self.ignored:
+            parts.append(f"passed over {counted(self.ignored, 'file')}")
+        return "; ".join(parts)
 
     def log(self, name: str) -> None:
         """Log the summary, as a warning where anything was left out."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,10 +20,9 @@ from ..documents.readers.folders import FoundFile, find_files, is_pattern
 from ..documents.readers.records import SeenIds
 from ..documents.readers.streams import LeftOutSections
 from ..errors import DocumentError, OutputError
-from ..runtime.files import file_checksum, file_stamp, write_text
+from ..runtime.files import file_checksum
 from ..runtime.processes import Processes
-from ..runtime.progress import progress_bar
-from ..runtime.text import counted, one_line
+from ..runtime.text import one_line
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.sentences import without_first_sentence
 from ..settings.run import CorpusSettings
@@ -35,90 +31,48 @@ from .document import (
     VALIDATION_SPLITS,
     CorpusReport,
     TrainingDocument,
-    plain_split,
     split_of,
     text_hash,
     tokenise_in_order,
     values_hash,
 )
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
-# How long a file must have rested, in ns, so that its times say whether it has changed since: a change within the same
-# tick of the clock would have the same times.
-_RESTED_NS = 2 * 10**9
 
+def file_identities(paths: Iterable[Path]) -> list[tuple[str, str | None]]:
+    """Path and hash of files, in their order; a file that cannot be read has no hash, and reading says why."""
 
-def file_identities(paths: Iterable[Path], records: Path) -> list[list[Any]]:
-    """Path, size and hash of files, in their order; a file that is not there has neither.
+    def checksum(path: Path) -> str | None:
+        try:
+            # Opening a named pipe would wait for a writer.
+            return file_checksum(path) if path.is_file() else None
+        except OutputError:
+            return None
 
-    A hash is taken from the records where size, times and inode are those with which the file was hashed; programs can
-    set its mtime, and not its ctime.
-
-    Args:
-        paths: the files.
-        records: folder that keeps what was hashed.
-    """
     files = [path.absolute() for path in paths]
-    names = hashlib.blake2b("\0".join(map(str, files)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    record = records / f"{names}.json"
-    known = _read(record)
-    rested: dict[str, list[Any]] = {}
-    identities: list[list[Any]] = []
-    with progress_bar(None, len(files), "Checking", "files") as bar:
-        for path in files:
-            name = str(path)
-            bar.update(1)
-            try:
-                # Opening a named pipe would wait for a writer.
-                if not path.is_file():
-                    raise FileNotFoundError
-                stamp = list(file_stamp(path))
-                entry = known.get(name)
-                if isinstance(entry, list) and len(entry) == 2 and entry[0] == stamp:
-                    checksum = entry[1]
-                else:
-                    checksum = file_checksum(path)
-                if list(file_stamp(path)) == stamp and time.time_ns() - max(stamp[1:3]) > _RESTED_NS:
-                    rested[name] = [stamp, checksum]
-                identities.append([name, stamp[0], checksum])
-            except (OSError, OutputError):
-                # Reading says what is wrong.
-                identities.append([name, None, None])
-    if rested != known:
-        # Without a record the files are hashed again.
-        with suppress(OutputError):
-            write_text(record, json.dumps(rested))
-    return identities
+    # Hashing releases the interpreter's lock.
+    with ThreadPoolExecutor() as pool:
+        return list(zip(map(str, files), pool.map(checksum, files), strict=True))
 
 
-def _read(record: Path) -> Mapping[str, Any]:
-    try:
-        known = json.loads(record.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def source_files(sources: Iterable[str]) -> Iterator[Path]:
+def _source_files(sources: Iterable[str]) -> Iterator[Path]:
     """The files that paths, folders and patterns mean, in the order in which they are read."""
     for source in sources:
         path = Path(source)
-        if path.is_dir() or (not path.exists() and is_pattern(source)):
+        if path.is_file():
+            yield path
+        elif path.is_dir() or is_pattern(source):
             try:
                 yield from [found.path for found in find_files(source) if isinstance(found, FoundFile)]
             except DocumentError:
                 # Reading says what is wrong.
                 continue
-        elif path.exists():
-            yield path
         else:
             # One document of a corpus is named by the file and its id.
             places = (position for position, character in enumerate(source) if character == "#")
             yield from [Path(source[:place]) for place in places if Path(source[:place]).is_file()][:1]
-
-
-_LONGEST_REASON = 300
 
 
 class DataSet:
@@ -138,29 +92,23 @@ class DataSet:
         import datasets  # type: ignore[import-untyped, unused-ignore]
 
         self._settings = settings
-        self._options = {"revision": settings.revision}
-        self._builder: Any = self._named(
-            lambda: datasets.load_dataset_builder(str(settings.dataset), settings.dataset_config, **self._options)
+        self._names = (str(settings.dataset), settings.dataset_config)
+        self._builder: Any = self._loaded(
+            lambda: datasets.load_dataset_builder(*self._names, revision=settings.revision)
         )
-        found = self._builder.config.data_files or {}
-        self._files = [str(file) for files in found.values() for file in files]
-        self._is_local = bool(self._files) and not any("://" in file for file in self._files)
-        self._is_read_in_place = settings.streaming or (self._is_local and "[" not in settings.split)
-        if self._is_read_in_place:
-            self._rows = self._named(lambda: self._builder.as_streaming_dataset(split=settings.split))
+        files = [str(file) for files in (self._builder.config.data_files or {}).values() for file in files]
+        self._local_files = [] if any("://" in file for file in files) else [Path(file) for file in files]
+        self._rows: Any = None
+        if settings.streaming or (self._local_files and "[" not in settings.split):
+            self._rows = self._loaded(lambda: self._builder.as_streaming_dataset(split=settings.split))
 
-    def identity(self, records: Path) -> dict[str, Any]:
-        """What differs when its rows may have changed.
-
-        Args:
-            records: folder that keeps what is known of files.
-        """
+    def identity(self) -> dict[str, Any]:
+        """What differs when its rows may have changed."""
         settings = self._settings
+        # The last part of the cache is a hash of the revision, or of addresses with their times.
+        version = file_identities(self._local_files) or Path(self._builder.cache_dir).parts[-4:]
         named = {"dataset": settings.dataset, "configuration": self._builder.config.name, "split": settings.split}
-        if self._is_local:
-            return {**named, "files": file_identities(map(Path, self._files), records)}
-        # The last part is a hash of the revision, or of addresses with their times.
-        return {**named, "version": Path(self._builder.cache_dir).parts[-4:]}
+        return {**named, "version": version}
 
     def rows(self, rank: int = 0, count: int = 1) -> Iterator[Any]:
         """Read the rows.
@@ -171,66 +119,49 @@ class DataSet:
             count: number of shares.
 
         Raises:
-            BrokenRows: they cannot be read on.
-            DocumentError: the data set cannot be loaded.
+            DocumentError: the data set cannot be loaded, or not be read on.
         """
         import datasets
+        from datasets.distributed import split_dataset_by_node  # type: ignore[import-untyped, unused-ignore]
 
-        settings = self._settings
-        if self._is_read_in_place:
-            from datasets.distributed import split_dataset_by_node  # type: ignore[import-untyped, unused-ignore]
-
-            yield from self._watched(split_dataset_by_node(self._rows, rank, count) if count > 1 else self._rows)
-            return
+        number, settings = 0, self._settings
         with tempfile.TemporaryDirectory() as folder:
-            options = {**self._options, "cache_dir": folder if self._is_local else None}
-            yield from self._watched(
-                self._named(
+            rows = self._rows
+            if rows is None:
+                cache, revision = folder if self._local_files else None, settings.revision
+                rows = self._loaded(
                     lambda: datasets.load_dataset(
-                        str(settings.dataset), settings.dataset_config, split=settings.split, **options
+                        *self._names, split=settings.split, revision=revision, cache_dir=cache
                     )
                 )
-            )
+            elif count > 1:
+                rows = split_dataset_by_node(rows, rank, count)
+            try:
+                for number, row in enumerate(rows, start=1):  # noqa: B007
+                    yield row
+            # Every format raises errors of its own.
+            except Exception as error:
+                raise DocumentError(
+                    f"{settings.name}: it cannot be read after row {number} ({_reason(error)}), and the rest is not "
+                    "read; load it again"
+                ) from error
 
-    def _named(self, load: Any) -> Any:
+    def _loaded(self, load: Callable[[], T]) -> T:
         try:
             return load()
         # Builders raise whatever their format raises: a name, split or file that is wrong, or the network.
         except Exception as error:
             settings = self._settings
-            given = {"configuration": settings.dataset_config, "split": settings.split, **self._options}
+            chosen = {"configuration": settings.dataset_config, "split": settings.split, "revision": settings.revision}
             raise DocumentError(
                 f"data set {settings.dataset!r} cannot be loaded "
-                f"({', '.join(f'{name} {value!r}' for name, value in given.items() if value is not None)}): "
-                f"{_reason(error.__cause__ or error)}; check its name, configuration and split"
+                f"({', '.join(f'{name} {value!r}' for name, value in chosen.items() if value is not None)}): "
+                f"{_reason(error.__cause__ or error)}"
             ) from error
-
-    def _watched(self, rows: Any) -> Iterator[Any]:
-        """Pass rows on, and say in one line where a data set breaks, whatever its format raises."""
-        number = 0
-        iterator = iter(rows)
-        while True:
-            try:
-                row = next(iterator)
-            except StopIteration:
-                return
-            except Exception as error:
-                raise BrokenRows(self._settings.name, number, error) from error
-            number += 1
-            yield row
-
-
-class BrokenRows(DocumentError):
-    """A data set that cannot be read any further."""
-
-    def __init__(self, name: str, number: int, error: Exception) -> None:
-        reason = f"it cannot be read after row {number} ({_reason(error)}), and the rest is not read; load it again"
-        super().__init__(f"{name}: {reason}")
-        self.skipped = Skipped(name, reason)
 
 
 def _reason(error: BaseException) -> str:
-    return one_line(str(error), _LONGEST_REASON) or type(error).__name__
+    return one_line(str(error), 300) or type(error).__name__
 
 
 class CorpusSource:
@@ -245,18 +176,17 @@ class CorpusSource:
 
     def __init__(self, settings: CorpusSettings) -> None:
         self._settings = settings
-        self._data_set = DataSet(settings) if settings.dataset else None
+        self._data_set = DataSet(settings) if settings.dataset and settings.in_hand is None else None
 
     def identity(self) -> dict[str, Any]:
         """Hashes of the files, or the version of the data set: what differs when documents may have changed."""
         settings = self._settings
-        records = settings.corpora_folder.parent / "sources"
         if settings.in_hand is not None:
             documents = read_documents(settings.in_hand, columns=settings.columns, on_error="skip")
             return {"documents": values_hash(map(_content, documents))}
         if self._data_set is not None:
-            return self._data_set.identity(records)
-        return {"sources": settings.sources, "files": file_identities(source_files(settings.sources), records)}
+            return self._data_set.identity()
+        return {"sources": settings.sources, "files": file_identities(_source_files(settings.sources))}
 
     def documents(self, report: CorpusReport, rank: int = 0, count: int = 1) -> Iterator[tuple[int, Document]]:
         """Read the documents, and leave out copies where that is wanted.
@@ -276,10 +206,13 @@ class CorpusSource:
         settings, reading, seen = self._settings, ReadingReport(), SeenIds()
         sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
         report.sections_left_out = sections.counts
-        unwanted = {plain_split(split): split for split in settings.leave_out_splits}
-        given: Any = settings.sources if settings.in_hand is None else settings.in_hand
-        found = read_documents(
-            given if self._data_set is None else self._data_set.rows(rank, count),
+        unwanted = {split.strip().lower(): split for split in settings.leave_out_splits}
+        # Recipes name the usual splits, whether there are any; another name that nothing has is a slip.
+        usual = (*VALIDATION_SPLITS, *TEST_SPLITS)
+        report.splits_left_out = {split: 0 for name, split in unwanted.items() if name not in usual}
+        source: Any = settings.sources if settings.in_hand is None else settings.in_hand
+        documents: Iterable[Document] = read_documents(
+            source if self._data_set is None else self._data_set.rows(rank, count),
             columns=settings.columns,
             encoding=settings.encoding,
             label_from=settings.label_from,
@@ -288,14 +221,16 @@ class CorpusSource:
             # Rows without an id are named by a hash of their content, and copies would share it.
             unique_ids=False,
         )
+        if sections.headings:
+            documents = sections.without(documents)
+        if settings.leave_out_first_sentence:
+            documents = map(without_first_sentence, documents)
         number = 0
         try:
-            whole = sections.without(found) if sections.headings else found
-            for document in map(without_first_sentence, whole) if settings.leave_out_first_sentence else whole:
+            for document in documents:
                 report.documents += 1
-                if reading.skipped or reading.ignored:
-                    report.take_errors(reading)
-                if (split := unwanted.get(plain_split(split_of(document) or ""))) is not None:
+                report.take_errors(reading)
+                if (split := unwanted.get(split_of(document) or "")) is not None:
                     report.splits_left_out[split] = report.splits_left_out.get(split, 0) + 1
                     continue
                 group = text_hash(document)
@@ -305,16 +240,13 @@ class CorpusSource:
                 if self._data_set is not None or number % count == rank:
                     yield group, document
                 number += 1
-            # Recipes name the usual parts, whether there are any; another name that nothing has is a slip.
-            for name, split in unwanted.items():
-                if name not in (*VALIDATION_SPLITS, *TEST_SPLITS):
-                    report.splits_left_out.setdefault(split, 0)
-        except BrokenRows as error:
-            if settings.on_error != "skip":
+        except DocumentError as error:
+            # A data set that breaks off; everything else is skipped where it is read.
+            if self._data_set is None or settings.on_error != "skip":
                 raise
-            reading.skipped.append(error.skipped)
+            reading.skipped.append(Skipped(settings.name, str(error)))
         except OSError as error:
-            raise DocumentError(f"{settings.name} cannot be read on: {error}; check where it lies") from error
+            raise DocumentError(f"{settings.name} cannot be read on: {error}") from error
         finally:
             report.take_errors(reading)
 
@@ -327,16 +259,8 @@ def _content(document: Document) -> tuple[object, ...]:
 
 def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> DocumentError:
     """Why a corpus has no document to train on."""
-    error = f" ({report.first_errors[0].source}: {report.first_errors[0].reason})" if report.errors else ""
-    if not report.documents:
-        skipped = f"all {report.errors} were skipped{error}" if report.errors else "check where they are read from"
-        return DocumentError(f"{settings.name}: there are no documents; {skipped}")
-    unread = f" ({report.errors:,} more could not be read{error})" if report.errors else ""
-    return DocumentError(
-        f"{settings.name}: none of the {counted(report.documents, 'document')} has "
-        f"{counted(settings.least_passages, report.unit)} or more{unread}; give longer documents, or make passages "
-        "shorter"
-    )
+    least = f"documents need {settings.least_passages} {report.unit}s or more"
+    return DocumentError(f"{settings.name}: there is nothing to train on ({report.summary()}; {least})")
 
 
 def training_segmenter(segmenter: Segmenter, settings: CorpusSettings) -> Segmenter:
@@ -344,12 +268,8 @@ def training_segmenter(segmenter: Segmenter, settings: CorpusSettings) -> Segmen
     return Segmenter(segmenter.tokenizer, replace(segmenter.config, max_passages=settings.max_passages))
 
 
-T = TypeVar("T")
-
 # Batches that are made ready before the processes agree on the number of steps.
 _BATCHES_AHEAD = 8
-# Documents among which the next one is drawn.
-SHUFFLED = 10_000
 
 
 class StreamingCorpus(IterableDataset[TrainingDocument]):
@@ -362,7 +282,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
     are cut in ``preparing_processes`` processes, so a loader needs no workers.
 
     Args:
-        settings: where documents come from and how they are made ready; ``streaming`` must be set.
+        settings: where documents come from and how they are made ready.
         segmenter: tokenizer and sizes of passages; ``max_passages`` is taken from the settings.
         processes: the processes of the job; None for one.
         seed: seed of the order.
@@ -371,9 +291,6 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
     Attributes:
         report: counts of the epoch so far: documents, copies and errors of what this process reads; what was kept and
             what was too short of its share.
-
-    Raises:
-        ValueError: the settings do not ask for streaming.
     """
 
     def __init__(
@@ -383,19 +300,14 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         processes: Processes | None = None,
         *,
         seed: int = 0,
-        shuffled: int = SHUFFLED,
+        shuffled: int = 10_000,
     ) -> None:
-        if not settings.streaming:
-            raise ValueError("streaming is not set; set it, or use prepare_corpus")
         self.report = CorpusReport()
         self._settings = settings
         self._segmenter = training_segmenter(segmenter, settings)
-        self._reported_errors = 0
         self._rank, self._processes = (processes.rank, processes.count) if processes is not None else (0, 1)
         self._seed, self._shuffled = seed, shuffled
-        self._epoch = 0
-        self._consumed = 0
-        self._skip = 0
+        self._epoch = self._consumed = self._skip = self._reported_errors = 0
 
     @property
     def state(self) -> dict[str, int]:
@@ -429,7 +341,8 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         Raises:
             DocumentError: a process has no full batch at all.
         """
-        batches = _full_batches(self._documents(), size)
+        documents = self._documents()
+        batches = takewhile(lambda batch: len(batch) == size, iter(lambda: list(islice(documents, size)), None))
         begins = not self._skip
         while True:
             window = list(islice(batches, _BATCHES_AHEAD))
@@ -448,38 +361,29 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
 
     def _documents(self) -> Iterator[tuple[int, TrainingDocument]]:
         """Documents to train on, each with the number of documents that have been taken when it has."""
-        rank, count = self._rank, self._processes
+        settings, rank, count = self._settings, self._rank, self._processes
         skip, self._skip = self._skip, 0
         self._consumed = skip
         self.report = report = CorpusReport(unit=self._segmenter.config.unit)
         draw = np.random.default_rng([self._seed, self._epoch, rank])
-        share = CorpusSource(self._settings).documents(report, rank, count)
+        share = CorpusSource(settings).documents(report, rank, count)
         waiting = islice(_shuffled(share, self._shuffled, draw), skip, None)
-        tokenised = tokenise_in_order(waiting, self._segmenter, self._settings.processes)
-        # Only of a data set does every process read other documents.
-        reports_errors = rank == 0 or self._settings.dataset is not None
+        tokenised = tokenise_in_order(waiting, self._segmenter, settings.processes)
         for consumed, document in enumerate(tokenised, start=skip + 1):
-            if reports_errors:
-                self._report_errors(report)
-            if len(document.passages) < self._settings.least_passages:
-                report.too_short += 1
-                continue
-            report.keep(document.coverage)
-            yield consumed, document.unpacked()
-        if reports_errors:
-            self._report_errors(report)
+            self._log_errors(report)
+            if report.take(document, settings.least_passages):
+                yield consumed, TrainingDocument.of(document.id, document.group, document.passages)
+        self._log_errors(report)
         # Where there are several shares, one of them may be empty.
         if not report.kept and not skip and (count == 1 or not report.documents):
-            raise nothing_to_train_on(self._settings, report)
+            raise nothing_to_train_on(settings, report)
 
-    def _report_errors(self, report: CorpusReport) -> None:
-        """Log what could not be read, as soon as it is known."""
-        if report.errors <= self._reported_errors:
-            return
-        for error in report.first_errors[self._reported_errors :]:
-            logger.warning("%s", one_line(f"{error.source}: {error.reason}; skipped"))
-        # The next epoch finds the same ones.
-        self._reported_errors = report.errors
+    def _log_errors(self, report: CorpusReport) -> None:
+        """Log what could not be read, once: the next epoch meets it again, as do processes that read the same."""
+        if self._rank == 0 or self._settings.dataset is not None:
+            for error in report.first_errors[self._reported_errors :]:
+                logger.warning("%s", one_line(f"{error.source}: {error.reason}; skipped"))
+                self._reported_errors += 1
 
 
 def _shuffled(items: Iterator[T], buffer: int, draw: np.random.Generator) -> Iterator[T]:
@@ -491,8 +395,3 @@ def _shuffled(items: Iterator[T], buffer: int, draw: np.random.Generator) -> Ite
         yield chosen
     for place in draw.permutation(len(waiting)):
         yield waiting[place]
-
-
-def _full_batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
-    while len(batch := list(islice(items, size))) == size:
-        yield batch

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..matching.matcher import DrawnPair, ViewDrawer, ViewPair
+from ..matching.matcher import ViewDrawer, ViewPair
 from ..matching.reader import FieldTokens, SentenceFeatures, SpecialTokens
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
@@ -38,34 +39,23 @@ BLOCK_PAIRS = 32
 MANY_PAIRS = 512
 
 
-class ViewPool:
-    """Subtopics and views of pairs, memory-mapped.
-
-    It may be given to the workers of a data loader; each maps the files anew.
+class ViewPool(Parts):
+    """Subtopics and views of pairs, memory-mapped (see :func:`prepare_view_pool`).
 
     Args:
-        folder: a folder that :func:`prepare_view_pool` filled.
+        folder: the folder that holds them.
         pairs: number of pairs.
         views: views of every pair.
-
-    Raises:
-        OutputError: a part is missing or damaged.
     """
 
     def __init__(self, folder: Path, pairs: int, views: int) -> None:
-        self.folder = folder
         self.views_of_pair = views
         self._pairs = pairs
-        self._parts = record_parts(folder, pairs)
-        for number in range(_part_count(pairs)):
-            self._parts.open(number)
+        super().__init__(folder, -(-pairs // PART_PAIRS))
 
     def __len__(self) -> int:
         """Number of pairs."""
         return self._pairs
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ViewPool, (self.folder, self._pairs, self.views_of_pair)
 
     def subtopics(self, pair: int) -> Subtopics:
         """The subtopics of a pair."""
@@ -82,52 +72,46 @@ class ViewPool:
         """
         if not 0 <= number < self.views_of_pair:
             raise IndexError(f"view {number} of {self.views_of_pair}")
-        record = self._record(pair)
-        place = 2 + int(record[0]) + int(record[1])
-        sides = []
-        for side in range(2 * number + 2):
-            count = int(record[place])
-            if side >= 2 * number:
-                sides.append(
-                    View(
-                        record[place + 1 : place + 1 + count].astype(np.int64),
-                        record[place + 1 + count : place + 1 + 2 * count].astype(np.int64),
-                    )
-                )
-            place += 1 + 2 * count
-        return ViewPair(*sides)
+        sides = islice(_views_in(self._record(pair)), 2 * number, 2 * number + 2)
+        return ViewPair(*(View(*numbers.astype(np.int64)) for numbers in sides))
+
+    def pairs_of(self, part: int) -> range:
+        """The pairs of a part."""
+        return range(part * PART_PAIRS, min((part + 1) * PART_PAIRS, self._pairs))
 
     def _record(self, pair: int) -> Numbers:
         if not 0 <= pair < self._pairs:
             raise IndexError(f"pair {pair} of {self._pairs}")
-        part, own = divmod(pair, PART_PAIRS)
-        numbers = self._parts[part]
-        first, last = numbers[own : own + 2].tolist()
+        part, place = divmod(pair, PART_PAIRS)
+        numbers = self._mapped(part)
+        first, last = numbers[place : place + 2].tolist()
         return numbers[first:last]
 
-
-def record_parts(folder: Path, pairs: int) -> Parts:
-    """The parts of a pool of views."""
-
-    def check(number: int, numbers: npt.NDArray[Any]) -> None:
-        count = _pairs_of_part(number, pairs)
-        if numbers.dtype != np.int32 or numbers[0] != count + 1 or numbers[count] != len(numbers):
+    def _check(self, number: int, array: npt.NDArray[Any]) -> None:
+        count = len(self.pairs_of(number))
+        if array.dtype != np.int32 or array[0] != count + 1 or array[count] != len(array):
             raise ValueError("records of other pairs")
 
-    return Parts(folder, check)
+
+def _views_in(record: Numbers) -> Iterator[Numbers]:
+    """Sentences and tokens of either side of every view, each ``(2, sentences)``."""
+    place = 2 + int(record[0]) + int(record[1])
+    while place < len(record):
+        end = place + 1 + 2 * int(record[place])
+        yield record[place + 1 : end].reshape(2, -1)
+        place = end
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """What drawing needs: whatever it takes of the documents, by row."""
+    """What drawing needs: whatever it takes of the documents, by row; likelihoods where views are ordered by them."""
 
     drawer: ViewDrawer
     rows: Rows
-    fields: Mapping[int, FieldTokens]
-    features: Mapping[int, Any]
-    numbers: range
-    # By row, where views are ordered by it.
-    likelihoods: Mapping[int, SentenceLikelihoods] | None = None
+    fields: dict[int, FieldTokens]
+    features: dict[int, Any]
+    views: int
+    likelihoods: dict[int, SentenceLikelihoods]
 
 
 def prepare_view_pool(
@@ -162,130 +146,89 @@ def prepare_view_pool(
         workers: processes that draw, of each process of the job.
         show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
 
-    Returns:
-        The pool.
-
     Raises:
         OutputError: the pool cannot be written, or another process has stopped.
     """
-    folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views, is_ordered, features_of.identity)}"
-    rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
-    missing = record_parts(folder, len(rows)).missing(range(rank, _part_count(len(rows)), count))
-    if missing:
-        wanted = np.unique(np.concatenate([rows[_range_of(part, len(rows))] for part in missing]))
-        fields = {
-            row: FieldTokens.of(example.id, example.token_ids, drawer.settings.receptive_field, special)
-            for row in wanted.tolist()
-            for example in [corpus[row]]
-        }
-        features: dict[int, Any] = {}
-        likelihoods: dict[int, SentenceLikelihoods] | None = {} if is_ordered else None
-        terms = TermMaker(drawer.language)
-        shown = show_progress if rank == 0 else False
-        with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
-            for row, texts in texts_of(wanted):
-                features[row] = features_of(texts[: len(fields[row])])
-                if likelihoods is not None:
-                    placed = [[one.term for one in terms.placed(text)] for text in texts]
-                    likelihoods[row] = SentenceLikelihoods.of(placed)
-                bar.update(1)
-        shared = _Shared(drawer, rows, fields, features, range(views), likelihoods)
-        _fill(folder, shared, missing, workers, shown)
-    if processes is not None:
-        processes.gather(None)
-    return ViewPool(folder, len(rows), views)
-
-
-def _fill(folder: Path, shared: _Shared, missing: Sequence[int], workers: int, show_progress: bool | None) -> None:
-    pairs = len(shared.rows)
-    store = record_parts(folder, pairs)
-    blocks = [
-        range(first, min(first + BLOCK_PAIRS, part.stop))
-        for part in (_range_of(number, pairs) for number in missing)
-        for first in range(part.start, part.stop, BLOCK_PAIRS)
-    ]
-    left = sum(_pairs_of_part(part, pairs) for part in missing)
-    parts, waiting = iter(missing), []
-    part = next(parts)
-    with progress_bar(show_progress, left, doing="Drawing views", unit="pairs") as bar:
-        # A model does not go into forked processes, and uses the cores by itself.
-        forked = left >= MANY_PAIRS and not shared.drawer.finder.reads_model
-        for records in work_ahead(_draw_block, shared, blocks, workers if forked else 0):
-            waiting += records
-            bar.update(len(records))
-            if len(waiting) == _pairs_of_part(part, pairs):
-                store.write(part, _joined(waiting))
-                part, waiting = next(parts, -1), []
-
-
-def _draw_block(shared: _Shared, block: Sequence[int]) -> list[Numbers]:
-    # Small matrices gain nothing from threads, which would fight over the cores of other processes.
-    with threadpool_limits(1):
-        return [_record_of(_draw(shared, pair)) for pair in block]
-
-
-def _draw(shared: _Shared, pair: int) -> DrawnPair:
-    first, second = shared.rows[pair].tolist()
-    drawn = shared.drawer.draw(
-        (shared.fields[first], shared.features[first]),
-        (shared.fields[second], shared.features[second]),
-        shared.numbers,
-        "training",
-    )
-    if shared.likelihoods is None:
-        return drawn
-    sides = shared.likelihoods[first], shared.likelihoods[second]
-    found = [sum(side.of_view(view.sentences) for side, view in zip(sides, one, strict=True)) for one in drawn.views]
-    order = sorted(range(len(found)), key=lambda number: -found[number])
-    return DrawnPair(drawn.subtopics, tuple(drawn.views[number] for number in order))
-
-
-def _record_of(drawn: DrawnPair) -> Numbers:
-    """A pair as numbers: sentences of both documents, their subtopics, and every view of either."""
-    subtopics = drawn.subtopics
-    parts: list[npt.ArrayLike] = [[subtopics.first, len(subtopics.clusters) - subtopics.first], subtopics.clusters]
-    for views in drawn.views:
-        for view in views:
-            parts += [[len(view.sentences)], view.sentences, view.tokens]
-    return np.concatenate(parts).astype(np.int32)
-
-
-def _joined(records: Sequence[Numbers]) -> Numbers:
-    """Records one after the other, behind the places where they begin and end."""
-    lengths = np.array([len(record) for record in records], np.int64)
-    ends = len(records) + 1 + np.concatenate([[0], np.cumsum(lengths)])
-    return np.concatenate([ends, *records]).astype(np.int32)
-
-
-def _fingerprint(
-    corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, is_ordered: bool, features: str
-) -> str:
-    """Hash of everything that views depend on."""
-    settings = drawer.settings
-    # What the model of subtopics is called does not matter, but its weights, which features has a hash of.
+    # What the model of subtopics is called does not matter, but its weights, which the features have a hash of.
     inference_alone = ("encoder", "views", "aggregation", "together", "view_tokens", "subtopic_model")
     made_of = {
         "format_version": FORMAT_VERSION,
         "version": __version__,
         "corpus": corpus.fingerprint,
-        "settings": {name: value for name, value in settings.as_values().items() if name not in inference_alone},
+        "settings": {name: v for name, v in drawer.settings.as_values().items() if name not in inference_alone},
         "room": drawer.room,
         "views": views,
         "order": "likelihood" if is_ordered else "drawn",
-        "features": features,
+        "features": features_of.identity,
     }
     content = json.dumps(made_of, sort_keys=True).encode() + np.ascontiguousarray(rows, np.int64).tobytes()
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+    folder = corpus.folder / f"views-{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+    pool = ViewPool(folder, len(rows), views)
+    rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
+    if missing := pool.missing(rank, count):
+        shown = show_progress if rank == 0 else False
+        wanted = np.unique(np.concatenate([rows[pool.pairs_of(part)] for part in missing]))
+        shared = _Shared(drawer, rows, {}, {}, views, {})
+        terms = TermMaker(drawer.language)
+        with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
+            for row, texts in texts_of(wanted):
+                example = corpus[row]
+                fields = FieldTokens.of(example.id, example.token_ids, drawer.settings.receptive_field, special)
+                shared.fields[row] = fields
+                shared.features[row] = features_of(texts[: len(fields)])
+                if is_ordered:
+                    placed = [[occurrence.term for occurrence in terms.placed(text)] for text in texts]
+                    shared.likelihoods[row] = SentenceLikelihoods.of(placed)
+                bar.update(1)
+        _fill(pool, shared, missing, workers, shown)
+    if processes is not None:
+        processes.gather(None)
+    return pool
 
 
-def _part_count(pairs: int) -> int:
-    return -(-pairs // PART_PAIRS)
+def _fill(pool: ViewPool, shared: _Shared, missing: Sequence[int], workers: int, show_progress: bool | None) -> None:
+    pairs = [pool.pairs_of(part) for part in missing]
+    left = sum(map(len, pairs))
+    blocks = (part[first : first + BLOCK_PAIRS] for part in pairs for first in range(0, len(part), BLOCK_PAIRS))
+    # A model does not go into forked processes, and uses the cores by itself.
+    forked = workers if left >= MANY_PAIRS and not shared.drawer.finder.reads_model else 0
+    with progress_bar(show_progress, left, doing="Drawing views", unit="pairs") as bar:
+        records = (record for block in work_ahead(_draw_block, shared, blocks, forked) for record in block)
+        for number, part in zip(missing, pairs, strict=True):
+            in_part = []
+            for record in islice(records, len(part)):
+                in_part.append(record)
+                bar.update(1)
+            # Records one after the other, behind the places where they begin and end.
+            ends = len(part) + 1 + np.cumsum([0, *map(len, in_part)])
+            pool.write(number, np.concatenate([ends, *in_part]).astype(np.int32))
 
 
-def _range_of(part: int, pairs: int) -> slice:
-    return slice(part * PART_PAIRS, min((part + 1) * PART_PAIRS, pairs))
+def _draw_block(shared: _Shared, block: Sequence[int]) -> list[Numbers]:
+    # Small matrices gain nothing from threads, which would fight over the cores of other processes.
+    with threadpool_limits(1):
+        return [_draw(shared, pair) for pair in block]
 
 
-def _pairs_of_part(part: int, pairs: int) -> int:
-    own = _range_of(part, pairs)
-    return int(own.stop - own.start)
+def _draw(shared: _Shared, pair: int) -> Numbers:
+    """A pair as numbers: sentences of both documents, their subtopics, and every view of either."""
+    first, second = shared.rows[pair].tolist()
+    drawn = shared.drawer.draw(
+        (shared.fields[first], shared.features[first]),
+        (shared.fields[second], shared.features[second]),
+        range(shared.views),
+        "training",
+    )
+    views = drawn.views
+    if shared.likelihoods:
+        by_side = shared.likelihoods[first], shared.likelihoods[second]
+        likelihoods = [
+            sum(side.of_view(view.sentences) for side, view in zip(by_side, pair_of_views, strict=True))
+            for pair_of_views in views
+        ]
+        views = tuple(views[number] for number in np.argsort(-np.array(likelihoods), kind="stable"))
+    subtopics = drawn.subtopics
+    parts: list[npt.ArrayLike] = [[subtopics.first, len(subtopics.clusters) - subtopics.first], subtopics.clusters]
+    for view in (view for pair_of_views in views for view in pair_of_views):
+        parts += [[len(view.sentences)], view.sentences, view.tokens]
+    return np.concatenate(parts).astype(np.int32)

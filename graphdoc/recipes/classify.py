@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
+from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, values_hash
 from ..corpus.parts import PassageVectors
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
@@ -209,7 +209,7 @@ class LabelledData(CorpusData):
     def _parts(self) -> tuple[Rows, Rows]:
         """Rows that are trained on, and rows that are measured."""
         settings, corpus = self.settings, self.settings.corpus
-        splits = [split and plain_split(split) for split in self.corpus.splits]
+        splits = self.corpus.splits
         usable = [row for row, names in enumerate(self._names) if names is not None]
         if not usable:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items())

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import os
 import pickle
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pytest
 from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
@@ -22,7 +20,7 @@ from graphdoc.corpus import corpus as corpus_module
 from graphdoc.corpus import document as corpus_document
 from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
 from graphdoc.corpus.document import CorpusReport
-from graphdoc.corpus.source import CorpusSource
+from graphdoc.corpus.source import CorpusSource, file_identities
 from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.rows import Columns
 from graphdoc.errors import DocumentError, OutputError
@@ -30,24 +28,8 @@ from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.settings.run import CorpusSettings
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".checked"}
-
-
 def ids_of(corpus: TrainingCorpus) -> list[str]:
     return [corpus[number].id for number in range(len(corpus))]
-
-
-def files_of(folder: Path, *, name: str = "corpus") -> list[str]:
-    """Three compressed files of ten documents each."""
-    rows = rows_of(30)
-    paths = []
-    for part in range(3):
-        path = folder / f"{name}-{part}.jsonl.gz"
-        content = "".join(json.dumps(row) + "\n" for row in rows[part * 10 : part * 10 + 10])
-        path.write_bytes(gzip.compress(content.encode()))
-        paths.append(str(path))
-    return paths
 
 
 class TestContent:
@@ -55,9 +37,7 @@ class TestContent:
         self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(corpus_module, "BATCH_DOCUMENTS", 5)
-        monkeypatch.setattr(corpus_module, "SHARD_TOKENS", 1000)
         corpus = prepare_corpus(settings(max_passages=4), segmenter)
-        assert len(list(corpus.folder.glob("shard-*.arrow"))) > 2
         rows = [row for number, row in enumerate(rows_of(40)) if number % 10]
         limited = Segmenter(segmenter.tokenizer, replace(segmenter.config, max_passages=4))
         assert len(corpus) == len(rows)
@@ -94,23 +74,6 @@ class TestContent:
         assert "36 of 40" in record.message
         assert CorpusReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
-    def test_result_does_not_depend_on_the_number_of_processes(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 3)
-        corpora = [
-            prepare_corpus(settings(preparing_processes=count, cache=str(tmp_path / str(count))), segmenter)
-            for count in (1, 2, 3)
-        ]
-        assert contents(corpora[0].folder) == contents(corpora[1].folder) == contents(corpora[2].folder)
-        assert len({corpus.fingerprint for corpus in corpora}) == 1
-
-    def test_shards_open_as_a_data_set(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        corpus = prepare_corpus(settings(), segmenter)
-        rows = datasets.Dataset.from_file(str(corpus.folder / "shard-00000.arrow"))
-        assert rows.column_names == ["id", "group", "label", "split", "sections", "token_ids", "paragraphs"]
-        assert rows[3]["token_ids"] == [ids.tolist() for ids in corpus[3].token_ids]
-
     def test_labels_and_splits_are_kept_beside_the_tokens(self, segmenter: Segmenter, tmp_path: Path) -> None:
         labels = ["rice", 3, ["rice", "tea"], [], None]
         rows = [{"id": str(n), "text": f"Text number {n}.", "label": label} for n, label in enumerate(labels)]
@@ -122,20 +85,6 @@ class TestContent:
         )
         assert corpus.labels == ["rice", 3, ("rice", "tea"), (), None]
         assert corpus.splits == [None, "test", None, None, None]
-
-    def test_documents_of_other_splits_are_left_out_and_counted(self, segmenter: Segmenter, tmp_path: Path) -> None:
-        rows = [
-            {"id": str(n), "text": f"Text number {n}.", "split": ("train", "dev", "test")[n % 3]} for n in range(9)
-        ]
-        source = tmp_path / "parts.jsonl"
-        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        settings = CorpusSettings(source=str(source), least_passages=1, cache=str(tmp_path), preparing_processes=1)
-        corpus = prepare_corpus(settings.replace(leave_out_splits=["Dev", "tset", "test"]), segmenter)
-        assert ids_of(corpus) == ["0", "3", "6"]
-        assert corpus.report.splits_left_out == {"Dev": 3, "test": 3, "tset": 0}
-        without = prepare_corpus(settings.replace(leave_out_splits=["validation"]), segmenter)
-        assert not without.report.splits_left_out
-        assert prepare_corpus(settings, segmenter).fingerprint != corpus.fingerprint
 
     def test_sections_are_left_out_by_their_headings(self, segmenter: Segmenter, tmp_path: Path) -> None:
         texts = ["What it is about.", "What was done in the end."]
@@ -177,24 +126,15 @@ class TestContent:
         vocabulary = {**segmenter.tokenizer.get_vocab(), "far": 100_000}
         monkeypatch.setattr(type(segmenter.tokenizer), "get_vocab", lambda _: vocabulary)
         large = prepare_corpus(settings(on_error="skip"), segmenter)
-        size = [(corpus.folder / "shard-00000.arrow").stat().st_size for corpus in (small, large)]
+        size = [(corpus.folder / "documents.arrow").stat().st_size for corpus in (small, large)]
         assert size[1] - size[0] > small.report.tokens
         assert all(
             np.array_equal(np.concatenate(small[n].token_ids), np.concatenate(large[n].token_ids)) for n in range(36)
         )
 
-    def test_columns_and_folders(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
-        write_rows(tmp_path / "in" / "a.jsonl", [{"key": 7, "body": text_of(3, 1)}])
-        (tmp_path / "in" / "b.md").write_text(f"# Head\n\n{text_of(2, 2)}\n", encoding="utf-8")
-        (tmp_path / "in" / "c.weights").write_bytes(b"x")
-        columns = Columns(text="body", id="key")
-        corpus = prepare_corpus(settings(source=str(tmp_path / "in"), columns=columns), segmenter)
-        assert ids_of(corpus) == ["7", "b"]
-        assert corpus.report.ignored == 1
 
-
-class TestCopies:
-    def test_exact_copies_are_left_out_and_counted(
+class TestWhatIsRead:
+    def test_copies_and_other_splits_are_left_out_and_counted(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
     ) -> None:
         rows = rows_of(10)
@@ -207,51 +147,44 @@ class TestCopies:
         groups = {kept[number].id: kept[number].group for number in range(len(kept))}
         assert groups["copy"] == groups["d3"]
         assert len(set(groups.values())) == 9
+        parts = [{"id": str(n), "text": text_of(2, n), "split": ("train", "dev", "Test")[n % 3]} for n in range(9)]
+        made = settings(source=str(write_rows(tmp_path / "parts.jsonl", parts)))
+        train = prepare_corpus(made.replace(leave_out_splits=["Dev", "tset", "test"]), segmenter)
+        assert train.ids == ["0", "3", "6"]
+        assert train.report.splits_left_out == {"Dev": 3, "test": 3, "tset": 0}
+        assert not prepare_corpus(made.replace(leave_out_splits=["validation"]), segmenter).report.splits_left_out
 
-    def test_copies_without_ids_are_copies_not_errors(
+    def test_columns_and_folders(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
+        write_rows(tmp_path / "in" / "a.jsonl", [{"key": 7, "body": text_of(3, 1)}])
+        (tmp_path / "in" / "b.md").write_text(f"# Head\n\n{text_of(2, 2)}\n", encoding="utf-8")
+        (tmp_path / "in" / "c.weights").write_bytes(b"x")
+        columns = Columns(text="body", id="key")
+        sources = str(tmp_path / "in"), str(tmp_path / "in" / "[ab]*")
+        corpora = [prepare_corpus(settings(source=source, columns=columns), segmenter) for source in sources]
+        assert [ids_of(corpus) for corpus in corpora] == [["7", "b"]] * 2
+        assert corpora[0].report.ignored == 1
+        (tmp_path / "in" / "b2.md").write_text(text_of(2, 3), encoding="utf-8")
+        more = [prepare_corpus(settings(source=source, columns=columns), segmenter) for source in sources]
+        assert [len(corpus) for corpus in more] == [3, 3]
+
+    def test_what_cannot_be_read_stops_or_is_skipped_and_named(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
     ) -> None:
-        source = write_rows(tmp_path / "copies.jsonl", [{"text": text_of(2, 1)}] * 3)
-        assert prepare_corpus(settings(source=str(source)), segmenter).report.duplicates == 2
-
-
-class TestBadInput:
-    def test_a_broken_file_in_the_middle_stops_with_its_name(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        paths = files_of(tmp_path)
-        Path(paths[1]).write_bytes(Path(paths[1]).read_bytes()[:300])
-        with pytest.raises(DocumentError) as caught:
+        paths = [str(write_rows(tmp_path / f"{part}.jsonl", rows_of(30)[part * 10 :][:10])) for part in range(3)]
+        Path(paths[1]).write_text("{broken\n" * 25, encoding="utf-8")
+        with pytest.raises(DocumentError, match=r"1\.jsonl:1"):
             prepare_corpus(settings(source=paths), segmenter)
-        assert str(caught.value).startswith(f"{paths[1]}: ")
         assert list((tmp_path / "cache" / "corpora").iterdir()) == []
-
-    def test_a_broken_file_in_the_middle_is_skipped_and_named(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        paths = files_of(tmp_path)
-        Path(paths[1]).write_bytes(Path(paths[1]).read_bytes()[:300])
         corpus = prepare_corpus(settings(source=paths, on_error="skip"), segmenter)
-        assert corpus.report.errors == 1
-        assert corpus.report.first_errors[0].source == paths[1]
-        assert {f"d{number}" for number in (1, 9, 21, 29)} <= set(ids_of(corpus))
+        assert (len(corpus), corpus.report.errors) == (18, 25)
+        assert [entry.source for entry in corpus.report.first_errors] == [f"{paths[1]}:{n}" for n in range(1, 11)]
         assert paths[1] in corpus.report.summary()
-
-    def test_only_the_first_errors_are_held(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        source = tmp_path / "broken.jsonl"
-        source.write_text("{\n" * 25 + json.dumps({"text": text_of(2, 1)}) + "\n" + "{\n" * 5, encoding="utf-8")
-        report = prepare_corpus(settings(source=str(source), on_error="skip"), segmenter).report
-        assert (report.kept, report.errors) == (1, 30)
-        assert [entry.source for entry in report.first_errors] == [f"{source}:{line}" for line in range(1, 11)]
 
     @pytest.mark.parametrize(
         ("rows", "changes", "named"),
         [
             ([], {}, "in.jsonl"),
-            ([], {"on_error": "skip"}, "in.jsonl"),
-            ([{"text": "It is short."}] * 3, {"deduplicate": False}, "none of the 3 documents"),
+            ([{"text": "It is short."}] * 3, {"deduplicate": False}, "3 documents of too few"),
             ([{"text": text_of(2, 1)}], {"source": "missing.jsonl"}, "missing.jsonl"),
         ],
     )
@@ -263,14 +196,10 @@ class TestBadInput:
             prepare_corpus(settings(**{"source": str(source), **changes}), segmenter)
         assert not list((tmp_path / "cache").glob("corpora/*"))
 
-    def test_ten_thousand_passages_are_cut(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        source = write_rows(tmp_path / "long.jsonl", [{"text": text_of(10_000, 1)}, {"text": text_of(2, 2)}])
-        report = (corpus := prepare_corpus(settings(source=str(source)), segmenter)).report
-        assert corpus.passage_counts.tolist() == [50, 2]
-        assert report.passages_cut == report.coverage.passages - 52 > 9_000
-        assert report.documents_cut == 1
+    def test_a_named_pipe_is_not_opened(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        paths = [tmp_path / "pipe", tmp_path / "missing"]
+        assert file_identities(paths) == [(str(path), None) for path in paths]
 
 
 class TestCache:
@@ -289,53 +218,20 @@ class TestCache:
         with pytest.raises(AssertionError, match="read again"):
             prepare_corpus(settings(max_passages=4), segmenter)
 
-    @pytest.mark.parametrize(
-        "changes",
-        [{"least_passages": 3}, {"deduplicate": False}, {"columns": Columns(title="heading")}],
-        ids=lambda changes: next(iter(changes)),
-    )
-    def test_other_settings_make_another_corpus(
-        self, settings: SettingsFactory, segmenter: Segmenter, changes: dict[str, Any]
-    ) -> None:
-        before = prepare_corpus(settings(), segmenter)
-        assert prepare_corpus(settings(**changes), segmenter).fingerprint != before.fingerprint
-
-    def test_other_files_make_another_corpus(
+    def test_other_settings_or_texts_make_another_corpus(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
     ) -> None:
         before = prepare_corpus(settings(), segmenter)
+        for changes in ({"least_passages": 3}, {"deduplicate": False}, {"columns": Columns(title="heading")}):
+            assert prepare_corpus(settings(**changes), segmenter).fingerprint != before.fingerprint
         source = tmp_path / "corpus.jsonl"
         os.utime(source, ns=(0, 1))
-        touched = prepare_corpus(settings(), segmenter)
-        write_rows(source, rows_of(41))
-        os.utime(source, ns=(0, 1))
-        longer = prepare_corpus(settings(), segmenter)
-        assert before.fingerprint == touched.fingerprint != longer.fingerprint
-        assert (len(touched), len(longer)) == (36, 36)
-        assert longer.report.documents == 41
-
-    def test_changed_texts_of_the_same_size_and_time_make_another_corpus(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        source = tmp_path / "corpus.jsonl"
-        before = prepare_corpus(settings(), segmenter)
-        status = source.stat()
+        assert prepare_corpus(settings(), segmenter).fingerprint == before.fingerprint
+        # The same size and time.
         source.write_bytes(source.read_bytes().replace(b" the ", b" and "))
-        os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
-        assert (source.stat().st_size, source.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+        os.utime(source, ns=(0, 1))
         after = prepare_corpus(settings(), segmenter)
-        assert after.fingerprint != before.fingerprint
-        assert after.content != before.content
-
-    def test_a_new_file_in_a_folder_makes_another_corpus(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        write_rows(tmp_path / "in" / "a.jsonl", rows_of(5))
-        folder, pattern = str(tmp_path / "in"), str(tmp_path / "in" / "*.jsonl")
-        before = [prepare_corpus(settings(source=source), segmenter) for source in (folder, pattern)]
-        write_rows(tmp_path / "in" / "b.jsonl", rows_of(15)[10:])
-        after = [prepare_corpus(settings(source=source), segmenter) for source in (folder, pattern)]
-        assert [len(corpus) for corpus in (*before, *after)] == [4, 4, 8, 8]
+        assert after.fingerprint != before.fingerprint and after.content != before.content
 
     def test_another_tokenizer_or_segmentation_makes_another_corpus(
         self, settings: SettingsFactory, segmenter: Segmenter
@@ -373,6 +269,34 @@ class TestCache:
         monkeypatch.setattr(CorpusSource, "documents", real)
         assert len(prepare_corpus(settings(), segmenter)) == 36
 
+    def test_damage_is_found_whatever_the_time_of_a_file_says(
+        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
+    ) -> None:
+        folder = prepare_corpus(settings(), segmenter).folder
+        path = folder / "documents.arrow"
+        status, content = path.stat(), path.read_bytes()
+        middle = len(content) // 2
+        changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        for damaged in (content[:-100], bytes(len(content)), changed):
+            path.write_bytes(damaged)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+            with pytest.raises(OutputError, match=f"{path.name}.*remove .*{folder.name}"):
+                prepare_corpus(settings(), segmenter)
+        path.write_bytes(content)
+        assert len(prepare_corpus(settings(), segmenter)) == 36
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        for text in (
+            "{",
+            json.dumps(manifest | {"report": {"colour": 1}}),
+            json.dumps(manifest | {"format_version": 1}),
+        ):
+            (folder / "manifest.json").write_text(text, encoding="utf-8")
+            with pytest.raises(OutputError, match=folder.name):
+                TrainingCorpus(folder)
+        (tmp_path / "file").write_text("", encoding="utf-8")
+        with pytest.raises(OutputError, match="file"):
+            prepare_corpus(settings(cache=str(tmp_path / "file")), segmenter)
+
     def test_what_a_killed_run_left_is_removed_after_a_day(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
     ) -> None:
@@ -380,10 +304,10 @@ class TestCache:
         for name, age in (("old", corpus_module.ABANDONED_AFTER_SECONDS + 60), ("new", 60)):
             folder = corpora / f".partial-elsewhere-1-{name}"
             folder.mkdir(parents=True)
-            (folder / "shard-00000.arrow").write_bytes(b"half")
+            (folder / "documents.arrow").write_bytes(b"half")
             # Parts of vectors are files.
             (corpora / f".partial-1-{name}.npy").write_bytes(b"half")
-            for path in (folder / "shard-00000.arrow", folder, corpora / f".partial-1-{name}.npy"):
+            for path in (folder / "documents.arrow", folder, corpora / f".partial-1-{name}.npy"):
                 os.utime(path, (time.time() - age,) * 2)
         corpus = prepare_corpus(settings(), segmenter)
         kept = {corpus.fingerprint, ".partial-elsewhere-1-new", ".partial-1-new.npy"}
@@ -408,81 +332,6 @@ class TestCache:
         assert len(corpus) == 36
         assert [path.name for path in corpus.folder.parent.iterdir()] == [corpus.fingerprint]
 
-    def test_damage_is_named(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        folder = prepare_corpus(settings(), segmenter).folder
-        shard = folder / "shard-00000.arrow"
-        content = shard.read_bytes()
-        for damaged in (content[:-100], bytes(len(content))):
-            shard.write_bytes(damaged)
-            with pytest.raises(OutputError, match=shard.name):
-                prepare_corpus(settings(), segmenter)
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        for damage in ({"shards": 5}, {"shards": []}, {"shards": [{}]}, {"report": {"colour": 1}}, {"format": "x"}):
-            (folder / "manifest.json").write_text(json.dumps({**manifest, **damage}), encoding="utf-8")
-            with pytest.raises(OutputError, match=r"manifest\.json"):
-                TrainingCorpus(folder)
-        (folder / "manifest.json").write_text("{", encoding="utf-8")
-        with pytest.raises(OutputError, match=r"manifest\.json"):
-            TrainingCorpus(folder)
-        with pytest.raises(OutputError, match=str(folder.parent)):
-            TrainingCorpus(folder.parent)
-
-    def test_changed_bytes_of_a_shard_are_found_whatever_its_time_says(
-        self, settings: SettingsFactory, segmenter: Segmenter
-    ) -> None:
-        folder = prepare_corpus(settings(), segmenter).folder
-        shard = folder / "shard-00000.arrow"
-        status, content = shard.stat(), bytearray(shard.read_bytes())
-        content[len(content) // 2] ^= 1
-        shard.write_bytes(content)
-        os.utime(shard, ns=(status.st_atime_ns, status.st_mtime_ns))
-        with pytest.raises(OutputError) as caught:
-            prepare_corpus(settings(), segmenter)
-        assert str(shard) in str(caught.value) and f"remove {folder}" in str(caught.value)
-        content[len(content) // 2] ^= 1
-        shard.write_bytes(content)
-        assert len(prepare_corpus(settings(), segmenter)) == 36
-
-    def test_a_cache_that_cannot_be_written_is_named(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        (tmp_path / "file").write_text("", encoding="utf-8")
-        with pytest.raises(OutputError, match="file"):
-            prepare_corpus(settings(cache=str(tmp_path / "file")), segmenter)
-
-
-class TestDataSets:
-    @pytest.fixture(autouse=True)
-    def _own_cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
-
-    def test_what_cannot_be_loaded_is_named(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        write_rows(tmp_path / "set" / "train.jsonl", rows_of(3))
-        with pytest.raises(DocumentError, match="'dev'"):
-            prepare_corpus(settings(dataset=str(tmp_path / "set"), split="dev"), segmenter)
-        (tmp_path / "set" / "train.jsonl").write_text("{broken\n", encoding="utf-8")
-        with pytest.raises(DocumentError, match="row 0"):
-            prepare_corpus(settings(dataset=str(tmp_path / "set")), segmenter)
-
-    def test_parts_of_a_split_and_changed_files_of_the_same_time(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        source = write_rows(tmp_path / "set" / "train.jsonl", [{"text": text_of(2, number)} for number in range(6)])
-        os.utime(source, ns=(0, 10**18))
-        for split, count in (("train", 6), ("train[:50%]", 3)):
-            chosen = settings(dataset=str(tmp_path / "set"), split=split)
-            before = prepare_corpus(chosen, segmenter)
-            content = source.read_bytes()
-            source.write_bytes(content.replace(b"the", b"and"))
-            os.utime(source, ns=(0, 10**18))
-            after = prepare_corpus(chosen, segmenter)
-            assert len(before) == len(after) == count
-            assert before.content != after.content
-            source.write_bytes(content)
-            os.utime(source, ns=(0, 10**18))
-
 
 class TestLoading:
     def test_workers_read_the_same_documents(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
@@ -493,11 +342,3 @@ class TestLoading:
         for number, document in enumerate(found):
             assert document.group == corpus[number].group
             assert np.array_equal(np.concatenate(document.token_ids), np.concatenate(corpus[number].token_ids))
-
-    def test_a_corpus_can_be_pickled(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        corpus = prepare_corpus(settings(), segmenter)
-        content = pickle.dumps(corpus)
-        assert len(content) < 500
-        again = pickle.loads(content)
-        assert ids_of(again) == ids_of(corpus)
-        assert asdict(again.report) == asdict(corpus.report)

@@ -33,9 +33,8 @@ def test_documents_come_in_order_with_the_tokens_of_the_segmenter(segmenter: Seg
     assert [(one.id, one.group) for one in found] == [(row["id"], number) for number, row in enumerate(rows)]
     for one, row in zip(found, rows, strict=True):
         expected = segmenter.segment(Document.from_mapping(row))
-        unpacked = one.unpacked()
-        assert tuple(tuple(ids.tolist()) for ids in unpacked.token_ids) == expected.token_ids
-        assert unpacked.sections.tolist() == [passage.section for passage in expected.passages]
+        assert tuple(tuple(ids.tolist()) for ids in one.passages.tokens) == expected.token_ids
+        assert one.passages.sections.tolist() == [passage.section for passage in expected.passages]
         assert one.coverage == expected.coverage
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import datasets
 import pytest
-from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
+from corpus_examples import SettingsFactory, text_of, write_rows
 
-from graphdoc.corpus import document as corpus_document
 from graphdoc.corpus.corpus import prepare_corpus
 from graphdoc.corpus.source import StreamingCorpus
 from graphdoc.errors import DocumentError
@@ -64,18 +63,7 @@ def test_the_order_is_that_of_seed_and_epoch(settings: SettingsFactory, segmente
     assert all(in_order.index(id) < place + 10 + 4 for place, id in enumerate(first))
 
 
-def test_the_order_does_not_depend_on_the_processes_that_cut(
-    settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 3)
-    orders = [
-        ids_of(StreamingCorpus(settings(streaming=True, preparing_processes=count), segmenter, shuffled=10))
-        for count in (1, 2)
-    ]
-    assert orders[0] == orders[1]
-
-
-@pytest.mark.parametrize("taken", [0, 1, 17, 36])
+@pytest.mark.parametrize("taken", [0, 17, 36])
 def test_a_run_goes_on_where_it_stopped(settings: SettingsFactory, segmenter: Segmenter, taken: int) -> None:
     chosen = settings(streaming=True)
     whole = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
@@ -111,19 +99,6 @@ def test_what_was_taken_is_not_cut_again(
     assert corpus.state == {"epoch": 0, "documents": 40}
 
 
-def test_report_counts_copies_and_short_ones(settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
-    rows = rows_of(20)
-    source = write_rows(tmp_path / "copies.jsonl", [*rows[:10], rows[3], rows[4], *rows[10:]])
-    corpora = [
-        StreamingCorpus(settings(source=str(source), streaming=True), segmenter, process(rank, 2)) for rank in (0, 1)
-    ]
-    assert sorted(ids_of(corpora[0]) + ids_of(corpora[1])) == sorted(f"d{n}" for n in range(20) if n % 10)
-    reports = [corpus.report for corpus in corpora]
-    assert [(report.documents, report.duplicates) for report in reports] == [(22, 2)] * 2
-    assert sum(report.too_short for report in reports) == 2
-    assert sum(report.kept for report in reports) == 18
-
-
 class TestBatches:
     def test_state_counts_what_was_handed_out(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
         chosen = settings(streaming=True)
@@ -157,23 +132,6 @@ class TestBatches:
         with pytest.raises(DocumentError, match="fewer than 37 documents"):
             list(corpus.batches(37))
         assert len(list(corpus.batches(36))) == 1
-
-
-class TestBadInput:
-    def test_a_broken_file_is_named_or_skipped(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        paths = [str(write_rows(tmp_path / f"{part}.jsonl", rows_of(30)[part * 10 :][:10])) for part in range(3)]
-        Path(paths[1]).write_text("{broken\n", encoding="utf-8")
-        with pytest.raises(DocumentError, match=r"1\.jsonl:1"):
-            ids_of(StreamingCorpus(settings(source=paths, streaming=True), segmenter))
-        corpus = StreamingCorpus(settings(source=paths, streaming=True, on_error="skip"), segmenter)
-        assert len(ids_of(corpus)) == 18
-        assert (corpus.report.errors, corpus.report.first_errors[0].source) == (1, f"{paths[1]}:1")
-
-    def test_settings_have_to_ask_for_it(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        with pytest.raises(ValueError, match="prepare_corpus"):
-            StreamingCorpus(settings(), segmenter)
 
 
 class TestDataSets:
