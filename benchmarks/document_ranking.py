@@ -28,7 +28,7 @@ from graphdoc.evaluation import (
     read_run,
     write_run,
 )
-from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, rank_documents, weighted
+from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, fused, rank_documents
 from graphdoc.evaluation.trec import Run, ranked
 from graphdoc.segmentation.sentences import split_sentences
 from graphdoc.settings.document import Paragraph
@@ -191,7 +191,7 @@ def rankings(
     for name in JOINED:
         words, other = name.split("+")
         if words in runs and other in runs:
-            runs[name] = best_weight(runs[words], runs[other], qrels, weighted).run
+            runs[name] = best_weight(runs[words], runs[other], qrels, fused).run
     return runs
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
 
 from graphdoc.checkpoints.backbones import segmenter_of
@@ -19,7 +20,7 @@ from graphdoc.checkpoints.contents import token_limit
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation.rankers import RankedCorpus, Ranker, Scorer, by_vectors, word_counts
+from graphdoc.evaluation.rankers import RankedCorpus, Ranker, Scorer, by_vectors
 from graphdoc.inference.precision import Precision
 from graphdoc.modeling.configuration import DocumentConfig
 from graphdoc.modeling.document_model import DocumentModel
@@ -135,7 +136,12 @@ def chunks(corpus: RankedCorpus, pooling: Pooling, most: int | None) -> Scorer:
 
 def lda(corpus: RankedCorpus) -> Scorer:
     """Cosine of topics (latent Dirichlet allocation), of the most coherent of several models (SDR, section 4.3)."""
-    counts = word_counts(corpus.texts, **_TOPIC_WORDS)
+    try:
+        counts = CountVectorizer(**_TOPIC_WORDS).fit_transform(corpus.texts)
+    except ValueError:
+        # Of a few short texts these settings leave no word.
+        counts = CountVectorizer().fit_transform(corpus.texts)
+    counts = csr_matrix(counts, dtype=np.float64)
     grid = [(topics, prior) for topics in _TOPICS for prior in _PRIORS]
     found = []
     with progress_bar(corpus.show_progress, len(grid), "Finding topics", "models") as bar:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reporting import DATA, ROOT, describe_machine, write_result
-from trained_retrieval import FOLDS, SETS, WORDS, Data, measured, queries_of, weighted, word_runs
+from trained_retrieval import FOLDS, SETS, WORDS, Data, measured, queries_of, word_runs
 
 from graphdoc.evaluation import best_weight, read_run
+from graphdoc.evaluation.rankers import fused
 from graphdoc.evaluation.trec import Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
 from graphdoc.recipes.sub_documents import pretrain
@@ -129,7 +130,7 @@ def section(name: str, table: Table, work: Path, start: Path, changes: Sequence[
             rows[way] = f"{graph} graph {its_name}"
         for words, its_name in WORDS.items():
             joined = f"{way}-{words}"
-            runs[joined] = best_weight(runs[words], runs[way], qrels, weighted, measure=data.measure, folds=FOLDS).run
+            runs[joined] = best_weight(runs[words], runs[way], qrels, fused, measure=data.measure, folds=FOLDS).run
             rows[joined] = f"the same and {its_name}"
     against = ("words", "words-documents", *(f"untrained-{graph}" for graph in table.graphs))
     about = (

@@ -57,7 +57,7 @@ def shuffled_scores(study: Study) -> list[str]:
             mixed = with_shuffled(other, seed)
             before, after = plain.similarities(encoder), mixed.similarities(encoder)
             first, second = (numbers(plain.score(one)) for one in (before, after))
-            change = float(np.abs(before.test - after.test).mean())
+            change = float(np.abs(before - after)[: len(plain.pairs)].mean())
             found.append((second["auc"], second["accuracy"], first["auc"] - second["auc"], change))
         lines.append(f"| {row} | {' | '.join(spread(values) for values in zip(*found, strict=True))} |")
     return lines

@@ -31,7 +31,7 @@ from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import SharedPassages, untrained_mean
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import pair_auc
-from graphdoc.evaluation.pairs import ComparisonScores, PairSimilarities
+from graphdoc.evaluation.pairs import ComparisonScores
 from graphdoc.evaluation.resampling import Estimate, resampled
 from graphdoc.inference.precision import Precision
 from graphdoc.registry import RECIPES, load
@@ -254,26 +254,23 @@ class Study:
         encoder = self.trained(row, seed)
         comparison = self.ready(encoder)
         similarities = comparison.similarities(encoder)
-        both = np.concatenate([similarities.test, similarities.validation])
-        write_atomically(self.similarities_of(row, seed), partial(_save, both))
+        write_atomically(self.similarities_of(row, seed), partial(_save, similarities))
         return comparison.score(similarities)
 
     def similarities_of(self, row: str, seed: int) -> Path:
         """The file of the similarities that a run gave to test pairs, and after them to validation pairs."""
         return self.work / folder_name(row) / str(seed) / "similarities.npy"
 
-    def _kept_similarities(self, row: str, seed: int, needed: int) -> npt.NDArray[np.float64]:
-        similarities = np.asarray(np.load(self.similarities_of(row, seed), allow_pickle=False), np.float64)
-        return similarities[:needed]
+    def kept_similarities(self, row: str, seed: int) -> npt.NDArray[np.float64]:
+        """The similarities that a run gave."""
+        return np.asarray(np.load(self.similarities_of(row, seed), allow_pickle=False), np.float64)
 
-    def with_words(self, row: str, seed: int) -> PairSimilarities:
+    def with_words(self, row: str, seed: int) -> npt.NDArray[np.float64]:
         """The similarities of a run together with the words of whole texts."""
-        tests = len(self.comparison.labels)
-        kept = self._kept_similarities(row, seed, tests + len(self.words.validation))
-        return PairSimilarities(kept[:tests], kept[tests:]).fused_with(self.words)
+        return self.comparison.fused(self.kept_similarities(row, seed), self.words)
 
     @cached_property
-    def words(self) -> PairSimilarities:
+    def words(self) -> npt.NDArray[np.float64]:
         """What the words of whole texts give."""
         return self.comparison.tfidf()
 
@@ -289,12 +286,12 @@ class Study:
         seeds = self.settings.seeds
         drawn_seeds = [np.ones(seeds, np.int64), *resampled(seeds, RESAMPLES, 1)]
         found_by = {
-            row: [self._kept_similarities(row, seed, len(labels)) for seed in range(seeds)]
+            row: [self.kept_similarities(row, seed)[: len(labels)] for seed in range(seeds)]
             for row in self.settings.all_rows
         }
         if self.settings.with_words:
             found_by |= {
-                _with_words(row): [self.with_words(row, seed).test for seed in range(seeds)]
+                _with_words(row): [self.with_words(row, seed)[: len(labels)] for seed in range(seeds)]
                 for row in self.settings.all_rows
             }
         aucs = {}
@@ -381,7 +378,7 @@ def folder_name(row: str) -> str:
 
 def numbers(scores: ComparisonScores) -> dict[str, float]:
     """The metrics of a row, and its AUC by length."""
-    by_length = {bucket.name: bucket.scores.values["auc"] for bucket in scores.lengths}
+    by_length = {name: bucket.values["auc"] for name, bucket in scores.lengths.items()}
     # Of pairs that are all similar, or none, there is no AUC.
     lengths = {name: np.nan if value is None else float(value) for name, value in by_length.items()}
     return {**{name: float(scores.test.values[name] or 0.0) for name in METRICS}, **lengths}

@@ -16,9 +16,9 @@ from reporting import DATA, ROOT, describe_machine, write_result
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
+from graphdoc.evaluation.rankers import fused
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
-from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex, index_words
 from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
@@ -119,11 +119,8 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
         for words, its_name in WORDS.items():
             way = f"{unit}-{words}"
             rows[f"{way}-rank"] = f"the same and {its_name}, reciprocal rank"
-            runs[f"{way}-rank"] = {
-                query: fused_scores({"words": own, "vectors": trained.get(query, {})})
-                for query, own in runs[words].items()
-            }
-            weight = best_weight(runs[words], trained, qrels, weighted, measure=data.measure, folds=FOLDS)
+            runs[f"{way}-rank"] = {query: fused(own, trained.get(query, {})) for query, own in runs[words].items()}
+            weight = best_weight(runs[words], trained, qrels, fused, measure=data.measure, folds=FOLDS)
             rows[f"{way}-sum"] = rows[f"{way}-rank"].replace("reciprocal rank", "weighted sum")
             runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights
     against = (*WORDS, *(f"untrained-{unit}" for unit in units))
@@ -233,11 +230,6 @@ def queries_of(data: Data, folder: Path, fold: int) -> list[str]:
         *divided,
         f"validation.best={'map' if data.measure == 'MAP' else 'ndcg@10'}",
     ]
-
-
-def weighted(words: dict[str, float], vectors: dict[str, float], weight: float) -> dict[str, float]:
-    """Fused scores of a query by the paper's weighted sum."""
-    return fused_scores({"words": words, "vectors": vectors}, "weighted", {"words": weight, "vectors": 1 - weight})
 
 
 if __name__ == "__main__":

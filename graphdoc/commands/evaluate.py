@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
     from ..evaluation import Estimate, Evaluator
-    from ..evaluation.sets import MeasuredSet
+    from ..evaluation.sets import MeasuredSet, Representation
     from ..runtime.processes import Processes
     from ..segmentation.spans import Coverage
 
@@ -38,11 +38,7 @@ class PartOptions:
     """test documents, in place of a corpus; may be repeated"""
 
     def sources(self, corpora: Sequence[str], *, needs_train: bool = True) -> list[str]:
-        """All sources of train and test.
-
-        Args:
-            corpora: corpora with a column split.
-            needs_train: whether there have to be train documents.
+        """All sources of train and test, which are named in one of both ways.
 
         Raises:
             EvaluationError: they are named in both ways, or by half.
@@ -55,12 +51,7 @@ class PartOptions:
     def read(
         self, corpora: Sequence[str], reading: LabelledReading, report: ReadingReport
     ) -> tuple[list[Document], list[Document]]:
-        """Read train and test documents.
-
-        Args:
-            corpora: corpora with a column split.
-            reading: how they are read.
-            report: is filled while documents are read.
+        """Read train and test documents, of corpora with a column split or of the options.
 
         Raises:
             EvaluationError: there is no document to be measured.
@@ -160,13 +151,7 @@ def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[
 def prepared_for(
     candidates: Sequence[Candidate], evaluator: E, processes: Processes
 ) -> Iterator[tuple[Candidate, E, Coverage]]:
-    """Every encoder with the evaluator whose passages are encoded for it, once for all that read them alike.
-
-    Args:
-        candidates: the encoders.
-        evaluator: the evaluator.
-        processes: the processes that share the work.
-    """
+    """Every encoder with the evaluator whose passages are encoded for it, once for all that read them alike."""
     from ..evaluation.baselines import SharedPassages
     from ..segmentation.spans import Coverage
 
@@ -206,26 +191,24 @@ def show(
     outputs.report(target)
 
 
-_MARKS = {"better": "+", "worse": "-", "no difference": "="}
-
-
 @dataclass(frozen=True)
 class Cell:
     """One measure of one row on one set, and how far it is ahead of the untrained mean; None for that itself."""
 
     estimate: Estimate
-    difference: Estimate | None
+    ahead: Estimate | None
 
     def __str__(self) -> str:
-        return shown(self.estimate.value) + (f" {_MARKS[self.difference.verdict]}" if self.difference else "")
+        marks = {"better": " +", "worse": " -", "no difference": " ="}
+        return shown(self.estimate.value) + (marks[self.ahead.verdict] if self.ahead else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
-        difference = self.difference
+        ahead = self.ahead
         return {
             **self.estimate.to_dict(),
-            "difference": difference and difference.to_dict(),
-            "verdict": difference and difference.verdict,
+            "difference": ahead and ahead.to_dict(),
+            "verdict": ahead and ahead.verdict,
         }
 
 
@@ -263,34 +246,41 @@ def evaluate_all(
     from ..evaluation.sets import SetFile, read_set
     from ..settings.loading import load_settings
 
-    settings_of = {settings.name: settings for settings in load_settings(SetFile, sets).sets}
-    if unknown := set(only) - settings_of.keys():
+    chosen = [settings for settings in load_settings(SetFile, sets).sets if not only or settings.name in only]
+    if unknown := set(only) - {settings.name for settings in chosen}:
         raise EvaluationError(f"--only {min(unknown)!r} is no set of the file")
-    chosen = [settings for name, settings in settings_of.items() if not only or name in only]
-    sources = [source for one in chosen for source in (*one.documents, *one.train, *one.test, one.pairs, one.judged)]
+    sources = [source for each in chosen for source in (*each.documents, *each.train, *each.test)]
+    sources += [source for each in chosen for source in (each.pairs, each.judged) if source is not None]
     outputs = Outputs([sets, *sources], json=json, markdown=markdown)
 
     report = ReadingReport()
     candidates, notes = load_candidates(model, baseline)
-    lines: dict[tuple[str, str], Mapping[str, Cell]] = {}
+    # Cells by row, of every set and measure.
+    lines: dict[tuple[str, str], dict[str, Cell]] = {}
     for settings in chosen:
         data = read_set(settings, candidates[-1].encoder, report)
-        measured = _measure(data, candidates, {"seeds": seeds, "resamples": resamples})
-        for measure in next(iter(measured.values()))[1]:
-            lines[settings.name, measure] = {
-                row: Cell(
-                    estimates[measure], None if base is None else estimates[measure] - measured[base][1][measure]
-                )
-                for row, (base, estimates) in measured.items()
-            }
+        measured = {
+            row: (base, data.measure(representation, seeds=seeds, resamples=resamples))
+            for row, base, representation in _rows(data, candidates)
+        }
+        for row, (base, estimates) in measured.items():
+            for measure, estimate in estimates.items():
+                ahead = None if base is None else estimate - measured[base][1][measure]
+                lines.setdefault((settings.name, measure), {})[row] = Cell(estimate, ahead)
         notes.append(f"{settings.name}: {data.sizes}")
     notes += [
         f"+ better, - worse, = no difference to the untrained mean: 95 % of {resamples:,} paired bootstrap "
         "resamples of documents, pairs or queries",
         f"NMI and purity: mean over {seeds} seeds of k-means; 10-NN: accuracy by the ten nearest documents "
         "for fitting",
-        *_summary(lines, candidates),
     ]
+    for candidate in candidates:
+        verdicts = Counter(cell.ahead.verdict for cells in lines.values() if (cell := cells[candidate.name]).ahead)
+        if total := verdicts.total():
+            notes.append(
+                f"{candidate.name}: better in {verdicts['better']} of {total} measures, worse in {verdicts['worse']}, "
+                f"no difference in {verdicts['no difference']}"
+            )
     content = {
         "format": "graphdoc.sets/1",
         "sets": [settings.as_values() for settings in chosen],
@@ -303,28 +293,26 @@ def evaluate_all(
         ],
     }
     rows = list(dict.fromkeys(row for cells in lines.values() for row in cells))
-    table, ahead = (
+    table, differences = (
         Table([names("set"), names("measure"), *(Column(row, write) for row in rows)])
         for write in (str, signed_interval)
     )
     for (name, measure), cells in lines.items():
         table.add(name, measure, *(cells[row] for row in rows))
-        ahead.add(name, measure, *(cells[row].difference for row in rows))
+        differences.add(name, measure, *(cells[row].ahead for row in rows))
 
     def write_markdown(path: str) -> None:
         from ..runtime.files import write_text
         from ..runtime.text import markdown
 
         text = "\n".join(f"- {markdown(note)}" for note in notes)
-        write_text(path, f"{table.markdown()}\nAhead of the untrained mean:\n\n{ahead.markdown()}\n{text}\n")
+        write_text(path, f"{table.markdown()}\nAhead of the untrained mean:\n\n{differences.markdown()}\n{text}\n")
 
     show(outputs, content, [table], notes, report, markdown=write_markdown)
 
 
-def _measure(
-    data: MeasuredSet, candidates: Sequence[Candidate], how: Mapping[str, int]
-) -> dict[str, tuple[str | None, dict[str, Estimate]]]:
-    """What is measured of every row, and the untrained mean that it is compared with; None for that itself.
+def _rows(data: MeasuredSet, candidates: Sequence[Candidate]) -> Iterator[tuple[str, str | None, Representation]]:
+    """Every row's name, the untrained mean that it is compared with (None for that itself), and what it gives.
 
     Passages that are alike are encoded once.
     """
@@ -333,33 +321,15 @@ def _measure(
 
     shared = SharedPassages(data.with_passages_of, data)
     first = candidates[0]
-    measured = {
-        name: (first.name if first.role == "untrained" else None, data.measure(row.make(data, first.encoder), **how))
-        for name, row in ROWS.items()
-        if not row.of_backbone
-    }
+    for name, row in ROWS.items():
+        if not row.of_backbone:
+            yield name, first.name if first.role == "untrained" else None, row.make(data, first.encoder)
     for candidate in candidates:
         ready = shared.of(candidate.encoder)
         if candidate.role == "model":
-            measured[candidate.name] = candidate.base, ready.measure(encoder_vectors(ready, candidate.encoder), **how)
+            yield candidate.name, candidate.base, encoder_vectors(ready, candidate.encoder)
             continue
         for name, row in ROWS.items():
             if row.of_backbone:
                 base = None if name == UNTRAINED else candidate.name
-                estimates = ready.measure(row.make(ready, candidate.encoder), **how)
-                measured[candidate.name.replace(UNTRAINED, name)] = base, estimates
-    return measured
-
-
-def _summary(lines: Mapping[tuple[str, str], Mapping[str, Cell]], candidates: Sequence[Candidate]) -> list[str]:
-    """How many measures of every model are better or worse."""
-    result = []
-    for candidate in candidates:
-        differences = [cells[candidate.name].difference for cells in lines.values()]
-        verdicts = Counter(difference.verdict for difference in differences if difference is not None)
-        if total := sum(verdicts.values()):
-            result.append(
-                f"{candidate.name}: better in {verdicts['better']} of {total} measures, worse in {verdicts['worse']}, "
-                f"no difference in {verdicts['no difference']}"
-            )
-    return result
+                yield candidate.name.replace(UNTRAINED, name), base, row.make(ready, candidate.encoder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,6 @@ from .sources import LabelledReading, not_empty
 
 if TYPE_CHECKING:
     from ..evaluation.classification import Mistake
-    from ..evaluation.clustering import SeedScores
 
 # Mistakes that are printed, those in files, and the passages of each.
 SHOWN_MISTAKES, MISTAKES, PASSAGES = 5, 20, 3
@@ -72,8 +72,8 @@ def evaluate_cluster(
         for candidate, prepared, coverage in prepared_for(candidates, evaluator, processes):
             vectors = prepared.vectors(candidate.encoder, processes, totals=coverage)
             if processes.is_first:
-                scores, about = evaluator.score(vectors), candidate.encoder.describe()
-                rows.append(Row(candidate.name, candidate.role, scores, coverage, about, vectors.test))
+                scores, about = evaluator.score(*vectors), candidate.encoder.describe()
+                rows.append(Row(candidate.name, candidate.role, scores, coverage, about, vectors[1]))
         if not processes.is_first:
             return
 
@@ -85,15 +85,15 @@ def evaluate_cluster(
         points = {row.name: project(row.values[chosen]) for row in rows}
         plot_projection(points, [evaluator.test_labels[row] for row in chosen], path)
 
-    spreads = [Column("NMI", _spread), Column("purity", _spread)]
+    metrics = [row.scores.metrics() for row in rows]
+    spreads = [Column(heading, lambda values: f"{values[0]:.3f} ± {values[1]:.3f}") for heading in ("NMI", "purity")]
     table = Table(
         [names("vectors of", 44), names("kind"), Column("coverage", percent), *spreads]
         + (["accuracy", "macro F1"] if probe else [])
     )
-    for row in rows:
-        share, probed = row.coverage.share if row.coverage else 1.0, row.scores.probe
-        cells = [row.name, row.role, share, row.scores.nmi, row.scores.purity]
-        table.add(*cells, *((probed.accuracy, probed.macro_f1) if probed else ()))
+    for row, numbers in zip(rows, metrics, strict=True):
+        share, (nmi, nmi_std, pure, pure_std, *probed) = row.coverage.share if row.coverage else 1.0, numbers.values()
+        table.add(row.name, row.role, share, (nmi, nmi_std), (pure, pure_std), *probed)
     sizes, without = (len(evaluator.train_labels), len(evaluator.test_labels)), evaluator.left_out
     lines = [
         f"{sizes[0]:,} train and {sizes[1]:,} test documents with {len(set(evaluator.train_labels))} labels; k-means "
@@ -101,7 +101,6 @@ def evaluate_cluster(
     ]
     if any(without.values()):
         lines.append(f"left out for want of one label: {without['train']:,} of train, {without['test']:,} of test")
-    metrics = [row.scores.metrics() for row in rows]
     cells_of = ((row.name, row.role, *numbers.values()) for row, numbers in zip(rows, metrics, strict=True))
     content = {
         "format": "graphdoc.clustering/1",
@@ -110,10 +109,6 @@ def evaluate_cluster(
     }
     write_csv = Table(["model", "role", *metrics[0]], cells_of).write_csv
     show(outputs, content, [table], [*lines, *_in_both(train, test), *notes], report, csv=write_csv, plot=draw)
-
-
-def _spread(scores: SeedScores) -> str:
-    return f"{scores.mean:.3f} ± {scores.std:.3f}"
 
 
 def _in_both(train: list[Document], test: list[Document]) -> list[str]:
@@ -209,17 +204,15 @@ def evaluate_classify(
         "mistakes": [{**one.to_dict(PASSAGES), "place": places.get(one.prediction.id)} for one in mistakes],
     }
 
-    def draw_confusion(path: str) -> None:
-        from ..evaluation.drawing import plot_confusion
+    def draw(path: str, what: str) -> None:
+        from ..evaluation import drawing
 
-        title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
-        plot_confusion(scores, title, path)
-
-    def draw_reliability(path: str) -> None:
-        from ..evaluation.drawing import plot_reliability
-
-        assert scores.calibration is not None
-        plot_reliability(scores.calibration, encoder.name, path)
+        if what == "reliability":
+            assert scores.calibration is not None
+            drawing.plot_reliability(scores.calibration, encoder.name, path)
+        else:
+            title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
+            drawing.plot_confusion(scores, title, path)
 
     def page(path: str) -> None:
         from ..evaluation.drawing import mistakes_page
@@ -261,8 +254,8 @@ def evaluate_classify(
         [*_mistake_lines(mistakes), *lines, *_in_both(train, test)],
         report,
         csv=Table(list(by_class[0]), [list(one.values()) for one in by_class]).write_csv,
-        plot=draw_confusion,
-        reliability=draw_reliability,
+        plot=partial(draw, what="confusion"),
+        reliability=partial(draw, what="reliability"),
         html=page,
     )
 

@@ -90,16 +90,16 @@ def evaluate_compare(
         evaluator = PairEvaluator(documents, test, validation, unknown=unknown)  # type: ignore[arg-type]
         if processes.is_first:
             words = evaluator.tfidf()
-            rows.append(Row(TFIDF, "words", evaluator.score(words), values=words.test))
+            rows.append(Row(TFIDF, "words", evaluator.score(words), values=words))
         for candidate, prepared, coverage in prepared_for(candidates, evaluator, processes):
             similarities = prepared.similarities(candidate.encoder, processes, totals=coverage)
             measured = [(candidate.name, candidate.role, similarities)]
             if fuse_words and processes.is_first:
-                fused = similarities.fused_with(evaluator.passage_words(candidate.encoder))
+                fused = evaluator.fused(similarities, evaluator.tfidf(candidate.encoder))
                 measured.append((f"{candidate.name} + words", f"{candidate.role}, fused", fused))
             about = candidate.encoder.describe()
             for name, role, values in measured if processes.is_first else ():
-                rows.append(Row(name, role, evaluator.score(values), coverage, about, values.test))
+                rows.append(Row(name, role, evaluator.score(values), coverage, about, values))
         if not processes.is_first:
             return
 
@@ -107,7 +107,8 @@ def evaluate_compare(
         from ..analysis.figures.measured import plot_pairs
 
         thresholds = {row.name: row.scores.test.threshold for row in rows}
-        plot_pairs({row.name: row.values for row in rows}, evaluator.labels, thresholds, path)
+        similarities = {row.name: row.values[: len(evaluator.pairs)] for row in rows}
+        plot_pairs(similarities, evaluator.labels, thresholds, path)
 
     ahead = {row.name: row.scores.test.ahead_of(rows[0].scores.test) for row in rows}
     content = {
@@ -118,7 +119,7 @@ def evaluate_compare(
             "similar": sum(evaluator.labels),
             "validation_pairs": len(evaluator.validation),
             "left_out": evaluator.left_out,
-            "test_pairs_in_validation": evaluator.shared,
+            "test_pairs_in_validation": evaluator.repeated_in_validation,
             "repeated": evaluator.pairs.repeated,
             "sections_left_out": dict(sections.counts),
         },
@@ -133,10 +134,22 @@ def evaluate_compare(
         + ", ".join(f"{HEADINGS[name]} {signed_interval(ahead[row.name][name])}" for name in ("auc", "f1", "accuracy"))
         for row in rows[1:]
     ]
+    # A terminal has no room for all intervals.
+    short = {"precision": shown, "recall": shown}
+    metrics = [Column(heading, short.get(name, half_interval)) for name, heading in HEADINGS.items()]
+    table = Table([names("similarity of", LONGEST_NAME), Column("text", percent), *metrics])
+    # The corner has the unit.
+    buckets = rows[0].scores.lengths
+    by_length = Table([names("AUC by words", LONGEST_NAME), *(name.replace(" words", "") for name in buckets)])
+    by_length.add("pairs", *(scores.pairs for scores in buckets.values()))
+    for row in rows:
+        share = 1.0 if row.coverage is None else row.coverage.share
+        table.add(row.name, share, *map(row.scores.test.estimates.get, HEADINGS))
+        by_length.add(row.name, *(scores.estimates.get("auc") for scores in row.scores.lengths.values()))
     show(
         outputs,
         content,
-        [table for table in (_scores(rows), _by_length(rows)) if table.rows],
+        [table, by_length],
         [*_notes(evaluator, sections.counts), *findings, *missing],
         report,
         csv=_all_scores(rows).write_csv,
@@ -144,38 +157,16 @@ def evaluate_compare(
     )
 
 
-def _scores(rows: list[Row]) -> Table:
-    """A line for every row, over all test pairs."""
-    # A terminal has no room for all intervals.
-    short = {"precision": shown, "recall": shown}
-    metrics = [Column(heading, short.get(name, half_interval)) for name, heading in HEADINGS.items()]
-    result = Table([names("similarity of", LONGEST_NAME), Column("text", percent), *metrics])
-    for row in rows:
-        share = 1.0 if row.coverage is None else row.coverage.share
-        result.add(row.name, share, *map(row.scores.test.estimate, HEADINGS))
-    return result
-
-
-def _by_length(rows: list[Row]) -> Table:
-    """AUC of every row by the length of the longer document."""
-    buckets = rows[0].scores.lengths
-    # The corner has the unit.
-    result = Table([names("AUC by words", LONGEST_NAME), *(bucket.name.replace(" words", "") for bucket in buckets)])
-    result.add("pairs", *(bucket.scores.pairs for bucket in buckets))
-    for row in rows:
-        result.add(row.name, *(bucket.scores.estimate("auc") for bucket in row.scores.lengths))
-    return result
-
-
 def _all_scores(rows: list[Row]) -> Table:
     """A line for every row, with all pairs and by length."""
     ends = [name for metric in HEADINGS for name in (metric, f"{metric}_low", f"{metric}_high")]
     result = Table(["model", "role", "words", "pairs", "similar", "threshold", *ends])
     for row in rows:
-        for words, scores in [("all", row.scores.test), *((part.name, part.scores) for part in row.scores.lengths)]:
+        for words, scores in {"all": row.scores.test, **row.scores.lengths}.items():
+            plain = scores.to_dict()
             cells = [row.name, row.role, words, scores.pairs, scores.similar, scores.threshold]
             for metric in HEADINGS:
-                cells += [scores.values[metric], *(scores.interval(metric) or (None, None))]
+                cells += [plain[metric], *(plain["intervals"][metric] or (None, None))]
             result.add(*cells)
     return result
 
@@ -193,8 +184,8 @@ def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
     ]
     reasons = {"unknown": "of documents that are not there", "with_themselves": "of a document with itself"}
     lines += [f"left out: {count:,} pairs {reasons[key]}" for key, count in evaluator.left_out.items() if count]
-    if evaluator.shared:
-        lines.append(f"{counted(evaluator.shared, 'test pair')} among the validation pairs as well")
+    if shared := evaluator.repeated_in_validation:
+        lines.append(f"{counted(shared, 'test pair')} among the validation pairs as well")
     if repeated := evaluator.pairs.repeated:
         lines.append(f"{counted(repeated, 'test pair')} given before, and counted again")
     return [*lines, *(f"{counted(count, 'section')} {heading!r} left out" for heading, count in sections.items())]

@@ -214,7 +214,7 @@ def evaluate_search(
     measures = _measures(ranking, DEFAULT_MEASURES)
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
-    others, notes = _other_runs(ranking, [*SEARCHES, WEIGHTED], judgements.queries)
+    others, notes = _other_runs(ranking, [*SEARCHES, *WEIGHTED], judgements.queries)
     own = {} if source_grade is None else own_documents(judgements.qrels, source_grade)
     if source_grade is not None and not own:
         raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")

@@ -18,7 +18,7 @@ from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments
 from .measures import Candidates
 from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
-from .pairs import ComparisonScores, PairEvaluator, PairSimilarities
+from .pairs import ComparisonScores, PairEvaluator
 from .ranking import BestWeight, RankingScores, RankingTable, best_weight, score_run
 from .resampling import Estimate
 from .trec import own_documents, read_qrels, read_relevant, read_run, write_qrels, write_run
@@ -38,7 +38,6 @@ __all__ = [
     "LabelledPair",
     "PairEvaluator",
     "PairScores",
-    "PairSimilarities",
     "Pairs",
     "ProbeScores",
     "RankingScores",

@@ -13,6 +13,7 @@ import torch
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from ..documents.document import Document
@@ -35,10 +36,7 @@ _BLOCK_PAIRS = 512
 _MOST_WORDS = 100_000
 # Words that one document alone has say nothing of pairs; English words without meaning would drown all others. Where
 # that leaves nothing, as of a handful of short texts, all words count.
-_SETTINGS: tuple[dict[str, Any], ...] = (
-    {"sublinear_tf": True, "min_df": 2, "stop_words": "english"},
-    {"sublinear_tf": True},
-)
+_SETTINGS: tuple[dict[str, Any], ...] = ({"min_df": 2, "stop_words": "english"}, {})
 
 
 def untrained_mean(
@@ -131,30 +129,25 @@ class TfidfVectors:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._vectorizer: TfidfVectorizer | None = None
-        self.matrix = csr_matrix((len(texts), 0))
         for settings in _SETTINGS:
-            vectorizer = TfidfVectorizer(**settings)
+            self._vectorizer = TfidfVectorizer(sublinear_tf=True, **settings)
             try:
-                self.matrix = vectorizer.fit_transform(texts)
+                self.matrix = self._vectorizer.fit_transform(texts)
             except ValueError:
                 # No word is left.
                 continue
-            self._vectorizer = vectorizer
-            break
+            return
+        self.matrix = csr_matrix((len(texts), 0))
 
     def of(self, texts: Sequence[str]) -> csr_matrix:
         """Vectors of other texts, ``(texts, words)``."""
-        return csr_matrix((len(texts), 0)) if self._vectorizer is None else self._vectorizer.transform(texts)
+        return self._vectorizer.transform(texts) if self.matrix.shape[1] else csr_matrix((len(texts), 0))
 
     def similarities(self, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Cosines of pairs of the texts.
+        """Cosines of pairs of the texts, ``(pairs,)``; 0 with a text that has no words.
 
         Args:
             pairs: ``(pairs, 2)``, positions of texts.
-
-        Returns:
-            ``(pairs,)``; 0 with a text that has no words.
         """
         result = np.zeros(len(pairs))
         for first in range(0, len(pairs), _BLOCK_PAIRS):
@@ -185,23 +178,23 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
         EvaluationError: there are fewer than two labels, or no words.
     """
     if not train.multi_label:
-        require_labels([name for (name,) in train.labels], "train")
+        require_labels(train.single_labels, "train")
     elif not train.classes:
         raise EvaluationError("no train document has a label")
-    vectorizer = TfidfVectorizer(max_features=_MOST_WORDS, sublinear_tf=True)
+    texts, others = ([text_of(plain_document(one)) for one in part] for part in (train.documents, documents))
+    classifier = OneVsRestClassifier(LinearSVC()) if train.multi_label else LinearSVC()
+    pipeline = make_pipeline(TfidfVectorizer(max_features=_MOST_WORDS, sublinear_tf=True), classifier)
+    targets = train.targets(train.classes).astype(int)
     try:
-        vectors = vectorizer.fit_transform([text_of(plain_document(document)) for document in train.documents])
+        with warnings.catch_warnings():
+            # Of a class that every document has.
+            warnings.simplefilter("ignore", UserWarning)
+            predicted = pipeline.fit(texts, targets).predict(others)
     except ValueError as error:
         raise EvaluationError(f"{TFIDF_SVM} cannot learn from the train documents: {error}") from error
-    wanted = vectorizer.transform([text_of(plain_document(document)) for document in documents])
-    targets = train.targets(train.classes)
     if not train.multi_label:
-        return [(train.classes[number],) for number in LinearSVC().fit(vectors, targets).predict(wanted)]
-    with warnings.catch_warnings():
-        # Of a class that every document has.
-        warnings.simplefilter("ignore", UserWarning)
-        rows = OneVsRestClassifier(LinearSVC()).fit(vectors, targets.astype(int)).predict(wanted)
-    return [tuple(name for name, has in zip(train.classes, row, strict=True) if has) for row in rows]
+        return [(train.classes[number],) for number in predicted]
+    return [tuple(name for name, has in zip(train.classes, row, strict=True) if has) for row in predicted]
 
 
 def text_of(document: Document) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from ..prediction import Prediction, explain, stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
-from .evaluator import EncodeOptions, Evaluator, Vectors, measured_once
+from .evaluator import Evaluator, Vectors, measured_once
 from .labels import LabelledDocuments, ReadyDocument, named, ordered_classes
 
 BINS = 15
@@ -156,7 +155,7 @@ def classification_scores(
         multi_label: whether a document can have any number of classes.
 
     Raises:
-        EvaluationError: there is no document, or what is given does not fit together.
+        EvaluationError: there is no document, or a probability is no number from 0 to 1.
 
     >>> scores = classification_scores([["a"], ["b"], ["b"]], [["a"], ["b"], ["a"]], ["a", "b"])
     >>> round(scores.accuracy, 3)
@@ -164,13 +163,7 @@ def classification_scores(
     """
     if not truth:
         raise EvaluationError("there are no documents with labels to measure predictions on; give at least one")
-    if len(predicted) != len(truth):
-        raise EvaluationError(f"there are {len(predicted):,} predictions for {len(truth):,} documents")
-    if probabilities is not None and np.shape(probabilities) != (shape := (len(truth), len(classes))):
-        raise EvaluationError(f"probabilities have the shape {np.shape(probabilities)}, not {shape}")
-    found = Counter(name for names in truth for name in names)
-    unknown = {name: found[name] for name in ordered_classes(set(found) - set(classes))}
-    names = [*classes, *unknown]
+    names = [*classes, *ordered_classes({name for names in truth for name in names} - set(classes))]
     binarizer = MultiLabelBinarizer(classes=names)
     expected, actual = (binarizer.fit_transform(labels).astype(np.bool_) for labels in (truth, predicted))
     # Not by scikit-learn, which takes a single column of several labels for two classes.
@@ -180,31 +173,24 @@ def classification_scores(
     is_known = ~expected[:, len(classes) :].any(axis=1)
     confusion = None
     if not multi_label:
-        square = confusion_matrix([one for (one,) in truth], [one for (one,) in predicted], labels=names)
+        square = confusion_matrix([name for (name,) in truth], [name for (name,) in predicted], labels=names)
         confusion = square[:, : len(classes)].astype(np.int64)
-    if probabilities is not None:
-        probabilities = np.asarray(probabilities)
-        known = expected[:, : len(classes)]
-        sureness, is_so = (
-            (probabilities.ravel(), known.ravel())
-            if multi_label
-            else (probabilities.max(axis=1), np.asarray((expected & actual).any(axis=1)))
-        )
+    measured = None
+    if probabilities is not None and multi_label:
+        measured = calibration(probabilities.ravel(), expected[:, : len(classes)].ravel())
+    elif probabilities is not None:
+        measured = calibration(probabilities.max(axis=1), (expected & actual).any(axis=1))
+    columns = (column.tolist() for column in (precision, recall, f1, has, gets))
     return ClassificationScores(
         documents=len(truth),
         accuracy=float(right.mean()),
         macro_f1=float(f1[has + gets > 0].mean()) if (has + gets).any() else 0.0,
         micro_f1=float(2 * both.sum() / max(1, (has + gets).sum())),
         accuracy_known=float(right[is_known].mean()) if is_known.any() else None,
-        classes=tuple(
-            ClassScores(name, *values)
-            for name, *values in zip(
-                names, *(values.tolist() for values in (precision, recall, f1, has, gets)), strict=True
-            )
-        ),
-        unknown=unknown,
+        classes=tuple(ClassScores(name, *values) for name, *values in zip(names, *columns, strict=True)),
+        unknown={name: int(count) for name, count in zip(names[len(classes) :], has[len(classes) :], strict=True)},
         confusion=confusion,
-        calibration=None if probabilities is None else calibration(sureness, is_so),
+        calibration=measured,
         multi_label=multi_label,
     )
 
@@ -224,9 +210,9 @@ def calibration(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int =
     wrong = ~((probabilities >= -1e-6) & (probabilities <= 1 + 1e-6))
     if wrong.any():
         raise EvaluationError(f"{int(wrong.sum()):,} of {wrong.size:,} probabilities are no numbers from 0 to 1")
-    place = np.clip(np.ceil(probabilities * bins).astype(np.int64) - 1, 0, bins - 1)
-    counts = np.bincount(place, minlength=bins)
-    sums = (np.bincount(place, weights=values, minlength=bins) for values in (probabilities, right))
+    bin_of = np.clip(np.ceil(probabilities * bins).astype(np.int64) - 1, 0, bins - 1)
+    counts = np.bincount(bin_of, minlength=bins)
+    sums = (np.bincount(bin_of, weights=values, minlength=bins) for values in (probabilities, right))
     confidences, accuracies = (np.divide(total, np.maximum(counts, 1)) for total in sums)
     return Calibration(tuple(counts.tolist()), tuple(confidences.tolist()), tuple(accuracies.tolist()))
 
@@ -357,7 +343,12 @@ class ClassificationEvaluator(Evaluator):
         return measured_once(processes, lambda: {**self.score(predicted).metrics(), **self._loss(predicted)})
 
     def predict(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
     ) -> PredictedLabels:
         """Predict the classes of all documents that have labels, without explanations (see :meth:`Evaluator.encode`).
 
@@ -371,21 +362,20 @@ class ClassificationEvaluator(Evaluator):
         if encoder.model.config.multi_label != self.multi_label:
             gives, wanted = ("several labels", "one") if encoder.model.config.multi_label else ("one label", "several")
             raise EvaluationError(f"{encoder.name} gives a document {gives}, and is measured as giving {wanted}")
-        found = ordered_classes(name for names in self.labelled.labels for name in names)
-        if found and not set(found) & set(classes):
+        there = self.labelled.classes
+        if there and not set(there) & set(classes):
             raise EvaluationError(
                 f"no document has a label that the model knows: it knows {named(classes)}, documents have "
-                f"{named(found)}"
+                f"{named(there)}"
             )
 
-        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> list[Vectors]:
-            how: Any = {"threshold": self.threshold, "explain": False, "dtype": self.dtype}
-            how |= {"totals": counted, "show_progress": options.get("show_progress")}
-            return [np.asarray(one.logits, np.float32) for one in stream_predictions(encoder, documents, **how)]
+        def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[Vectors]:
+            options: Any = {"dtype": self.dtype, "totals": coverage, "show_progress": show_progress}
+            predictions = stream_predictions(encoder, documents, threshold=self.threshold, explain=False, **options)
+            return [np.asarray(prediction.logits, np.float32) for prediction in predictions]
 
-        rows: list[Vectors] = self.shared_out(compute, processes, options.get("totals"))
-        logits = np.stack(rows)
-        return PredictedLabels(logits, classes, self.multi_label, threshold_of(encoder, self.threshold))
+        rows: list[Vectors] = self.in_shares(compute, processes, totals)
+        return PredictedLabels(np.stack(rows), classes, self.multi_label, threshold_of(encoder, self.threshold))
 
     def score(self, predicted: PredictedLabels) -> ClassificationScores:
         """Measure what :meth:`predict` gave."""
@@ -409,30 +399,30 @@ class ClassificationEvaluator(Evaluator):
             most: how many; their documents are encoded once more.
         """
         columns = {name: column for column, name in enumerate(predicted.classes)}
-        found: list[tuple[float, int, str, bool]] = []
+        wrong: list[tuple[float, int, str, bool]] = []
         for row, (has, gets) in enumerate(zip(self.labelled.labels, predicted.labels, strict=True)):
             sure = {name: float(predicted.probabilities[row, column]) for name, column in columns.items()}
-            found += [(sure[name], row, name, False) for name in gets if name not in has]
+            wrong += [(sure[name], row, name, False) for name in gets if name not in has]
             if self.multi_label:
-                found += [(1.0 - sure[name], row, name, True) for name in has if name not in gets and name in sure]
-        found.sort(key=lambda mistake: -mistake[0])
+                wrong += [(1.0 - sure[name], row, name, True) for name in has if name not in gets and name in sure]
+        wrong.sort(key=lambda mistake: -mistake[0])
         mistakes = []
-        for confidence, row, label, missed in found[:most]:
+        for confidence, row, label, missed in wrong[:most]:
             truth = self.labelled.labels[row]
             explained = list(dict.fromkeys([label, *(name for name in truth if name in columns)]))
             # What they leave out was reported when they were predicted.
-            options = {"threshold": self.threshold, "dtype": self.dtype, "totals": Coverage()}
-            prediction = explain(encoder, self.documents[row], explained, **options)  # type: ignore[arg-type]
+            options: Any = {"threshold": self.threshold, "dtype": self.dtype, "totals": Coverage()}
+            prediction = explain(encoder, self.documents[row], explained, **options)
             mistakes.append(Mistake(label, confidence, missed, truth, prediction))
         return mistakes
 
     def _loss(self, predicted: PredictedLabels) -> dict[str, float]:
         """Mean cross entropy of the documents all of whose labels are known; nothing if there is none."""
-        known = self.labelled.known(predicted.classes)
-        if not len(known):
+        labels = self.labelled.labels
+        rows = [row for row, names in enumerate(labels) if set(names) <= set(predicted.classes)]
+        if not rows:
             return {}
-        rows = torch.from_numpy(predicted.logits[known])
-        targets = torch.from_numpy(self.labelled.targets(predicted.classes, known))
-        if self.multi_label:
-            return {"loss": float(functional.binary_cross_entropy_with_logits(rows, targets))}
-        return {"loss": float(functional.cross_entropy(rows, targets))}
+        known = replace(self.labelled, documents=(), labels=tuple(labels[row] for row in rows))
+        targets = torch.from_numpy(known.targets(predicted.classes))
+        cross_entropy = functional.binary_cross_entropy_with_logits if self.multi_label else functional.cross_entropy
+        return {"loss": float(cross_entropy(torch.from_numpy(predicted.logits[rows]), targets))}

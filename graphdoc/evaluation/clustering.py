@@ -5,26 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 from sklearn.metrics.cluster import contingency_matrix
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.preprocessing import normalize as unit_length
+from sklearn.preprocessing import StandardScaler, normalize
 
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
+from ..segmentation.spans import Coverage
 from ..similarity.kinds import similarity_of
-from .evaluator import EncodeOptions, Evaluator, measured_once
+from .evaluator import Evaluator, Vectors, measured_once
 from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, held_out_rows, named, require_labels
 from .resampling import RESAMPLES, Estimate, Floats, mean_estimate, resampled
 
@@ -32,33 +31,6 @@ STARTS, NEIGHBOURS = 10, 10
 # Inverse regularisations that a linear probe tries.
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 MOST_STEPS = 500
-# Similarities of test and train documents that are held at once.
-_BLOCK = 2**24
-
-
-@dataclass(frozen=True, slots=True)
-class SeedScores:
-    """A metric over several seeds.
-
-    Args:
-        values: one value per seed, in the order of the seeds.
-    """
-
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """The mean over seeds."""
-        return float(np.mean(self.values))
-
-    @property
-    def std(self) -> float:
-        """The standard deviation of the sample (divided by seeds - 1); 0 for a single seed."""
-        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Mean, spread and values as plain values for JSON."""
-        return {"mean": self.mean, "std": self.std, "values": list(self.values)}
 
 
 class ProbeScores(NamedTuple):
@@ -80,16 +52,16 @@ class ClusteringScores:
     """How well vectors find labels: clusters over several seeds of k-means, and a linear probe if asked for.
 
     Args:
-        nmi: normalised mutual information, divided by the arithmetic mean of both entropies.
-        purity: share of documents that have the most frequent label of their cluster.
+        nmi: ``(seeds,)``, normalised mutual information, divided by the arithmetic mean of both entropies.
+        purity: ``(seeds,)``, share of documents that have the most frequent label of their cluster.
         clusters: number of clusters.
         seeds: the seeds.
         cells: ``(seeds, documents)``, number of the label of a document times ``clusters``, plus its cluster.
         probe: the linear probe; None where none was fitted.
     """
 
-    nmi: SeedScores
-    purity: SeedScores
+    nmi: tuple[float, ...]
+    purity: tuple[float, ...]
     clusters: int
     seeds: tuple[int, ...]
     cells: npt.NDArray[np.int64] = field(repr=False, compare=False)
@@ -102,31 +74,34 @@ class ClusteringScores:
             resamples: number of resamples.
             seed: of the draws.
         """
-        drawn = [_agreement(self.cells, self.clusters, one) for one in resampled(self.cells.shape[1], resamples, seed)]
-        nmi, pure = np.array([values.mean(axis=1) for values in drawn]).reshape(-1, 2).T
-        return {"NMI": Estimate(self.nmi.mean, nmi), "purity": Estimate(self.purity.mean, pure)}
+        draws = resampled(self.cells.shape[1], resamples, seed)
+        samples = np.array([_agreement(self.cells, self.clusters, counts).mean(axis=1) for counts in draws])
+        nmi, pure = samples.reshape(-1, 2).T
+        return {"NMI": Estimate(_spread(self.nmi)[0], nmi), "purity": Estimate(_spread(self.purity)[0], pure)}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; a probe that was not fitted is None."""
+        (nmi, nmi_std), (pure, pure_std) = _spread(self.nmi), _spread(self.purity)
         return {
-            "nmi": self.nmi.to_dict(),
-            "purity": self.purity.to_dict(),
+            "nmi": {"mean": nmi, "std": nmi_std, "values": list(self.nmi)},
+            "purity": {"mean": pure, "std": pure_std, "values": list(self.purity)},
             "clusters": self.clusters,
             "seeds": list(self.seeds),
             "probe": self.probe and self.probe._asdict(),
         }
 
     def metrics(self) -> dict[str, float]:
-        """What was measured as one flat table, as trackers take it."""
-        result = {
-            "nmi": self.nmi.mean,
-            "nmi_std": self.nmi.std,
-            "purity": self.purity.mean,
-            "purity_std": self.purity.std,
-        }
+        """Means, and standard deviations of the sample, as one flat table, as trackers take it."""
+        (nmi, nmi_std), (pure, pure_std) = _spread(self.nmi), _spread(self.purity)
+        result = {"nmi": nmi, "nmi_std": nmi_std, "purity": pure, "purity_std": pure_std}
         if self.probe is not None:
             result |= {"probe_accuracy": self.probe.accuracy, "probe_macro_f1": self.probe.macro_f1}
         return result
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation of the sample; 0 for a single value."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _agreement(cells: npt.NDArray[np.int64], clusters: int, weights: npt.NDArray[np.int64] | None = None) -> Floats:
@@ -206,13 +181,11 @@ def cluster(
     for seed in seeds:
         with warnings.catch_warnings():
             # Vectors that fell together in training give fewer clusters; their scores show it.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", UserWarning)
             fitted = KMeans(clusters, n_init=starts, random_state=seed).fit(train_vectors)
             cells.append(truth * clusters + fitted.predict(test_vectors))
-    nmi, pure = _agreement(np.array(cells), clusters)
-    return ClusteringScores(
-        SeedScores(tuple(nmi.tolist())), SeedScores(tuple(pure.tolist())), clusters, tuple(seeds), np.array(cells)
-    )
+    nmi, pure = _agreement(np.array(cells), clusters).tolist()
+    return ClusteringScores(tuple(nmi), tuple(pure), clusters, tuple(seeds), np.array(cells))
 
 
 def nearest_labels(
@@ -229,17 +202,12 @@ def nearest_labels(
         neighbours: number of nearest documents; all of them where there are fewer.
     """
     names, truth = np.unique(np.asarray(train_labels), return_inverse=True)
-    train, test = unit_length(train_vectors), unit_length(test_vectors)
-    neighbours = min(neighbours, train.shape[0])
+    finder = NearestNeighbors(n_neighbors=min(neighbours, len(truth)), metric="cosine").fit(train_vectors)
     nearest = []
-    step = max(1, _BLOCK // train.shape[0])
-    for start in range(0, test.shape[0], step):
-        cosines = test[start : start + step] @ train.T
-        cosines = cosines.toarray() if sparse.issparse(cosines) else np.asarray(cosines)
-        for row, places in enumerate(np.argpartition(-cosines, neighbours - 1, axis=1)[:, :neighbours]):
-            votes = np.bincount(truth[places], minlength=len(names))
-            nearness = np.bincount(truth[places], cosines[row, places], len(names))
-            nearest.append(str(names[np.lexsort((nearness, votes))[-1]]))
+    for distances, places in zip(*finder.kneighbors(test_vectors), strict=True):
+        votes = np.bincount(truth[places], minlength=len(names))
+        nearness = np.bincount(truth[places], 1 - distances, len(names))
+        nearest.append(str(names[np.lexsort((nearness, votes))[-1]]))
     return nearest
 
 
@@ -272,7 +240,7 @@ def linear_probe(
     1.0
     """
     require_labels(train_labels, "train")
-    require_known(test_labels, train_labels)
+    _require_known(test_labels, train_labels)
     truth = np.asarray(train_labels)
     held_out = held_out_rows(train_labels, HELD_OUT, seed)
     strength = 1.0
@@ -281,9 +249,8 @@ def linear_probe(
         for c in STRENGTHS:
             probe = _fitted_probe(train_vectors[~held_out], truth[~held_out], c)
             probabilities = probe.predict_proba(train_vectors[held_out])
-            right = probe.classes_[probabilities.argmax(axis=1)] == truth[held_out]
-            entropy = log_loss(truth[held_out], probabilities, labels=probe.classes_)
-            tried.append((float(right.mean()), -entropy, c))
+            accuracy = float((probe.classes_[probabilities.argmax(axis=1)] == truth[held_out]).mean())
+            tried.append((accuracy, -log_loss(truth[held_out], probabilities, labels=probe.classes_), c))
         strength = max(tried)[-1]
     predicted = _fitted_probe(train_vectors, truth, strength).predict(test_vectors)
     macro_f1 = f1_score(test_labels, predicted, average="macro", zero_division=0.0)
@@ -293,31 +260,17 @@ def linear_probe(
 def _fitted_probe(vectors: npt.NDArray[Any], labels: npt.NDArray[Any], strength: float) -> Pipeline:
     pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MOST_STEPS))
     with warnings.catch_warnings():
-        # A C that has not converged is one of several; the held-out part judges it as it is.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        # Of many classes with few documents each, which is no mistake here.
+        # A C that has not converged is one of several, judged as it is; many classes of few documents are no mistake.
         warnings.simplefilter("ignore", UserWarning)
         return pipeline.fit(vectors, labels)
 
 
-def require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> None:
-    """Refuse labels that a classifier cannot have learned.
-
-    Raises:
-        EvaluationError: test documents have labels that no train document has.
-    """
+def _require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> None:
     if unknown := sorted(set(test_labels) - set(train_labels)):
         raise EvaluationError(
             f"test documents have labels that no train document has ({named(unknown)}); "
             "leave them out, or do without the linear probe"
         )
-
-
-class LabelledVectors(NamedTuple):
-    """Vectors of train and test documents, dense or sparse, ``(documents, hidden)`` each."""
-
-    train: Any
-    test: Any
 
 
 class ClusteringEvaluator(Evaluator):
@@ -354,15 +307,15 @@ class ClusteringEvaluator(Evaluator):
     ) -> None:
         parts = {"train": LabelledDocuments.of(train), "test": LabelledDocuments.of(test)}
         self.left_out = {name: part.left_out for name, part in parts.items()}
-        self.train_labels, self.test_labels = (tuple(name for (name,) in part.labels) for part in parts.values())
+        self.train_labels, self.test_labels = (part.single_labels for part in parts.values())
         require_labels(self.train_labels, "train")
         require_labels(self.test_labels, "test")
         if probe:
-            require_known(self.test_labels, self.train_labels)
+            _require_known(self.test_labels, self.train_labels)
         self.clusters = len(set(self.train_labels))
         self.seeds, self.starts, self.probe, self.normalize = tuple(seeds), starts, probe, normalize
         self.dtype, self.best = dtype, best
-        self.documents: Sequence[ReadyDocument] = [document for part in parts.values() for document in part.documents]
+        self.documents: Sequence[ReadyDocument] = [*parts["train"].documents, *parts["test"].documents]
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
         """Measure an encoder (see :meth:`Evaluator.__call__`).
@@ -370,43 +323,47 @@ class ClusteringEvaluator(Evaluator):
         Returns:
             ``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy`` and ``probe_macro_f1``.
         """
-        vectors = self.vectors(encoder, processes, show_progress=False)
-        return measured_once(processes, lambda: self.score(vectors).metrics())
+        train, test = self.vectors(encoder, processes, show_progress=False)
+        return measured_once(processes, lambda: self.score(train, test).metrics())
 
     def vectors(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
-    ) -> LabelledVectors:
-        """Encode all documents (see :meth:`Evaluator.encode`)."""
-        vectors = self.encode(encoder, processes, **options)
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
+    ) -> tuple[Vectors, Vectors]:
+        """Encode all documents (see :meth:`Evaluator.encode`): ``(documents, hidden)`` of train and of test."""
+        vectors = np.concatenate(self.encode(encoder, processes, totals=totals, show_progress=show_progress))
         by_cosine = similarity_of(encoder.model.config.similarity).vectors == "cosine"
         if by_cosine if self.normalize is None else self.normalize:
-            vectors = unit_length(vectors)
-        train = len(self.train_labels)
-        return LabelledVectors(vectors[:train], vectors[train:])
+            vectors = normalize(vectors)
+        return vectors[: len(self.train_labels)], vectors[len(self.train_labels) :]
 
-    def score(self, vectors: LabelledVectors) -> ClusteringScores:
-        """Measure what :meth:`vectors` gave."""
-        scores = cluster(*vectors, self.test_labels, self.clusters, self.seeds, starts=self.starts)
+    def score(self, train: Any, test: Any) -> ClusteringScores:
+        """Measure vectors of train and test documents, ``(documents, hidden)`` each, such as :meth:`vectors` gives."""
+        scores = cluster(train, test, self.test_labels, self.clusters, self.seeds, starts=self.starts)
         if not self.probe:
             return scores
-        return replace(scores, probe=linear_probe(vectors.train, self.train_labels, vectors.test, self.test_labels))
+        return replace(scores, probe=linear_probe(train, self.train_labels, test, self.test_labels))
 
     def estimates(
-        self, vectors: LabelledVectors, *, without: Collection[str] = (), resamples: int = RESAMPLES, seed: int = 0
+        self, train: Any, test: Any, *, without: Collection[str] = (), resamples: int = RESAMPLES, seed: int = 0
     ) -> dict[str, Estimate]:
         """``NMI`` and ``purity``, means over seeds, and ``10-NN`` (accuracy), with resamples of the test documents.
 
         Args:
-            vectors: what :meth:`vectors` gave.
+            train: ``(train documents, hidden)``, dense or sparse.
+            test: ``(test documents, hidden)``.
             without: which of the three are left out.
             resamples: number of bootstrap resamples.
             seed: of their draws.
         """
         estimates: dict[str, Estimate] = {}
         if not {"NMI", "purity"} <= set(without):
-            estimates = self.score(vectors).estimates(resamples, seed)
+            estimates = self.score(train, test).estimates(resamples, seed)
         if "10-NN" not in without:
-            nearest = nearest_labels(vectors.train, self.train_labels, vectors.test)
-            right = [label == wanted for label, wanted in zip(nearest, self.test_labels, strict=True)]
-            estimates["10-NN"] = mean_estimate(right, resamples, seed)
+            nearest = np.array(nearest_labels(train, self.train_labels, test))
+            estimates["10-NN"] = mean_estimate(nearest == np.array(self.test_labels), resamples, seed)
         return {name: estimate for name, estimate in estimates.items() if name not in without}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,6 @@ from .labels import ReadyDocument, plain_document
 
 T = TypeVar("T")
 Vectors = npt.NDArray[np.float32]
-
-
-class EncodeOptions(TypedDict, total=False):
-    """How the documents of an evaluator are encoded.
-
-    Args:
-        totals: where coverage is added up.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
-    """
-
-    totals: Coverage | None
-    show_progress: bool | None
 
 
 class Evaluator(ABC):
@@ -110,46 +98,37 @@ class Evaluator(ABC):
         return result
 
     def encode(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
-    ) -> Vectors:
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        level: Literal["document", "passage"] = "document",
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
+    ) -> list[Vectors]:
         """Encode all documents.
 
         Args:
             encoder: the encoder.
             processes: the processes that share the work; None for this one alone.
-            **options: where coverage is added up, and whether a bar is shown.
+            level: one vector a document, or those of its passages.
+            totals: where the coverage of all processes is added up.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
 
         Returns:
-            ``(documents, hidden)``, in every process.
+            ``(1, hidden)`` or ``(passages, hidden)`` for every document, in every process.
 
         Raises:
             DocumentError: a document has no text to encode.
         """
-        rows = self._encoded(encoder, processes, "document", **options)
-        return np.concatenate(rows) if rows else np.empty((0, encoder.hidden_size), np.float32)
 
-    def encode_passages(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
-    ) -> list[Vectors]:
-        """Encode the passages of all documents (see :meth:`encode`); ``(passages, hidden)`` each, in every process."""
-        return self._encoded(encoder, processes, "passage", **options)
-
-    def _encoded(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None,
-        level: Literal["document", "passage"],
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
-    ) -> list[Vectors]:
-        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> list[Vectors]:
-            options: Any = {"dtype": self.dtype, "totals": counted, "show_progress": show_progress}
+        def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[Vectors]:
+            options: Any = {"dtype": self.dtype, "totals": coverage, "show_progress": show_progress}
             return [vectors.numpy() for _, vectors in encoder.stream(documents, level=level, **options)]
 
-        return self.shared_out(compute, processes, totals)
+        return self.in_shares(compute, processes, totals)
 
-    def shared_out(
+    def in_shares(
         self,
         compute: Callable[[Sequence[ReadyDocument], Coverage], list[T]],
         processes: Processes | None,
@@ -160,16 +139,27 @@ class Evaluator(ABC):
         Args:
             compute: gets the share, and the coverage that it adds to.
             processes: the processes that share the work; None for this one alone.
-            totals: where the coverage of all processes is added up; None says nothing of it.
+            totals: where the coverage of all processes is added up; None leaves it out.
         """
-        counted = Coverage()
-        parts = gathered(processes, (compute(self.documents[share_of(processes)], counted), counted))
-        results: list[Any] = [None] * len(self.documents)
-        for rank, (values, coverage) in enumerate(parts):
-            results[rank :: len(parts)] = values
-            if totals is not None:
-                totals += coverage
-        return results
+        coverage = Coverage()
+        parts = gathered(processes, (compute(self.documents[share_of(processes)], coverage), coverage))
+        if totals is not None:
+            for _, part in parts:
+                totals += part
+        return interleaved([values for values, _ in parts])
+
+
+def share_of(processes: Processes | None) -> slice:
+    """Every n-th item, so that long and short ones are spread over the processes whatever their order."""
+    return slice(None) if processes is None else slice(processes.rank, None, processes.count)
+
+
+def interleaved(shares: Sequence[Sequence[T]]) -> list[T]:
+    """What the processes computed of their shares (see :func:`share_of`), in the order of all items."""
+    results: list[Any] = [None] * sum(map(len, shares))
+    for rank, share in enumerate(shares):
+        results[rank :: len(shares)] = share
+    return results
 
 
 def gathered(processes: Processes | None, value: T) -> list[T]:
@@ -177,15 +167,10 @@ def gathered(processes: Processes | None, value: T) -> list[T]:
     return [value] if processes is None else processes.gather(value)
 
 
-def measured_once(processes: Processes | None, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def measured_once(processes: Processes | None, measure: Callable[[], dict[str, float]]) -> dict[str, float]:
     """What the first process measures, in all processes."""
+    numbers: dict[str, float] = {}
     if processes is None:
         return measure()
-    numbers: dict[str, Any] = {}
     processes.run_first(lambda: numbers.update(measure()))
     return processes.gather(numbers)[0]
-
-
-def share_of(processes: Processes | None) -> slice:
-    """Every so-manyth document: long and short ones are spread over the processes whatever their order."""
-    return slice(None) if processes is None else slice(processes.rank, None, processes.count)

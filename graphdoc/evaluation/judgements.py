@@ -12,14 +12,12 @@ from ..documents.parsing.rows import Columns, row_id
 from ..documents.readers.corpora import read_corpus
 from ..documents.section import clean_text, is_missing
 from ..errors import DocumentError, EvaluationError, SettingsError
-from ..runtime.text import counted, one_line
+from ..runtime.text import counted
 from .labels import named
 from .trec import Qrels, read_columns, read_qrels
 
 TEXT_COLUMN, SPLIT = "text", "split"
 _QRELS_FILES = ("qrels.tsv", "qrels.tsv.gz", "qrels.txt", "qrels.txt.gz")
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -165,16 +163,20 @@ def read_judgements(
             raise SettingsError(f"{source} is no folder, whose queries alone have fields to choose by")
         return _read_query_pairs(path)
     files = _qrels_files(path)
-    by_file = split is not None and split in files
-    if split is not None and (path / "qrels").is_dir() and not by_file:
-        raise EvaluationError(f"{path / 'qrels'}: there is no split {split!r}; choose one of {', '.join(files)}")
-    conditions = only if split is None or by_file else (*only, f"{SPLIT}={split}")
+    conditions = list(only)
+    of_split = split is not None and "" not in files
+    if split is not None and of_split:
+        if split not in files:
+            raise EvaluationError(f"{path / 'qrels'}: there is no split {split!r}; choose one of {', '.join(files)}")
+        files = {split: files[split]}
+    elif split is not None:
+        conditions.append(f"{SPLIT}={split}")
     queries = find_rows(path, "queries")
     if queries is None:
         raise EvaluationError(f"{path}: there is no file of queries in it, such as queries.jsonl")
     texts, known = read_queries(queries, conditions, text_column)
     qrels: dict[str, dict[str, int]] = {}
-    for file in [files[split]] if by_file and split is not None else files.values():
+    for file in files.values():
         for query, grades in read_qrels(file).items():
             merged = qrels.setdefault(query, {})
             for id, grade in grades.items():
@@ -183,7 +185,7 @@ def read_judgements(
                         f"{file}: document {id!r} has the grade {grade} for query {query!r}, but {merged[id]} in "
                         "another split"
                     )
-    if by_file:
+    if of_split:
         # The other queries are of other splits.
         texts = {query: text for query, text in texts.items() if query in qrels}
     return Judgements.of(texts, qrels, source=str(source), known=known)
@@ -200,29 +202,25 @@ def _read_query_pairs(path: Path) -> Judgements:
             raise EvaluationError(f"{place}: expected the text of a query, a tab and the id of a document")
         query = names.setdefault(cells[0], f"q{len(names) + 1}")
         qrels.setdefault(query, {})[cells[1]] = 1
-    if not qrels:
-        raise EvaluationError(f"{path}: there is no pair in it")
     return Judgements.of({id: text for text, id in names.items()}, qrels, source=str(path))
 
 
 def find_rows(folder: str | Path, stem: str) -> Path | None:
     """The file of rows with a name in a folder, such as ``corpus.jsonl.gz``; None if there is none."""
-    paths = [
-        path for path in Path(folder).iterdir() if split_suffix(path)[0] == stem and is_corpus(split_suffix(path)[1])
-    ]
-    return min(paths, default=None)
+    parts = ((path, *split_suffix(path)) for path in Path(folder).iterdir())
+    return min((path for path, name, suffix in parts if name == stem and is_corpus(suffix)), default=None)
 
 
 def _qrels_files(folder: Path) -> dict[str, Path]:
-    """The files of judgements of a folder, by the split if there is one each."""
+    """The files of judgements of a folder by split; a single file for all splits by an empty name."""
     splits = sorted((folder / "qrels").iterdir()) if (folder / "qrels").is_dir() else []
     files = {split_suffix(path)[0]: path for path in splits if split_suffix(path)[1] == "tsv"}
-    if files:
-        return files
     for name in _QRELS_FILES:
-        if (folder / name).is_file():
-            return {"": folder / name}
-    raise EvaluationError(f"{folder}: there are no judgements in it, such as qrels.tsv or qrels/test.tsv")
+        if not files and (folder / name).is_file():
+            files = {"": folder / name}
+    if not files:
+        raise EvaluationError(f"{folder}: there are no judgements in it, such as qrels.tsv or qrels/test.tsv")
+    return files
 
 
 def read_queries(
@@ -244,50 +242,40 @@ def read_queries(
     """
     conditions: dict[str, set[str]] = {}
     for condition in only:
-        name, _, value = (part.strip() for part in str(condition).partition("="))
+        name, _, value = (part.strip() for part in condition.partition("="))
         if not (name and value):
             raise SettingsError(f"{condition!r} is no condition such as kind=specific")
         conditions.setdefault(name, set()).add(value)
-    there: dict[str, dict[str, None]] = {name: {} for name in conditions}
     known: set[str] = set()
     texts: dict[str, str] = {}
     for record in read_corpus(path, "utf-8"):
         try:
             if isinstance(record.content, DocumentError):
                 raise record.content
-            row = cast("Row", record.content)
+            row = cast("Mapping[str, Any]", record.content)
             id = clean_text(row_id(row, Columns()) or "").strip()
             if not id or id in known:
                 raise DocumentError(f"the id {id!r} is taken by another query" if id else "the query has no id (_id)")
             known.add(id)
-            values = {name: _values(row.get(name)) for name in conditions}
-            for name, written in values.items():
-                there[name].update(dict.fromkeys(written))
-            if all(wanted.intersection(values[name]) for name, wanted in conditions.items()):
+            if all(wanted & _values(row.get(name)) for name, wanted in conditions.items()):
                 texts[id] = _text(row, text_column)
         except DocumentError as error:
             raise EvaluationError(f"{record.place}: {error}") from error.__cause__
-    for name, wanted in conditions.items():
-        if not wanted & there[name].keys():
-            have = named(one_line(value, 40) for value in there[name]) or "none"
-            raise EvaluationError(f"{path}: no query has {name}={' or '.join(sorted(wanted))}; values of it: {have}")
     if not texts:
-        raise EvaluationError(f"{path}: no query fits all conditions ({', '.join(only)})")
+        raise EvaluationError(f"{path}: no query has {', '.join(only) or 'an id and a text'}")
     return texts, known
 
 
-def _values(field: Any) -> list[str]:
+def _values(field: Any) -> set[str]:
     """The values of a field as people write them."""
     values = field if isinstance(field, list | tuple) else [] if field is None else [field]
-    return [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    return {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
 
 
-def _text(row: Row, column: str) -> str:
-    if column not in row:
-        raise DocumentError(f"the query has no field {column!r}, only {', '.join(map(str, row))}")
-    text = row[column]
+def _text(row: Mapping[str, Any], column: str) -> str:
+    text = row.get(column, ())
     if is_missing(text):
         return ""
     if not isinstance(text, str):
-        raise DocumentError(f"the text of the query, {column!r}, is no string")
+        raise DocumentError(f"the query has no text in {column!r}; its fields are {', '.join(map(str, row))}")
     return clean_text(text).strip()

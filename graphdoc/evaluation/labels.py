@@ -16,7 +16,6 @@ from ..segmentation.spans import SegmentedDocument
 
 ReadyDocument = Document | SegmentedDocument
 
-MOST_NAMED = 3
 # Share of every label's documents that hyperparameters are chosen on.
 HELD_OUT = 0.2
 
@@ -79,8 +78,7 @@ class LabelledDocuments:
             multi_label: whether a document can have any number of classes, or exactly one.
             separator: what stands between the labels of a string that holds several; for ``multi_label`` alone.
         """
-        kept: list[ReadyDocument] = []
-        labels: list[tuple[str, ...]] = []
+        labelled: list[tuple[ReadyDocument, tuple[str, ...]]] = []
         without_label: list[str] = []
         with_several: list[str] = []
         for document in documents:
@@ -88,12 +86,12 @@ class LabelledDocuments:
             names = class_names(plain.label, separator if multi_label else None)
             if names is None:
                 without_label.append(plain.id)
-            elif len(names) != 1 and not multi_label:
-                with_several.append(plain.id)
+            elif len(names) == 1 or multi_label:
+                labelled.append((document, names))
             else:
-                kept.append(document)
-                labels.append(names)
-        return cls(tuple(kept), tuple(labels), multi_label, tuple(without_label), tuple(with_several))
+                with_several.append(plain.id)
+        kept, labels = zip(*labelled, strict=True) if labelled else ((), ())
+        return cls(kept, labels, multi_label, tuple(without_label), tuple(with_several))
 
     def __len__(self) -> int:
         """Number of documents that have labels."""
@@ -104,44 +102,31 @@ class LabelledDocuments:
         """Number of documents that were left out."""
         return len(self.without_label) + len(self.with_several)
 
+    @property
+    def single_labels(self) -> list[str]:
+        """The label of every document that has exactly one, ``(documents,)``."""
+        return [name for (name,) in self.labels]
+
     @cached_property
     def classes(self) -> list[str]:
         """Names of the classes that occur, in the order of :func:`ordered_classes`."""
         return ordered_classes(name for names in self.labels for name in names)
 
-    def known(self, classes: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Rows of the documents all of whose labels are among some classes."""
-        known = set(classes)
-        return np.array([row for row, names in enumerate(self.labels) if known.issuperset(names)], np.int64)
-
-    def targets(
-        self, classes: Sequence[str], rows: Iterable[int] | None = None
-    ) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
+    def targets(self, classes: Sequence[str]) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
         """What a classifier is to find.
 
         Args:
-            classes: names of the classes, in the order of the logits.
-            rows: the documents; None for all.
+            classes: names of the classes, in the order of the logits; every label is among them.
 
         Returns:
             ``(documents,)`` numbers of classes; with several labels ``(documents, classes)`` of 1 and 0.
-
-        Raises:
-            EvaluationError: a document belongs to none of these classes.
         """
-        labels = self.labels if rows is None else [self.labels[row] for row in rows]
-        unknown = ordered_classes({name for names in labels for name in names} - set(classes))
-        if unknown:
-            raise EvaluationError(
-                f"documents have labels that are not among the {len(classes)} classes ({named(unknown)}); leave these "
-                "documents out, or train with them"
-            )
-        place = {name: number for number, name in enumerate(classes)}
+        column = {name: number for number, name in enumerate(classes)}
         if not self.multi_label:
-            return np.array([place[name] for (name,) in labels], np.int64)
-        result = np.zeros((len(labels), len(classes)), np.float32)
-        for row, names in enumerate(labels):
-            result[row, [place[name] for name in names]] = 1
+            return np.array([column[name] for name in self.single_labels], np.int64)
+        result = np.zeros((len(self.labels), len(classes)), np.float32)
+        for row, names in enumerate(self.labels):
+            result[row, [column[name] for name in names]] = 1
         return result
 
 
@@ -179,17 +164,13 @@ def held_out_rows(labels: Sequence[str], share: float, seed: int = 0) -> npt.NDA
 
 
 def named(names: Iterable[str]) -> str:
-    """The first few of some names, for messages."""
+    """The first three of some names, for messages."""
     listed = list(names)
-    return ", ".join(listed[:MOST_NAMED]) + (", ..." if len(listed) > MOST_NAMED else "")
+    return ", ".join(listed[:3]) + (", ..." if len(listed) > 3 else "")
 
 
 def require_labels(labels: Sequence[str], part: str) -> None:
-    """Refuse documents that have fewer than two labels.
-
-    Args:
-        labels: ``(documents,)``.
-        part: ``train`` or ``test``, for the message.
+    """Refuse documents of a part, ``train`` or ``test``, that have fewer than two labels.
 
     Raises:
         EvaluationError: there are fewer than two labels.

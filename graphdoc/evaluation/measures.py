@@ -30,7 +30,7 @@ class Standing:
     """Where the relevant documents of one query stand.
 
     Args:
-        ranks: ranks of those that were found, rising and from 1.
+        ranks: ranks of those that were retrieved, rising and from 1.
         relevant: how many relevant documents there are among the candidates.
         absent: how many there are besides.
         candidates: documents that are ranked.
@@ -46,17 +46,13 @@ class Standing:
     cutoff: int | None = None
 
 
-def percentile_rank(standing: Standing) -> float:
+def percentile_rank(standing: Standing, first: int = 1) -> float:
     """Mean over the relevant documents of 1 - rank / candidates; those that were not retrieved rank last.
 
-    The formula in section 4.2 of the SDR paper, rank / candidates, is the complement of the numbers it prints.
+    The formula in section 4.2 of the SDR paper, rank / candidates, is the complement of the numbers it prints. Its
+    published code counts ranks from ``first`` = 0.
     """
-    return sum(1 - rank / standing.candidates for rank in standing.ranks) / standing.relevant
-
-
-def published_percentile_rank(standing: Standing) -> float:
-    """The same with ranks from 0, as the published code counts."""
-    return sum(1 - (rank - 1) / standing.candidates for rank in standing.ranks) / standing.relevant
+    return sum(1 - (rank - 1 + first) / standing.candidates for rank in standing.ranks) / standing.relevant
 
 
 def published_reciprocal_rank(standing: Standing) -> float:
@@ -77,31 +73,19 @@ def published_hit_rate(standing: Standing) -> float:
 # By the name of a measure that no library has.
 OF_RANKS: dict[str, Callable[[Standing], float]] = {
     "MPR": percentile_rank,
-    "MPR-published": published_percentile_rank,
+    "MPR-published": lambda standing: percentile_rank(standing, first=0),
     "MRR-published": published_reciprocal_rank,
     "HR-published": published_hit_rate,
 }
 # Means over pairs of a query and a relevant document, not over queries.
 OVER_PAIRS = ("MPR", "MPR-published")
 
-# What users write, in lower case; what it is called here; what ir_measures calls it, or None where it lacks it.
-_NAMES: dict[str, tuple[str, str | None]] = {
-    "ndcg": ("nDCG", "nDCG"),
-    "map": ("MAP", "AP"),
-    "ap": ("MAP", "AP"),
-    "mrr": ("MRR", "RR"),
-    "rr": ("MRR", "RR"),
-    "p": ("P", "P"),
-    "precision": ("P", "P"),
-    "r": ("recall", "R"),
-    "recall": ("recall", "R"),
-    "success": ("success", "Success"),
-    "hr": ("HR", "R"),
-    **{name.lower(): (name, None) for name in OF_RANKS},
-}
+# What ir_measures calls the others, and what else users call all of them.
+_OF_LIBRARY = {"nDCG": "nDCG", "MAP": "AP", "MRR": "RR", "P": "P", "recall": "R", "success": "Success", "HR": "R"}
+_ALIASES = {"ap": "MAP", "rr": "MRR", "precision": "P", "r": "recall"}
+_NAMES = {name.lower(): name for name in (*_OF_LIBRARY, *OF_RANKS)} | _ALIASES
 _NEED_CUTOFF = ("P", "recall", "success", "HR", "HR-published")
 _WITHOUT_CUTOFF = ("MPR", "MPR-published", "MRR-published")
-_WRITTEN = re.compile(r"([a-z]+(?:-published)?)(?:@([1-9][0-9]{0,8}))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,25 +113,24 @@ class Measure:
         >>> [str(Measure.parse(text)) for text in ("ndcg@10", "ap", "RR@10", "precision@5")]
         ['nDCG@10', 'MAP', 'MRR@10', 'P@5']
         """
-        written = _WRITTEN.fullmatch(str(text).strip())
-        names = _NAMES.get(written[1].lower()) if written else None
-        if written is None or names is None:
+        written = re.fullmatch(r"([a-z-]+)(?:@([1-9][0-9]{0,8}))?", str(text).strip().lower())
+        kind = _NAMES.get(written[1]) if written else None
+        if written is None or kind is None:
             known = ", ".join(DEFAULT_MEASURES)
             raise SettingsError(f"the measure {text!r} is unknown; use one of {known}, with any whole number after @")
         cutoff = int(written[2]) if written[2] else None
-        if names[0] in (_NEED_CUTOFF if cutoff is None else _WITHOUT_CUTOFF):
-            raise SettingsError(f"the measure {text!r}: write {names[0]}{'@10' if cutoff is None else ''}")
-        return cls(names[0], cutoff)
+        if kind in (_NEED_CUTOFF if cutoff is None else _WITHOUT_CUTOFF):
+            raise SettingsError(f"the measure {text!r}: write {kind}{'@10' if cutoff is None else ''}")
+        return cls(kind, cutoff)
 
     def __str__(self) -> str:
         return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
 
     def of_library(self, library: Any) -> Any:
         """The measure of ``ir_measures``; None if it has none."""
-        name = next(theirs for ours, theirs in _NAMES.values() if ours == self.kind)
-        if name is None:
+        if self.kind in OF_RANKS:
             return None
-        measure = getattr(library, name)
+        measure = getattr(library, _OF_LIBRARY[self.kind])
         return measure if self.cutoff is None else measure @ self.cutoff
 
 

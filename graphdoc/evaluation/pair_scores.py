@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import (
-    accuracy_score,
-    average_precision_score,
-    precision_recall_fscore_support,
-    roc_auc_score,
-)
+from sklearn.metrics import roc_auc_score
 
 from ..errors import EvaluationError
 from .resampling import RESAMPLES, Estimate, Floats, resampled
@@ -33,35 +28,27 @@ class PairScores:
         pairs: number of pairs.
         similar: number of those with label 1.
         threshold: pairs of at least this similarity are taken for similar.
-        values: every metric of ``METRICS``; those of ranking are None where not both labels occur.
-        samples: the metrics over bootstrap resamples, ``(resamples,)`` each; not a number where a resample has but one
-            label.
+        estimates: the metrics of ``METRICS`` with their resamples; without ``auc`` and ``average_precision`` where not
+            both labels occur.
     """
 
     pairs: int
     similar: int
     threshold: float
-    values: Mapping[str, float | None]
-    samples: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    estimates: Mapping[str, Estimate]
 
-    def interval(self, metric: str) -> tuple[float, float] | None:
-        """The middle 95 % of a metric's resamples; None without resamples, or for a metric that has no value."""
-        estimate = self.estimate(metric)
-        return None if estimate is None else estimate.interval
-
-    def estimate(self, metric: str) -> Estimate | None:
-        """A metric with its interval; None for a metric that has no value."""
-        value = self.values[metric]
-        return None if value is None else Estimate(value, self.samples.get(metric))
+    @property
+    def values(self) -> dict[str, float | None]:
+        """Every metric of ``METRICS``; None for one that has no value."""
+        return {name: self.estimates[name].value if name in self.estimates else None for name in METRICS}
 
     def ahead_of(self, other: PairScores) -> dict[str, Estimate]:
-        """By how much it is ahead of other scores of the same pairs, by metric that both have a value of."""
-        both = ((name, self.estimate(name), other.estimate(name)) for name in METRICS)
-        return {name: mine - theirs for name, mine, theirs in both if mine is not None and theirs is not None}
+        """By how much it is ahead of other scores of the same pairs, by metric."""
+        return {name: estimate - other.estimates[name] for name, estimate in self.estimates.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the resamples as plain values for JSON."""
-        intervals = {name: self.interval(name) for name in METRICS}
+        intervals = {name: self.estimates[name].interval if name in self.estimates else None for name in METRICS}
         return {
             "pairs": self.pairs,
             "similar": self.similar,
@@ -71,7 +58,7 @@ class PairScores:
         }
 
 
-def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
+def best_threshold(labels: npt.ArrayLike, similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
     """The threshold that separates some pairs best, halfway between two similarities.
 
     Args:
@@ -81,25 +68,19 @@ def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Crite
             pair is taken.
 
     Raises:
-        EvaluationError: there are no pairs, or none of label 1; similarities are not as many, or no numbers.
+        EvaluationError: there are no pairs, or similarities are not as many, or no numbers.
 
     >>> best_threshold([1, 1, 0], [0.9, 0.75, 0.25])
     0.5
     """
-    truth, scores = np.asarray(labels) == 1, np.asarray(similarities, np.float64)
-    _require_numbers(truth, scores)
-    if not truth.any():
-        raise EvaluationError("no pair has the label 1, so that there is no best threshold; give pairs of both labels")
-    order = np.argsort(-scores, kind="stable")
-    ordered = scores[order]
-    # Only where the next similarity is another one can a threshold lie.
-    ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    hits = truth[order].cumsum()[ends]
-    taken = ends + 1
-    f1, accuracy = 2 * hits / (taken + truth.sum()), (2 * hits - taken + (~truth).sum()) / len(truth)
+    truth, scores = _checked(labels, similarities)
+    order, ends = _ranked(scores)
+    ordered, hits, taken = scores[order], truth[order].cumsum()[ends], ends + 1
+    f1 = 2 * hits / (taken + truth.sum())
+    accuracy = (2 * hits - taken + (truth == 0).sum()) / len(truth)
     worth = f1 if by == "f1" else accuracy
     best = int(worth.argmax())
-    if by == "accuracy" and (~truth).mean() > worth[best]:
+    if by == "accuracy" and (truth == 0).mean() > worth[best]:
         return float(np.nextafter(ordered[0], np.inf))
     last = ordered[ends[best]]
     if best == len(ends) - 1:
@@ -107,27 +88,6 @@ def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Crite
     middle = (last + ordered[ends[best] + 1]) / 2
     # Between neighbouring numbers there is no middle.
     return float(middle if middle > ordered[ends[best] + 1] else last)
-
-
-def _require_numbers(labels: npt.NDArray[Any], similarities: Floats) -> None:
-    if similarities.shape != labels.shape:
-        raise EvaluationError(f"there are {similarities.size:,} similarities for {labels.size:,} pairs")
-    if wrong := int((~np.isfinite(similarities)).sum()):
-        raise EvaluationError(f"{wrong:,} of {similarities.size:,} similarities are NaN or infinite")
-
-
-def standard_scores(values: Floats, reference: Floats | None = None) -> Floats:
-    """Z-scores; 0 where numbers differ by no more than rounding.
-
-    Args:
-        values: ``(pairs,)``.
-        reference: ``(other pairs,)``, numbers whose mean and deviation are taken; None for those of ``values``.
-    """
-    reference = values if reference is None else reference
-    deviation = float(reference.std())
-    if deviation <= _ROUNDING * max(1.0, float(np.abs(reference).max(initial=0.0))):
-        return np.zeros_like(values)
-    return np.asarray((values - reference.mean()) / deviation, np.float64)
 
 
 def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
@@ -144,7 +104,7 @@ def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
 
 
 def score_pairs(
-    labels: Sequence[int],
+    labels: npt.ArrayLike,
     similarities: npt.ArrayLike,
     threshold: float,
     *,
@@ -165,57 +125,70 @@ def score_pairs(
         seed: draws the resamples.
 
     Raises:
-        EvaluationError: there are no pairs; similarities are not as many, or no numbers.
+        EvaluationError: there are no pairs, or similarities are not as many, or no numbers.
 
     >>> scores = score_pairs([1, 0, 1], [0.9, 0.6, 0.4], threshold=0.5, resamples=0)
     >>> scores.values["auc"]
     0.5
     """
+    truth, scores = _checked(labels, similarities)
+    order, ends = _ranked(scores)
+    taken, truth_in_order = int((scores >= threshold).sum()), truth[order]
+
+    def metrics(counts: npt.NDArray[np.int64]) -> list[float]:
+        """The metrics of ``METRICS`` where every pair, in the order of falling similarity, occurs so many times."""
+        hits = np.append(0, (counts * truth_in_order).cumsum())
+        false = np.append(0, counts.cumsum()) - hits
+        similar, others, right, wrong = hits[-1], false[-1], hits[taken], false[taken]
+        # Where equal similarities end, and at nothing.
+        steps = np.append(0, ends + 1)
+        x, y = false[steps], hits[steps]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return [
+                right / max(right + wrong, 1),
+                right / max(similar, 1),
+                2 * right / max(similar + right + wrong, 1),
+                (right + others - wrong) / len(truth),
+                np.trapezoid(y, x) / (similar * others),
+                np.nansum(np.diff(y) * y[1:] / (x + y)[1:]) / (similar if others else np.nan),
+            ]
+
+    values = metrics(np.ones(len(truth), np.int64))
+    samples = np.array([metrics(counts[order]) for counts in resampled(len(truth), resamples, seed)])
+    estimates = {
+        name: Estimate(float(value), samples[:, column] if resamples else None)
+        for column, (name, value) in enumerate(zip(METRICS, values, strict=True))
+        if np.isfinite(value)
+    }
+    return PairScores(len(truth), int(truth.sum()), float(threshold), estimates)
+
+
+def _checked(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], Floats]:
     truth, scores = np.asarray(labels, np.int64), np.asarray(similarities, np.float64)
     if not len(truth):
         raise EvaluationError("there are no pairs to measure; give at least one")
-    _require_numbers(truth, scores)
-    predicted = scores >= threshold
-    precision, recall, f1, _ = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0.0)
-    both = 0 < truth.sum() < len(truth)
-    values = {
-        "precision": float(precision),
-        "recall": float(recall),
-        "f1": float(f1),
-        "accuracy": float(accuracy_score(truth, predicted)),
-        "auc": pair_auc(truth, scores) if both else None,
-        "average_precision": float(average_precision_score(truth, scores)) if both else None,
-    }
-    samples = _resampled(truth, scores, threshold, resamples, seed) if resamples else {}
-    return PairScores(len(truth), int(truth.sum()), float(threshold), values, samples)
+    if scores.shape != truth.shape:
+        raise EvaluationError(f"there are {scores.size:,} similarities for {truth.size:,} pairs")
+    if wrong := int((~np.isfinite(scores)).sum()):
+        raise EvaluationError(f"{wrong:,} of {scores.size:,} similarities are NaN or infinite")
+    return truth, scores
 
 
-def _resampled(
-    truth: npt.NDArray[np.int64], scores: Floats, threshold: float, resamples: int, seed: int
-) -> dict[str, Floats]:
-    """All metrics of every resample: pairs are sorted once, and counted as often as they were drawn."""
+def _ranked(scores: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Pairs by falling similarity, and the places in this order where equal similarities end."""
     order = np.argsort(-scores, kind="stable")
-    ordered = scores[order]
-    ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
-    taken = int((ordered >= threshold).sum())
-    result = {name: np.empty(resamples) for name in METRICS}
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for number, drawn in enumerate(resampled(len(truth), resamples, seed)):
-            weights = drawn[order]
-            hits = np.append(0, (weights * truth[order]).cumsum())
-            false = np.append(0, weights.cumsum()) - hits
-            similar, others = hits[-1], false[-1]
-            right = hits[taken] + others - false[taken]
-            # Where equal similarities end, and at nothing.
-            steps = np.append(0, ends + 1)
-            x, y = false[steps], hits[steps]
-            for name, value in {
-                "precision": hits[taken] / max(hits[taken] + false[taken], 1),
-                "recall": hits[taken] / max(similar, 1),
-                "f1": 2 * hits[taken] / max(similar + hits[taken] + false[taken], 1),
-                "accuracy": right / len(truth),
-                "auc": np.trapezoid(y, x) / (similar * others),
-                "average_precision": np.nansum(np.diff(y) * y[1:] / (x + y)[1:]) / (similar if others else np.nan),
-            }.items():
-                result[name][number] = value
-    return result
+    return order, np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
+
+
+def standard_scores(values: Floats, reference: Floats | None = None) -> Floats:
+    """Z-scores; 0 where numbers differ by no more than rounding.
+
+    Args:
+        values: ``(pairs,)``.
+        reference: ``(other pairs,)``, numbers whose mean and deviation are taken; None for those of ``values``.
+    """
+    reference = values if reference is None else reference
+    deviation = float(reference.std())
+    if deviation <= _ROUNDING * max(1.0, float(np.abs(reference).max(initial=0.0))):
+        return np.zeros_like(values)
+    return np.asarray((values - reference.mean()) / deviation, np.float64)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+import sys
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeVar, Unpack
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +20,10 @@ from ..inference.segmenting import Workers, segment_in_order
 from ..matching.matcher import MANY_PAIRS, DrawnPair, PairDocument, PairMatcher, draw_in_order
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import maxsim_of_pairs, row_cosines, similarity_of
 from .baselines import TfidfVectors
-from .evaluator import EncodeOptions, Evaluator, gathered, measured_once
+from .evaluator import Evaluator, gathered, interleaved, measured_once, share_of
 from .labels import ReadyDocument, plain_document
 from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
 from .resampling import RESAMPLES, Floats
@@ -35,77 +37,26 @@ LENGTHS = (500, 1000, 2000, 4000, 8000)
 
 
 @dataclass(frozen=True, slots=True)
-class PairSimilarities:
-    """What an encoder, or another way to compare, gives for all pairs.
-
-    Args:
-        test: ``(test pairs,)``.
-        validation: ``(validation pairs,)``.
-    """
-
-    test: Floats
-    validation: Floats
-
-    def fused_with(self, *others: PairSimilarities) -> PairSimilarities:
-        """The sum of all z-scores, whose mean and deviation are those of the validation pairs, else of the test pairs.
-
-        Args:
-            *others: other ways to compare the same pairs.
-        """
-        test, validation = np.zeros(len(self.test)), np.zeros(len(self.validation))
-        for part in (self, *others):
-            reference = part.validation if len(part.validation) else part.test
-            test += standard_scores(part.test, reference)
-            validation += standard_scores(part.validation, reference)
-        return PairSimilarities(test, validation)
-
-
-@dataclass(frozen=True, slots=True)
-class LengthScores:
-    """The scores of the pairs whose longer document has so many words.
-
-    Args:
-        least: fewest words.
-        most: most words; None where there is no limit.
-        scores: the scores, with the threshold of all pairs.
-    """
-
-    least: int
-    most: int | None
-    scores: PairScores
-
-    @property
-    def name(self) -> str:
-        """The bucket in words, such as ``500-999 words``."""
-        if self.most is None:
-            return f"{self.least:,} words and more"
-        return f"{self.least:,}-{self.most:,} words" if self.least else f"up to {self.most:,} words"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON."""
-        return {"least_words": self.least, "most_words": self.most, **self.scores.to_dict()}
-
-
-@dataclass(frozen=True, slots=True)
 class ComparisonScores:
     """What was measured of one way to compare.
 
     Args:
         test: the scores of the test pairs.
         validation: the scores of the validation pairs with the threshold that is best there; None without them.
-        lengths: the scores by length.
+        lengths: the scores of test pairs by the length of the longer document, such as ``500-999 words``, with the
+            threshold of all pairs.
     """
 
     test: PairScores
     validation: PairScores | None
-    lengths: tuple[LengthScores, ...]
+    lengths: Mapping[str, PairScores]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         return {
             **self.test.to_dict(),
             "validation": self.validation and self.validation.to_dict(),
-            "lengths": [bucket.to_dict() for bucket in self.lengths],
+            "lengths": {name: scores.to_dict() for name, scores in self.lengths.items()},
         }
 
     def metrics(self) -> dict[str, float]:
@@ -163,32 +114,31 @@ class PairEvaluator(Evaluator):
     ) -> None:
         self.by, self.resamples, self.seed, self.dtype, self.best = by, resamples, seed, dtype, best
         self._lengths = tuple(lengths)
-        given = [Pairs.of(pairs), Pairs.of(validation)]
-        known = documents_of_pairs(documents, *given)
+        parts = [Pairs.of(pairs), Pairs.of(validation)]
+        known = documents_of_pairs(documents, *parts)
         self.left_out = {"unknown": 0, "with_themselves": 0}
-        self.pairs, self.validation = (self._measured(part, known, unknown) for part in given)
-        require_both_labels(self.pairs, len(given[0]))
-        if len(given[1]):
-            require_both_labels(self.validation, len(given[1]))
-        ids = dict.fromkeys(id for part in (self.pairs, self.validation) for pair in part for id in (pair.a, pair.b))
+        measured: list[Pairs] = []
+        for part in parts:
+            part.require_agreement()
+            there = part.among(known, unknown)
+            kept = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
+            # There may be no validation pairs, but test pairs there have to be.
+            if len(part) or not measured:
+                require_both_labels(kept, len(part))
+            self.left_out["unknown"] += len(part) - len(there)
+            self.left_out["with_themselves"] += len(there) - len(kept)
+            measured.append(kept)
+        self.pairs, self.validation = measured
+        ids = dict.fromkeys(id for pair in (*self.pairs, *self.validation) for id in (pair.a, pair.b))
         self.documents: Sequence[ReadyDocument] = [known[id] for id in ids]
         row_of = {id: row for row, id in enumerate(ids)}
-        # Test pairs, and behind them validation pairs.
         self._rows = np.array([(row_of[pair.a], row_of[pair.b]) for pair in (*self.pairs, *self.validation)], np.int64)
         self._matched = MatchedPairs(self.documents, self._rows)
         words = np.array([plain_document(document).words for document in self.documents])
         self.words = words[self._rows[: len(self.pairs)]].max(axis=1)
 
-    def _measured(self, pairs: Pairs, known: dict[str, ReadyDocument], unknown: Unknown) -> Pairs:
-        pairs.require_agreement()
-        there = pairs.among(known, unknown)
-        kept = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
-        self.left_out["unknown"] += len(pairs) - len(there)
-        self.left_out["with_themselves"] += len(there) - len(kept)
-        return kept
-
     @property
-    def shared(self) -> int:
+    def repeated_in_validation(self) -> int:
         """Number of test pairs that are validation pairs as well, in either order."""
         known = {pair.documents for pair in self.validation}
         return sum(pair.documents in known for pair in self.pairs)
@@ -209,70 +159,88 @@ class PairEvaluator(Evaluator):
         return measured_once(processes, lambda: self.score(similarities, resamples=0).metrics())
 
     def similarities(
-        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[EncodeOptions]
-    ) -> PairSimilarities:
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: Coverage | None = None,
+        show_progress: bool | None = None,
+    ) -> Floats:
         """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`).
 
         A model that compares passages, or that was trained on views, gives scores of its own.
+
+        Returns:
+            ``(test pairs + validation pairs,)``.
         """
         if encoder.model.config.matching is not None:
-            show_progress = options.get("show_progress")
-            return self._split(self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress))
-        if similarity_of(encoder.model.config.similarity).reads_passages:
-            passages = self.encode_passages(encoder, processes, **options)
-            return self._split(maxsim_of_pairs(passages, self._rows))
-        vectors = self.encode(encoder, processes, **options)
-        return self._split(row_cosines(vectors[self._rows[:, 0]], vectors[self._rows[:, 1]]))
+            return self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress)
+        by_passage = similarity_of(encoder.model.config.similarity).reads_passages
+        level: Any = "passage" if by_passage else "document"
+        vectors = self.encode(encoder, processes, level=level, totals=totals, show_progress=show_progress)
+        if by_passage:
+            return maxsim_of_pairs(vectors, self._rows)
+        a, b = np.concatenate(vectors)[self._rows.T]
+        return row_cosines(a, b)
 
-    def tfidf(self) -> PairSimilarities:
-        """Compare the whole texts of every pair by the words they share."""
-        texts = [plain_document(document).text for document in self.documents]
-        return self._split(TfidfVectors(texts).similarities(self._rows))
+    def tfidf(self, encoder: DocumentEncoder | None = None) -> Floats:
+        """Compare every pair by the words that the documents share.
 
-    def passage_words(self, encoder: DocumentEncoder) -> PairSimilarities:
-        """Compare every pair by the words of the passages that an encoder reads."""
-        segmented = (
-            document if isinstance(document, SegmentedDocument) else encoder.segmenter.segment(document)
-            for document in self.documents
-        )
-        texts = ["\n".join(document.texts) for document in segmented]
-        return self._split(TfidfVectors(texts).similarities(self._rows))
+        Args:
+            encoder: takes the words of the passages that this encoder reads; None takes those of the whole texts.
 
-    def _split(self, similarities: Floats) -> PairSimilarities:
-        """Similarities of the test pairs, and behind them those of the validation pairs."""
-        return PairSimilarities(similarities[: len(self.pairs)], similarities[len(self.pairs) :])
+        Returns:
+            ``(test pairs + validation pairs,)``.
+        """
+        texts = []
+        for document in self.documents:
+            if encoder is None:
+                texts.append(plain_document(document).text)
+            else:
+                ready = document if isinstance(document, SegmentedDocument) else encoder.segment(document)
+                texts.append("\n".join(ready.texts))
+        return TfidfVectors(texts).similarities(self._rows)
 
-    def score(self, similarities: PairSimilarities, *, resamples: int | None = None) -> ComparisonScores:
+    def fused(self, *similarities: Floats) -> Floats:
+        """The sum of the z-scores of several similarities of the pairs.
+
+        Means and deviations are those of the validation pairs, or of the test pairs where there are none.
+
+        Args:
+            *similarities: ``(test pairs + validation pairs,)`` each.
+        """
+        reference = slice(len(self.pairs), None) if len(self.validation) else slice(None)
+        return np.asarray(np.sum([standard_scores(part, part[reference]) for part in similarities], axis=0))
+
+    def score(self, similarities: Floats, *, resamples: int | None = None) -> ComparisonScores:
         """Measure similarities.
 
         Args:
-            similarities: what :meth:`similarities` or :meth:`tfidf` gave, or another way to compare.
+            similarities: ``(test pairs + validation pairs,)``, what :meth:`similarities` or :meth:`tfidf` gave, or
+                another way to compare.
             resamples: number of bootstrap resamples; None for that of the evaluator.
-
-        Raises:
-            EvaluationError: they are not of these pairs.
         """
-        if (len(similarities.test), len(similarities.validation)) != (len(self.pairs), len(self.validation)):
-            raise EvaluationError(
-                f"there are {len(similarities.test):,} and {len(similarities.validation):,} similarities for "
-                f"{len(self.pairs):,} test and {len(self.validation):,} validation pairs"
-            )
-        labels, validation_labels = np.array(self.labels), [pair.label for pair in self.validation]
-        options = {"resamples": self.resamples if resamples is None else resamples, "seed": self.seed}
+        labels, test = np.array(self.labels), similarities[: len(self.pairs)]
+        options: Any = {"resamples": self.resamples if resamples is None else resamples, "seed": self.seed}
         validation = None
-        if validation_labels:
-            threshold = best_threshold(validation_labels, similarities.validation, self.by)
-            validation = score_pairs(validation_labels, similarities.validation, threshold, **options)
+        if len(self.validation):
+            truth, others = [pair.label for pair in self.validation], similarities[len(self.pairs) :]
+            threshold = best_threshold(truth, others, self.by)
+            validation = score_pairs(truth, others, threshold, **options)
         else:
-            threshold = best_threshold(self.labels, similarities.test, self.by)
-        buckets = []
-        for least, after in zip((0, *self._lengths), (*self._lengths, None), strict=True):
-            chosen = (self.words >= least) & (self.words < (after or np.inf))
-            if self._lengths and chosen.any():
-                scores = score_pairs(labels[chosen].tolist(), similarities.test[chosen], threshold, **options)
-                buckets.append(LengthScores(least, after and after - 1, scores))
-        test = score_pairs(self.labels, similarities.test, threshold, **options)
-        return ComparisonScores(test, validation, tuple(buckets))
+            threshold = best_threshold(labels, test, self.by)
+        buckets = {}
+        for least, end in pairwise((0, *self._lengths, sys.maxsize)) if self._lengths else ():
+            chosen = (self.words >= least) & (self.words < end)
+            if chosen.any():
+                buckets[_bucket(least, end)] = score_pairs(labels[chosen], test[chosen], threshold, **options)
+        return ComparisonScores(score_pairs(labels, test, threshold, **options), validation, buckets)
+
+
+def _bucket(least: int, end: int) -> str:
+    if end == sys.maxsize:
+        return f"{least:,} words and more"
+    return f"{least:,}-{end - 1:,} words" if least else f"up to {end - 1:,} words"
 
 
 def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[str, AnyDocument]:
@@ -286,14 +254,14 @@ def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[
         DocumentError: two of them have one id.
     """
     wanted = {id for part in pairs for pair in part for id in (pair.a, pair.b)}
-    found: dict[str, AnyDocument] = {}
+    result: dict[str, AnyDocument] = {}
     for document in documents:
         id = plain_document(document).id
-        if id in found:
+        if id in result:
             raise DocumentError(f"several documents have the id {id!r}, so that pairs do not say which is meant")
         if id in wanted:
-            found[id] = document
-    return found
+            result[id] = document
+    return result
 
 
 def require_both_labels(pairs: Pairs, read: int | None = None) -> None:
@@ -331,40 +299,29 @@ class MatchedPairs:
         dtype: Precision | None = None,
         show_progress: bool | None = None,
     ) -> Floats:
-        """Match all pairs; each process takes its share.
-
-        Args:
-            encoder: the encoder; its model was trained on views.
-            processes: the processes that share the work; None for this one alone.
-            dtype: precision that the transformer computes in; None is that of its weights.
-            show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
+        """Match all pairs with a model that was trained on views; each process takes its share.
 
         Returns:
             ``(pairs,)``, in every process.
         """
         matcher = PairMatcher(encoder)
-        rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
-        share = range(rank, len(self._rows), count)
-        scores = np.empty(len(share))
+        rows = self._rows[share_of(processes)]
+        scores = np.empty(len(rows))
         with (
-            progress_bar(show_progress, len(share), doing="Matching", unit="pairs") as bar,
-            closing(self._draw(matcher, encoder, share)) as drawn,
+            progress_bar(show_progress, len(rows), doing="Matching", unit="pairs") as bar,
+            closing(self._draw(matcher, encoder, rows)) as drawn,
         ):
             for place, of_views in matcher.view_scores(drawn, dtype):
                 scores[place] = matcher.aggregate(of_views)
                 bar.update(1)
-        result = np.empty(len(self._rows))
-        for number, part in enumerate(gathered(processes, scores)):
-            result[number::count] = part
-        return result
+        return np.array(interleaved(gathered(processes, scores.tolist())))
 
-    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, share: range) -> Generator[Drawn]:
+    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, rows: Rows) -> Generator[Drawn]:
         """The pairs of this process with their views, drawn with the first model of such views."""
         drawn_by = encoder.model.config.views, encoder.tokenizer.get_vocab(), matcher.identity
         if self._drawn is not None and self._drawn[0] == drawn_by:
             yield from self._drawn[1]
             return
-        rows = self._rows[share.start :: share.step]
         wanted = np.unique(rows).tolist()
         plain = (plain_document(self._documents[row]) for row in wanted)
         # Workers end with an error, not when its traceback is forgotten.

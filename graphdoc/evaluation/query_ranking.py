@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -24,10 +25,8 @@ from .trec import Qrels, Run
 # Rankings are far shorter than a corpus; what lies below says nothing of the usual measures.
 DEPTH = 1000
 MEASURES = ("ndcg@10", "map", "mrr@10", "recall@100")
-# Similarities that are held at once.
-_BLOCK = 2**24
-# Documents whose passages are compared at once.
-_TOGETHER = 256
+# Similarities that are held at once, and documents whose passages are compared at once.
+_BLOCK, _TOGETHER = 2**24, 256
 
 
 class RankingEvaluator(Evaluator):
@@ -66,16 +65,14 @@ class RankingEvaluator(Evaluator):
     ) -> None:
         self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
         self.own, self.depth, self.dtype, self.unit = own or {}, depth, dtype, unit
-        self.measures = [str(one) for one in require_measures([best, *measures])]
+        self.measures = [str(measure) for measure in require_measures([best, *measures])]
         self.best = metric_name(best)
         self._segmented: Sequence[SegmentedDocument] | None = None
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
         """Measure an encoder (see :meth:`Evaluator.__call__`): ``ndcg_at_10``, ``map`` and so on."""
         run = self.rank(encoder, processes)
-        return measured_once(
-            processes, lambda: score_run(run, self.qrels, self.measures, own=self.own or None).metrics()
-        )
+        return measured_once(processes, lambda: score_run(run, self.qrels, self.measures, own=self.own).metrics())
 
     def rank(self, encoder: DocumentEncoder, processes: Processes | None = None) -> Run:
         """Rank the documents for every query, without its own documents.
@@ -87,32 +84,26 @@ class RankingEvaluator(Evaluator):
         Returns:
             Scores by query id and document id; of the same score, documents that come first are kept.
         """
-        compare, columns = self._comparison(encoder, processes)
+        kind = similarity_of(encoder.model.config.similarity).vectors
+        vectors = self.encode(encoder, processes, level=self.unit, show_progress=False)
+        compare: Callable[[Vectors], Floats]
+        if self.unit == "document":
+            compare = partial(similarity_matrix, b=np.concatenate(vectors), kind=kind)
+        else:
+            compare = partial(_by_best_passages, documents=vectors, kind=kind)
         segmented = self._segmented or segment_queries(encoder, self.queries.values())
         asked = encode_segmented_queries(encoder, segmented, dtype=self.dtype).numpy()
         ids = [plain_document(document).id for document in self.documents]
-        rows = max(1, _BLOCK // max(1, columns))
+        step = max(1, _BLOCK // max(1, sum(map(len, vectors))))
         run: dict[str, dict[str, float]] = {}
         names = list(self.queries)
-        for start in range(0, len(names), rows):
-            scores = compare(asked[start : start + rows])
-            for query, row in zip(names[start : start + rows], scores, strict=True):
+        for start in range(0, len(names), step):
+            for query, row in zip(names[start : start + step], compare(asked[start : start + step]), strict=True):
                 own = self.own.get(query, ())
-                best = np.argsort(-row, kind="stable")[: self.depth + len(own)]
-                found = {ids[place]: float(row[place]) for place in best.tolist() if ids[place] not in own}
-                run[query] = dict(list(found.items())[: self.depth])
+                best = np.argsort(-row, kind="stable")[: self.depth + len(own)].tolist()
+                others = [place for place in best if ids[place] not in own][: self.depth]
+                run[query] = {ids[place]: float(row[place]) for place in others}
         return run
-
-    def _comparison(
-        self, encoder: DocumentEncoder, processes: Processes | None
-    ) -> tuple[Callable[[Vectors], Floats], int]:
-        """What compares queries with all documents, and with how many vectors it does."""
-        kind = similarity_of(encoder.model.config.similarity).vectors
-        if self.unit == "document":
-            vectors = self.encode(encoder, processes, show_progress=False)
-            return lambda asked: similarity_matrix(asked, vectors, kind), len(vectors)
-        passages = self.encode_passages(encoder, processes, show_progress=False)
-        return lambda asked: _by_best_passages(asked, passages, kind), sum(map(len, passages))
 
     def prepared(
         self,
@@ -137,9 +128,9 @@ def _by_best_passages(asked: Vectors, documents: Sequence[Vectors], kind: str) -
     """Similarity of queries and documents by their best passages, ``(queries, documents)``."""
     scores = np.empty((len(asked), len(documents)))
     # Long and short documents apart, since what is compared at once is as wide as the longest.
-    order = np.argsort([len(one) for one in documents], kind="stable")
+    order = np.argsort([len(passages) for passages in documents], kind="stable")
     for places in np.array_split(order, -(-len(order) // _TOGETHER)):
-        own = [documents[place] for place in places.tolist()]
-        similarity = torch.from_numpy(similarity_matrix(asked, np.concatenate(own), kind))
-        scores[:, places] = best_passages(similarity, torch.tensor([len(one) for one in own])).numpy()
+        chosen = [documents[place] for place in places.tolist()]
+        similarity = torch.from_numpy(similarity_matrix(asked, np.concatenate(chosen), kind))
+        scores[:, places] = best_passages(similarity, torch.tensor([len(part) for part in chosen])).numpy()
     return scores

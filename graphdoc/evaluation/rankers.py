@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
-from ..retrieval.fusion import Fusion, Scores, fused_scores
+from ..retrieval.fusion import Scores, fused_scores
 from ..retrieval.index import DocumentIndex, index_words
 from ..retrieval.mining import bm25_weights
 from ..retrieval.search import SearchOptions
@@ -59,8 +59,9 @@ SEARCHES: dict[str, SearchOptions] = {
     "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
     "hybrid": {},
 }
-# BM25 of documents and document vectors by a weighted sum (Graph-RoBERTa, section 3.3 and tables 3 to 5).
-WEIGHTED = "documents-weighted"
+# Weighted sums of a search by words and one by vectors, with weights from cross-validation. That of documents is the
+# fusion of Graph-RoBERTa, section 3.3 and tables 3 to 5.
+WEIGHTED = {"documents-weighted": ("words-documents", "vectors-documents")}
 
 
 def rank_queries(
@@ -95,7 +96,8 @@ def rank_queries(
         RetrievalError: the index cannot be read.
         SettingsError: a setting is out of range.
     """
-    runs: dict[str, Run] = {name: {} for name in SEARCHES}
+    own = own or {}
+    runs: dict[str, dict[str, Scores]] = {name: {} for name in SEARCHES}
     times: dict[str, list[float]] = {name: [] for name in SEARCHES}
     # What is loaded on first use is no part of a query's time.
     index.scores(next(iter(queries.values())), k)
@@ -111,41 +113,39 @@ def rank_queries(
                 scores = index.ranked(text, k, vector=vector, **settings)
                 seconds = time.perf_counter() - start
                 times[name].append(seconds + (0.0 if options.get("by") == "words" else encoding))
-                taken = (own or {}).get(query, ())
-                runs[name][query] = {id: score for id, score in scores.items() if id not in taken}  # type: ignore[index]
+                runs[name][query] = {id: score for id, score in scores.items() if id not in own.get(query, ())}
             bar.update(1)
-    words, vectors_run = runs["words-documents"], runs["vectors-documents"]
+    answered = sum(any(grade > 0 for grade in qrels.get(query, {}).values()) for query in queries)
+    every: dict[str, Run] = dict(runs)
     weights = {}
-    if sum(any(grade > 0 for grade in qrels.get(query, {}).values()) for query in queries) >= folds:
-        best = best_weight(words, vectors_run, qrels, weighted, measure=measure, folds=folds, seed=seed, own=own)
-        weights[WEIGHTED], runs[WEIGHTED] = best, best.run
-    both = [sum(parts) for parts in zip(times["words-documents"], times["vectors-documents"], strict=True)]
+    for name, (words, others) in WEIGHTED.items() if answered >= folds else ():
+        weights[name] = best_weight(
+            runs[words], runs[others], qrels, fused, measure=measure, folds=folds, seed=seed, own=own
+        )
+        every[name] = weights[name].run
+        times[name] = [sum(parts) for parts in zip(times[words], times[others], strict=True)]
     return Rankings(
         {
             name: {query: {id: scores[id] for id in ranked(scores)[:k]} for query, scores in run.items()}
-            for name, run in runs.items()
+            for name, run in every.items()
         },
-        {name: 1000 * float(np.median(times.get(name, both))) for name in runs},
+        {name: 1000 * float(np.median(times[name])) for name in every},
         weights,
     )
 
 
-def fused(words: Scores, vectors: Scores, fusion: Fusion = "reciprocal_rank", weight: float = 0.5) -> Scores:
-    """Scores of both rankings fused, as a search fuses them.
+def fused(words: Scores, vectors: Scores, weight: float | None = None) -> Scores:
+    """Scores of two rankings fused, as a search fuses them.
 
     Args:
         words: scores by document of word search.
         vectors: those of vector search.
-        fusion: how they are fused.
-        weight: weight of words in a weighted fusion, 0 to 1; vectors have the rest.
+        weight: weight of words in a weighted sum, 0 to 1, where vectors have the rest; None fuses by reciprocal rank.
     """
-    weights = {"words": weight, "vectors": 1 - weight} if fusion == "weighted" else None
-    return fused_scores({"words": words, "vectors": vectors}, fusion, weights)
-
-
-def weighted(words: Scores, vectors: Scores, weight: float) -> Scores:
-    """Scores of both rankings fused by a weighted sum (see :func:`fused`), as :func:`best_weight` takes it."""
-    return fused(words, vectors, "weighted", weight)
+    rankings = {"words": words, "vectors": vectors}
+    if weight is None:
+        return fused_scores(rankings)
+    return fused_scores(rankings, "weighted", {"words": weight, "vectors": 1 - weight})
 
 
 class RankedCorpus:
@@ -215,28 +215,17 @@ def tfidf(corpus: RankedCorpus) -> Scorer:
 
 
 def bm25(corpus: RankedCorpus) -> Scorer:
-    """BM25 with every word of the query document as often as it occurs, by Lucene's formula (k1 = 1.2, b = 0.75)."""
-    counts = word_counts(corpus.texts)
-    weights = bm25_weights(counts)
-    return lambda place: np.asarray((weights @ counts[place].T).todense(), np.float64).ravel()
-
-
-def word_counts(texts: Sequence[str], **settings: Any) -> csr_matrix:
-    """How often every word occurs in texts, ``(texts, words)``.
-
-    Args:
-        texts: the texts.
-        **settings: of scikit-learn's ``CountVectorizer``; left out where they leave no word.
+    """BM25 with every word of the query document as often as it occurs, by Lucene's formula (k1 = 1.2, b = 0.75).
 
     Raises:
-        RetrievalError: the texts have no words.
+        RetrievalError: the documents have no words.
     """
-    for options in (settings, {}):
-        try:
-            return csr_matrix(CountVectorizer(**options).fit_transform(texts), dtype=np.float64)
-        except ValueError:
-            continue
-    raise RetrievalError("the documents have no words; rank them by vectors or sentences")
+    try:
+        counts = csr_matrix(CountVectorizer().fit_transform(corpus.texts), dtype=np.float64)
+    except ValueError as error:
+        raise RetrievalError("the documents have no words; rank them by vectors or sentences") from error
+    weights = bm25_weights(counts)
+    return lambda place: np.asarray((weights @ counts[place].T).todense(), np.float64).ravel()
 
 
 def keywords(corpus: RankedCorpus) -> Scorer:
@@ -325,8 +314,7 @@ def require_rankers(names: Sequence[str], rankers: Mapping[str, Ranker] = RANKER
         if unknown := [part for part in (first, *others) if part not in rankers]:
             raise SettingsError(f"by={unknown[0]!r} is unknown; use one of {', '.join(rankers)}")
         if len(others) > 1 or (others and (not rankers[first].is_lexical or others[0] == first)):
-            lexical = ", ".join(other for other, ranker in rankers.items() if ranker.is_lexical)
-            raise SettingsError(f"by={name!r} cannot be joined; put one of {lexical} before the +, another after it")
+            raise SettingsError(f"by={name!r} cannot be joined; put a ranker by words before the +, another after it")
 
 
 def rank_documents(
@@ -357,15 +345,13 @@ def rank_documents(
         seed: draws the folds.
 
     Raises:
-        EvaluationError: there is one document only, an id is unknown, or there are fewer queries than folds.
+        EvaluationError: there is one document only, or there are fewer queries than folds.
         SettingsError: the name of a ranker is unknown.
         DocumentError: a document has no text.
     """
     require_rankers(names, rankers)
     if len(corpus) < 2:
         raise EvaluationError(f"{len(corpus)} document leaves nothing to rank; give two at least")
-    if unknown := [id for id in sources if id not in corpus.places]:
-        raise EvaluationError(f"{len(unknown):,} documents, such as {unknown[0]!r}, are not in the corpus")
     ids = [document.id for document in corpus.documents]
     runs: dict[str, Run] = {}
     times: dict[str, float] = {}
@@ -384,7 +370,7 @@ def rank_documents(
         if JOINED in name:
             words, other = name.split(JOINED)
             weights[name] = best_weight(
-                runs[words], runs[other], qrels, weighted, measure=measure, folds=folds, seed=seed
+                runs[words], runs[other], qrels, fused, measure=measure, folds=folds, seed=seed
             )
             runs[name], times[name] = weights[name].run, times[words] + times[other]
     return Rankings({name: runs[name] for name in names}, {name: times[name] for name in names}, weights)

@@ -54,18 +54,8 @@ class RankingScores:
     relevant: tuple[int, ...] | None = None
 
     def of(self, measure: str) -> Floats:
-        """Values of every query, ``(queries,)``.
-
-        Args:
-            measure: a measure as users write it.
-
-        Raises:
-            SettingsError: it was not measured.
-        """
-        name = str(Measure.parse(measure))
-        if name not in self.measures:
-            raise SettingsError(f"{name} was not measured, only {', '.join(self.measures)}; name it in measures")
-        return self.values[:, self.measures.index(name)]
+        """Values of every query, ``(queries,)``, of a measure as users write it."""
+        return self.values[:, self.measures.index(str(Measure.parse(measure)))]
 
     @property
     def weights(self) -> Floats:
@@ -75,10 +65,8 @@ class RankingScores:
         """
         weights = np.ones_like(self.values)
         if self.relevant is not None:
-            pairs = np.array(self.relevant) / np.mean(self.relevant)
-            for column, name in enumerate(self.measures):
-                if name in OVER_PAIRS:
-                    weights[:, column] = pairs
+            is_over_pairs = [name in OVER_PAIRS for name in self.measures]
+            weights[:, is_over_pairs] = (np.array(self.relevant) / np.mean(self.relevant))[:, None]
         return weights
 
     @property
@@ -143,53 +131,49 @@ def score_run(
     {'MRR@10': 0.5, 'P@5': 0.2}
     """
     wanted = require_measures(measures)
-    for measure in wanted:
-        if candidates is None and measure.kind in OF_RANKS:
-            raise SettingsError(f"the measure {measure} depends on how many documents are ranked; give candidates")
+    if candidates is None and (unmeasured := [measure for measure in wanted if measure.kind in OF_RANKS]):
+        raise SettingsError(f"the measure {unmeasured[0]} depends on how many documents are ranked; give candidates")
     try:
         import ir_measures
     except ImportError as error:
         raise MissingExtraError("ir_measures", "retrieval", "measure rankings") from error
     if own is not None:
         run, qrels = leave_out(run, own), leave_out(qrels, own)
-    judged = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    positives = {query: {id for id, grade in grades.items() if grade > 0} for query, grades in qrels.items()}
+    judged = [query for query, ids in positives.items() if ids]
     if not judged:
         raise EvaluationError(f"0 of {len(qrels):,} judged queries have a positive, a document with a grade above 0")
-    # The libraries beneath hold scores in single precision and break ties in ways of their own: give them ranks.
     orders: dict[str, list[str]] = {}
     for query in judged:
         try:
             orders[query] = ranked(run.get(query, {}))
         except EvaluationError as error:
             raise EvaluationError(f"query {query!r}: {error}") from error
-    ranks = {
-        query: {id: float(len(order) - rank) for rank, id in enumerate(order)}
-        for query, order in orders.items()
-        if order
-    }
-    # They know no grades below 0, which mean no more than 0 here.
-    gains = {query: {id: max(0, int(grade)) for id, grade in grades.items()} for query, grades in judged.items()}
-    rows = {query: row for row, query in enumerate(judged)}
-    positives = {query: {id for id, grade in grades.items() if grade > 0} for query, grades in judged.items()}
-    values = np.zeros((len(rows), len(wanted)))
+    values = np.zeros((len(judged), len(wanted)))
     columns: dict[Any, list[int]] = {}
     for column, measure in enumerate(wanted):
-        if (theirs := measure.of_library(ir_measures)) is not None:
-            columns.setdefault(theirs, []).append(column)
+        if measure.kind not in OF_RANKS:
+            columns.setdefault(measure.of_library(ir_measures), []).append(column)
             continue
         assert candidates is not None
-        for query, row in rows.items():
-            found = tuple(rank for rank, id in enumerate(orders[query], start=1) if id in positives[query])
+        for row, query in enumerate(judged):
+            ranks = tuple(rank for rank, id in enumerate(orders[query], start=1) if id in positives[query])
             sizes = len(positives[query]), candidates.absent.get(query, 0), candidates.count, len(judged)
-            values[row, column] = OF_RANKS[measure.kind](Standing(found, *sizes, measure.cutoff))
-    for metric in ir_measures.iter_calc(list(columns), gains, ranks) if columns else ():
-        values[rows[metric.query_id], columns[metric.measure]] = metric.value
+            values[row, column] = OF_RANKS[measure.kind](Standing(ranks, *sizes, measure.cutoff))
+    if columns:
+        # The libraries beneath hold scores in single precision and break ties in ways of their own: give them ranks.
+        scores = {query: {id: float(-rank) for rank, id in enumerate(ids)} for query, ids in orders.items() if ids}
+        # They know no grades below 0, which mean no more than 0 here.
+        gains = {query: {id: max(0, int(grade)) for id, grade in qrels[query].items()} for query in judged}
+        rows = {query: row for row, query in enumerate(judged)}
+        for metric in ir_measures.iter_calc(list(columns), gains, scores):
+            values[rows[metric.query_id], columns[metric.measure]] = metric.value
     return RankingScores(
         measures=tuple(map(str, wanted)),
         queries=tuple(judged),
         values=values,
         missing=tuple(query for query in judged if not orders[query]),
-        without_positive=tuple(query for query in qrels if query not in judged),
+        without_positive=tuple(query for query in qrels if query not in orders),
         relevant=tuple(len(positives[query]) for query in judged),
     )
 
@@ -270,7 +254,7 @@ class RankingTable:
             measure: one of :attr:`measures`.
         """
         column = self.measures.index(measure)
-        return Estimate(self.scores[system].means[measure], self._resampled[system][:, column])
+        return Estimate(self.scores[system].means[measure], self._samples[system][:, column])
 
     def difference(self, system: str, measure: str) -> Estimate | None:
         """By how much a system is ahead of :attr:`against`; None for that system itself, or without one."""
@@ -279,14 +263,14 @@ class RankingTable:
         return self.estimate(system, measure) - self.estimate(str(self.against), measure)
 
     @cached_property
-    def _resampled(self) -> dict[str, Floats]:
+    def _samples(self) -> dict[str, Floats]:
         """Means of resamples by system, ``(resamples, measures)``."""
-        result = {}
-        for name, scores in self.scores.items():
-            columns = np.concatenate([scores.values * scores.weights, scores.weights], axis=1)
-            sums, weights = np.split(resampled_means(columns, self.resamples, self.seed), 2, axis=1)
-            result[name] = sums / weights
-        return result
+
+        def means(values: Floats) -> Floats:
+            return resampled_means(values, self.resamples, self.seed)
+
+        parts = {name: (scores.values, scores.weights) for name, scores in self.scores.items()}
+        return {name: means(values * weights) / means(weights) for name, (values, weights) in parts.items()}
 
     def to_frame(self) -> pd.DataFrame:
         """One row per system: ``system``, every measure, and how far it is ahead of ``against``, with the interval.
@@ -299,10 +283,9 @@ class RankingTable:
         for name, scores in self.scores.items():
             row: dict[str, Any] = {"system": name, **scores.means}
             for measure in self.measures if self.against is not None else ():
-                difference = self.difference(name, measure) or Estimate(np.nan)
-                ends = difference.interval or (np.nan, np.nan)
-                heads = (f"{measure} {head}" for head in ("ahead", "low", "high"))
-                row |= zip(heads, (difference.value, *ends), strict=True)
+                ahead = self.difference(name, measure) or Estimate(np.nan)
+                low, high = ahead.interval or (np.nan, np.nan)
+                row |= {f"{measure} ahead": ahead.value, f"{measure} low": low, f"{measure} high": high}
             rows.append(row)
         return pd.DataFrame(rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from ..errors import EvaluationError
 from ..runtime.text import counted
 from ..settings.base import Count, FileName, Settings
 from .baselines import CENTRED, UNTRAINED, TfidfVectors
-from .clustering import ClusteringEvaluator, LabelledVectors
+from .clustering import ClusteringEvaluator
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments, ReadyDocument, plain_document
 from .pair_scores import score_pairs
@@ -79,16 +78,16 @@ class SetSettings(Settings):
 
 
 class SetFile(Settings):
-    """The sets of a file."""
+    """The sets of a file, each with a name of its own."""
 
     sets: Annotated[list[SetSettings], Field(min_length=1)]
     """the sets, one after another"""
 
     @model_validator(mode="after")
     def _check(self) -> SetFile:
-        name, times = Counter(settings.name for settings in self.sets).most_common(1)[0]
-        if times > 1:
-            raise ValueError(f"sets has {times} sets of the name {name!r}")
+        names = [settings.name for settings in self.sets]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"sets has several sets of the name {min(twice)!r}")
         return self
 
 
@@ -105,9 +104,6 @@ class MeasuredSet:
         pairs: pairs of documents.
         judgements: queries and what answers them; every document is ranked.
         notes: what was left out, one line each.
-
-    Raises:
-        EvaluationError: nothing can be measured on it.
     """
 
     settings: SetSettings
@@ -118,14 +114,6 @@ class MeasuredSet:
     pairs: Pairs = field(default_factory=lambda: Pairs(()))
     judgements: Judgements | None = None
     notes: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if not (self.labels or self.pairs or self.judgements):
-            raise EvaluationError(
-                f"set {self.settings.name!r} has neither labels nor pairs nor judgements; name pairs or judged"
-            )
-        if self.pairs:
-            require_both_labels(self.pairs)
 
     @property
     def documents(self) -> list[ReadyDocument]:
@@ -154,21 +142,20 @@ class MeasuredSet:
     def with_passages_of(self, encoder: DocumentEncoder) -> MeasuredSet:
         """The same set with its passages encoded, for encoders with the same passage encoder."""
         plain = [plain_document(document) for document in self.documents]
-        ready = {encoded.document.id: encoded for encoded in encoder.with_passage_vectors(plain)}
-
-        def encoded(part: Sequence[ReadyDocument]) -> list[ReadyDocument]:
-            # An id that is in several parts stands for one of these documents alone.
-            pairs = [(ready[plain_document(document).id], document) for document in part]
-            return [own if own.document is plain_document(document) else document for own, document in pairs]
-
-        return replace(self, train=encoded(self.train), test=encoded(self.test), others=encoded(self.others))
+        ready = {id(encoded.document): encoded for encoded in encoder.with_passage_vectors(plain)}
+        # A document whose id a test document has as well stays as it is.
+        train, test, others = (
+            [ready.get(id(plain_document(document)), document) for document in part]
+            for part in (self.train, self.test, self.others)
+        )
+        return replace(self, train=train, test=test, others=others)
 
     def clustering(self, seeds: int = SEEDS) -> ClusteringEvaluator:
         """What measures vectors by labels."""
         return ClusteringEvaluator(self.train, self.test, seeds=range(seeds), starts=1, normalize=True)
 
-    def all_pairs(self, seed: int) -> list[LabelledPair]:
-        """The pairs, and behind them as many random ones as are positive.
+    def random_pairs(self, seed: int) -> list[LabelledPair]:
+        """As many random pairs as pairs are positive, where the settings ask for them.
 
         A random pair is the first document of a positive pair with the second one of another, which it is in no
         positive pair with.
@@ -181,12 +168,10 @@ class MeasuredSet:
         known = {pair.documents for pair in positive}
         draw = np.random.default_rng(seed)
         for pair in positive:
-            for place in draw.permutation(len(positive)):
-                other = LabelledPair(pair.a, positive[place].b, 0)
-                if other.a != other.b and other.documents not in known:
-                    drawn.append(other)
-                    break
-        return [*self.pairs, *drawn]
+            others = (LabelledPair(pair.a, positive[place].b, 0) for place in draw.permutation(len(positive)))
+            chosen = next((other for other in others if other.a != other.b and other.documents not in known), None)
+            drawn += [] if chosen is None else [chosen]
+        return drawn
 
     def measure(
         self, row: Representation, *, seeds: int = SEEDS, resamples: int = RESAMPLES, seed: int = 0
@@ -206,18 +191,16 @@ class MeasuredSet:
         estimates: dict[str, Estimate] = {}
         draws: Any = {"resamples": resamples, "seed": seed}
         if self.labels:
-            clustering = self.clustering(seeds)
-            estimates |= clustering.estimates(row.vectors(), without=self.settings.without, **draws)
+            estimates |= self.clustering(seeds).estimates(*row.vectors(), without=self.settings.without, **draws)
         if self.pairs:
-            pairs, count = self.all_pairs(seed), len(self.pairs)
-            labels, similarities = np.array([pair.label for pair in pairs]), row.similarities(pairs)
-            parts = {PAIR_AUC: np.arange(count)}
-            if count < len(pairs):
-                parts[RANDOM_AUC] = np.append(np.flatnonzero(labels[:count]), np.arange(count, len(pairs)))
-            for name, rows in parts.items():
-                auc = score_pairs(labels[rows].tolist(), similarities[rows], 0.0, **draws).estimate("auc")
-                assert auc is not None
-                estimates[name] = auc
+            random = self.random_pairs(seed)
+            similarities = row.similarities([*self.pairs, *random])
+            labels, count = np.array([pair.label for pair in self.pairs]), len(self.pairs)
+            estimates[PAIR_AUC] = score_pairs(labels, similarities[:count], 0.0, **draws).estimates["auc"]
+            if random:
+                apart = np.append(similarities[:count][labels == 1], similarities[count:])
+                truth = np.arange(len(apart)) < labels.sum()
+                estimates[RANDOM_AUC] = score_pairs(truth, apart, 0.0, **draws).estimates["auc"]
         if self.judgements is not None:
             scores = score_run(row.rank(self.judgements), self.judgements.qrels, self.settings.measures, own=self.own)
             estimates |= {name: mean_estimate(scores.of(name), **draws) for name in scores.measures}
@@ -228,12 +211,13 @@ class Representation(NamedTuple):
     """A way to represent the documents of a set, so that they can be measured by labels, pairs and rankings.
 
     Args:
-        vectors: gives L2-normalised vectors of the labelled documents for fitting and for testing.
+        vectors: gives L2-normalised vectors of the labelled documents, ``(documents, hidden)`` for fitting and for
+            testing.
         similarities: gives the similarities of pairs of documents, ``(pairs,)``.
         rank: gives scores of documents for queries, without those that queries were written from.
     """
 
-    vectors: Callable[[], LabelledVectors]
+    vectors: Callable[[], tuple[Any, Any]]
     similarities: Callable[[Sequence[LabelledPair]], Floats]
     rank: Callable[[Judgements], Run]
 
@@ -242,8 +226,7 @@ def encoder_vectors(data: MeasuredSet, encoder: DocumentEncoder) -> Representati
     """What an encoder gives for the documents of a set."""
 
     def similarities(pairs: Sequence[LabelledPair]) -> Floats:
-        evaluator = PairEvaluator(data.documents, pairs, lengths=(), resamples=0)
-        return evaluator.similarities(encoder, show_progress=False).test
+        return PairEvaluator(data.documents, pairs).similarities(encoder, show_progress=False)
 
     def rank(judgements: Judgements) -> Run:
         return RankingEvaluator(data.documents, judgements.queries, judgements.qrels, own=data.own).rank(encoder)
@@ -260,15 +243,13 @@ def centred_mean(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
 
 def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
     """TF-IDF of whole texts, whose document frequencies are those of the set."""
-    documents = [plain_document(document) for document in data.documents]
-    ids = [document.id for document in documents]
+    texts = {document.id: document.text for document in map(plain_document, data.documents)}
+    ids, tfidf = list(texts), TfidfVectors(list(texts.values()))
     row_of = {id: row for row, id in enumerate(ids)}
-    tfidf = TfidfVectors([document.text for document in documents])
 
-    def vectors() -> LabelledVectors:
-        parts = (LabelledDocuments.of(part).documents for part in (data.train, data.test))
-        rows = ([row_of[plain_document(document).id] for document in part] for part in parts)
-        return LabelledVectors(*(normalize(tfidf.matrix[part]) for part in rows))
+    def vectors(part: Sequence[ReadyDocument]) -> Any:
+        rows = [row_of[plain_document(document).id] for document in LabelledDocuments.of(part).documents]
+        return normalize(tfidf.matrix[rows])
 
     def similarities(pairs: Sequence[LabelledPair]) -> Floats:
         return tfidf.similarities(np.array([(row_of[pair.a], row_of[pair.b]) for pair in pairs]))
@@ -277,12 +258,12 @@ def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
         run = {}
         for query, text in judgements.queries.items():
             scores = tfidf.scores(tfidf.of([text]))
-            best = np.argsort(-scores, kind="stable")[:DEPTH].tolist()
-            hits = {ids[place]: float(scores[place]) for place in best if scores[place] > 0}
-            run[query] = {id: score for id, score in hits.items() if id not in data.own.get(query, ())}
+            best = [place for place in np.argsort(-scores, kind="stable")[:DEPTH].tolist() if scores[place] > 0]
+            own = data.own.get(query, ())
+            run[query] = {ids[place]: float(scores[place]) for place in best if ids[place] not in own}
         return run
 
-    return Representation(vectors, similarities, rank)
+    return Representation(lambda: (vectors(data.train), vectors(data.test)), similarities, rank)
 
 
 class Row(NamedTuple):
@@ -323,21 +304,20 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
         parts["train"], parts["test"] = (_read(part, settings, report) for part in (settings.train, settings.test))
     else:
         for document in _read(settings.documents, settings, report):
-            split = str(document.metadata.get("split"))
-            parts[split if split in ("train", "test") else "others"].append(document)
-    train, test, others = (
-        [document for document in _drawn(part, settings.most_documents) if _is_encodable(document, encoder, report)]
-        for part in parts.values()
-    )
+            parts.get(str(document.metadata.get("split")), parts["others"]).append(document)
+    train, test, others = (_encodable(part, settings.most_documents, encoder, report) for part in parts.values())
     ids = {document.id for document in (*others, *train, *test)}
-    classes = [LabelledDocuments.of(part).classes for part in (train, test)]
-    labels = all(len(names) > 1 for names in classes) if settings.labels is None else settings.labels
+    labels = settings.labels
+    if labels is None:
+        labels = all(len(LabelledDocuments.of(part).classes) > 1 for part in (train, test))
     notes = []
     pairs = Pairs(())
     if settings.pairs is not None:
         read_pairs = read_pair_file(settings.pairs)
         there = read_pairs.among(ids, "leave_out")
         pairs = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
+        if pairs:
+            require_both_labels(pairs, len(read_pairs))
         if left := len(read_pairs) - len(pairs):
             notes.append(f"{counted(left, 'pair')} left out, of documents that are not there or of one with itself")
     judgements = None
@@ -345,15 +325,11 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
         read = read_judgements(settings.judged, only=settings.only, text_column=settings.query_column)
         judgements = read.among(ids)
         notes += [f"{count:,} {reason}" for reason, count in judgements.left_out.items()]
+    if not (labels or pairs or judgements):
+        raise EvaluationError(
+            f"set {settings.name!r} has neither labels nor pairs nor judgements; name pairs or judged"
+        )
     return MeasuredSet(settings, train, test, others, labels, pairs, judgements, notes)
-
-
-def _is_encodable(document: Document, encoder: DocumentEncoder, report: ReadingReport) -> bool:
-    # A letter or digit always makes a token, so that few documents are segmented twice.
-    if any(map(str.isalnum, document.text)) or encoder.segment(document).passages:
-        return True
-    report.leave_out([Skipped(document.id, "it has no text to encode")])
-    return False
 
 
 def _read(sources: Sequence[str], settings: SetSettings, report: ReadingReport) -> list[Document]:
@@ -364,9 +340,18 @@ def _read(sources: Sequence[str], settings: SetSettings, report: ReadingReport) 
     return documents
 
 
-def _drawn(documents: list[Document], most: int | None) -> list[Document]:
-    """So many documents in their order, drawn from all of them by a fixed seed."""
-    if most is None or len(documents) <= most:
-        return documents
-    rows = np.random.default_rng(0).permutation(len(documents))[:most]
-    return [documents[row] for row in sorted(rows.tolist())]
+def _encodable(
+    documents: list[Document], most: int | None, encoder: DocumentEncoder, report: ReadingReport
+) -> list[Document]:
+    """The documents that have passages, of so many that are drawn, always the same ones and in their order."""
+    if most is not None and len(documents) > most:
+        rows = np.random.default_rng(0).permutation(len(documents))[:most]
+        documents = [documents[row] for row in sorted(rows.tolist())]
+    kept = []
+    for document in documents:
+        # A letter or digit always makes a token, so that few documents are segmented twice.
+        if any(map(str.isalnum, document.text)) or encoder.segment(document).passages:
+            kept.append(document)
+        else:
+            report.leave_out([Skipped(document.id, "it has no text to encode")])
+    return kept

@@ -20,7 +20,6 @@ Qrels = Mapping[str, Mapping[str, int]]
 """Grades of the documents that were judged, by query id and document id; 0 and less is not relevant."""
 
 _Value = TypeVar("_Value", int, float)
-_Grades = dict[str, dict[str, int]]
 
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
 # Measures of gain hold a number for every grade up to the highest.
@@ -76,7 +75,7 @@ def leave_out(
     }
 
 
-def read_qrels(path: str | Path) -> _Grades:
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     r"""Read judgements: TREC's four columns, or the three of BEIR with their header.
 
     Columns are separated by tabs, or by any white space in a file that has no tab in its first line. A name that ends
@@ -94,10 +93,10 @@ def read_qrels(path: str | Path) -> _Grades:
     >>> read_qrels(path)
     {'q1': {'rice': 1}}
     """
-    return _read_judgements(path, (3, 4))
+    return _collected(path, _lines(path, (3, 4)))
 
 
-def read_relevant(path: str | Path, *, mutual: bool = False) -> _Grades:
+def read_relevant(path: str | Path, *, mutual: bool = False) -> dict[str, dict[str, int]]:
     r"""Read which documents are relevant to which.
 
     A file of two columns holds links, from the first document to the second. One of three or four columns holds
@@ -121,21 +120,20 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> _Grades:
     {'rice': {'salt': 1}, 'salt': {'rice': 1}}
     """
     is_json = split_suffix(Path(path))[1] == "json"
-    relevant = _read_lists(Path(path)) if is_json else _read_judgements(path, (2, 3, 4))
+    relevant = _collected(path, _lists(Path(path)) if is_json else _lines(path, (2, 3, 4)))
+    positive = {(a, b) for a, grades in relevant.items() for b, grade in grades.items() if grade > 0}
     if mutual:
-        positive = {(a, b) for a, grades in relevant.items() for b, grade in grades.items() if grade > 0}
+        positive = {(a, b) for a, b in positive if (b, a) in positive}
         relevant = {
-            a: {b: grade for b, grade in grades.items() if {(a, b), (b, a)} <= positive}
-            for a, grades in relevant.items()
+            a: {b: grade for b, grade in grades.items() if (a, b) in positive} for a, grades in relevant.items()
         }
-    if not any(grade > 0 for grades in relevant.values() for grade in grades.values()):
+    if not positive:
         raise EvaluationError(f"{path}: no document is relevant to another")
     return relevant
 
 
-def _read_judgements(path: str | Path, widths: Collection[int]) -> _Grades:
-    """Judgements, or links in two columns, which have the grade 1."""
-    qrels: _Grades = {}
+def _lines(path: str | Path, widths: Collection[int]) -> Iterator[tuple[str, str, str, str]]:
+    """The place, both ids and the grade of every line; links, in two columns, have the grade 1."""
     columns = 0
     for place, cells in read_columns(path):
         if not columns and [cell.lower() for cell in cells] == BEIR_HEADER:
@@ -144,30 +142,22 @@ def _read_judgements(path: str | Path, widths: Collection[int]) -> _Grades:
         columns = columns or len(cells)
         if len(cells) != columns or columns not in widths:
             raise EvaluationError(f"{place}: {len(cells)} columns, not query id, 0, document id and grade")
-        document, grade = (cells[1], "1") if columns == 2 else (cells[-2], cells[-1])
-        _add(qrels, cells[0], document, grade, place)
-    if not qrels:
-        raise EvaluationError(f"{path}: there is no judgement in it")
-    return qrels
+        document, grade = (cells[1], "1") if columns == 2 else cells[-2:]
+        yield place, cells[0], document, grade
 
 
-def _read_lists(path: Path) -> _Grades:
-    """Lists of ids, or grades by id, as a JSON object."""
+def _lists(path: Path) -> Iterator[tuple[str, Any, Any, Any]]:
+    """The same of a JSON object of lists of ids, or of grades by id."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
-    except (OSError, ValueError, RecursionError) as error:
-        raise EvaluationError(f"{path}: cannot be read as JSON ({one_line(str(error), 120)})") from error
-    if not isinstance(content, dict):
-        raise EvaluationError(f"{path}: no object of lists of ids")
-    relevant: _Grades = {}
-    for id, ids in content.items():
-        place = f"{path}: {id!r}"
-        if not isinstance(ids, list | dict):
-            raise EvaluationError(f"{place} has no list of ids")
-        relevant.setdefault(clean_text(id).strip(), {})
-        for other, grade in ids.items() if isinstance(ids, dict) else ((other, 1) for other in ids):
-            _add(relevant, id, other, grade, place)
-    return relevant
+        for id, others in content.items():
+            grades = others if isinstance(others, dict) else dict.fromkeys(others, 1)
+            if isinstance(others, str):
+                raise TypeError(f"{id!r} has no list of ids")
+            for other, grade in grades.items():
+                yield f"{path}: {id!r}", id, other, grade
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise EvaluationError(f"{path}: cannot be read as lists of ids ({one_line(str(error), 120)})") from error
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -177,17 +167,21 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _add(qrels: _Grades, query: str, document: Any, grade: Any, place: str) -> None:
-    ids = [clean_text(id).strip() if isinstance(id, str) else "" for id in (query, document)]
-    if not all(ids):
-        raise EvaluationError(f"{place}: {one_line(repr((query, document)), 60)} are no two ids")
-    number = _number(grade)
-    if not (abs(number) <= MOST_GRADE and number.is_integer()):
-        shown = one_line(repr(grade), 40)
-        raise EvaluationError(f"{place}: the grade of {document!r}, {shown}, is no whole number up to {MOST_GRADE:,}")
-    before = qrels.setdefault(ids[0], {}).setdefault(ids[1], int(number))
-    if before != number:
-        raise EvaluationError(f"{place}: {query!r}: {document!r} has the grades {before} and {int(number)}")
+def _collected(path: str | Path, rows: Iterable[tuple[str, Any, Any, Any]]) -> dict[str, dict[str, int]]:
+    """Grades by id and id, of rows of a place, two ids and a grade."""
+    qrels: dict[str, dict[str, int]] = {}
+    for place, query, document, grade in rows:
+        a, b = (clean_text(id).strip() if isinstance(id, str) else "" for id in (query, document))
+        number = _number(grade)
+        if not (a and b and abs(number) <= MOST_GRADE and number.is_integer()):
+            row = one_line(f"{query!r}, {document!r}, {grade!r}", 60)
+            raise EvaluationError(f"{place}: {row} are no two ids and a whole number up to {MOST_GRADE:,}")
+        before = qrels.setdefault(a, {}).setdefault(b, int(number))
+        if before != number:
+            raise EvaluationError(f"{place}: {a!r}: {b!r} has the grades {before} and {int(number)}")
+    if not qrels:
+        raise EvaluationError(f"{path}: there is no judgement in it")
+    return qrels
 
 
 def _number(value: Any) -> float:

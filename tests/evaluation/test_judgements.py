@@ -169,12 +169,8 @@ def test_bad_folders_and_conditions(folder: Path) -> None:
     qrels_file(folder / "qrels.tsv", "q1\ttide\t0")
     with pytest.raises(EvaluationError, match="0 of 3 queries"):
         read_judgements(folder)
-    for only, value in (
-        (["knd=specific"], "knd"),
-        (["split=tst"], "split=tst.* test"),
-        (["split=test", "text=x"], "text"),
-    ):
-        with pytest.raises(EvaluationError, match=value):
+    for only in (["knd=specific"], ["split=tst"], ["split=test", "text=x"]):
+        with pytest.raises(EvaluationError, match=only[-1]):
             read_queries(folder / "queries.jsonl", only)
     for wrong in ("kind", "=test", "kind="):
         with pytest.raises(SettingsError, match=wrong):

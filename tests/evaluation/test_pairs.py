@@ -15,7 +15,6 @@ from graphdoc.errors import DocumentError, EvaluationError
 from graphdoc.evaluation import (
     LabelledPair,
     PairEvaluator,
-    PairSimilarities,
     best_threshold,
     pair_auc,
     read_pair_file,
@@ -58,12 +57,12 @@ def test_an_encoder_is_measured_by_the_cosine_of_its_documents(
     similarities = comparison.similarities(encoder)
     scores = comparison.score(similarities)
 
-    np.testing.assert_allclose(similarities.test, cosines, atol=1e-5)
+    np.testing.assert_allclose(similarities, cosines, atol=1e-5)
     assert [one.id for one in comparison.documents] == [one.id for one in documents]  # type: ignore[union-attr]
     assert scores.test.values["auc"] == pytest.approx(pair_auc([p.label for p in pairs], cosines))
     assert scores.test.threshold == pytest.approx(best_threshold([p.label for p in pairs], cosines), abs=1e-5)
     assert scores.validation is None
-    assert scores.test.interval("auc") is not None
+    assert scores.test.estimates["auc"].interval is not None
     measured = comparison(encoder)
     assert measured == {f"pair_{name}": scores.test.values[name] for name in METRICS}
 
@@ -75,19 +74,23 @@ def test_the_threshold_is_chosen_on_the_validation_pairs(documents: list[Documen
         LabelledPair("rice2", "sea3", 0),
         LabelledPair("rice2", "sea4", 0),
     ]
-    given = PairSimilarities(np.array([0.9, 0.55, 0.3]), np.array([0.6, 0.4, 0.5]))
-    scores = PairEvaluator(documents, pairs, validation).score(given)
+    evaluator, test = PairEvaluator(documents, pairs, validation), [0.9, 0.55, 0.3]
+    similarities = np.array([*test, 0.6, 0.4, 0.5])
+    scores = evaluator.score(similarities)
     assert scores.test.threshold == pytest.approx(0.55)
     assert scores.validation is not None and scores.validation.values["f1"] == 1
     assert scores.test.values["precision"] == scores.test.values["recall"] == 0.5
     assert scores.to_dict()["validation"]["threshold"] == scores.test.threshold
-    alone = PairEvaluator(documents, pairs).score(PairSimilarities(given.test, np.zeros(0)))
+    # Z-scores are those of the validation pairs, or of the test pairs where there are none.
+    expected = (similarities - 0.5) / np.std([0.6, 0.4, 0.5])
+    np.testing.assert_allclose(evaluator.fused(similarities, 2 * similarities), 2 * expected)
+    alone = PairEvaluator(documents, pairs).score(np.array(test))
     assert alone.test.threshold == pytest.approx(0.3)
     assert alone.to_dict()["validation"] is None
     # Of four dissimilar pairs three are higher than the similar one: nothing is more often right than to find none.
     worse = [*validation, LabelledPair("rice2", "sea0", 0), LabelledPair("rice2", "sea1", 0)]
     strict = PairEvaluator(documents, pairs, worse, by="accuracy")
-    found = strict.score(PairSimilarities(given.test, np.array([0.4, 0.45, 0.5, 0.6, 0.1])))
+    found = strict.score(np.array([*test, 0.4, 0.45, 0.5, 0.6, 0.1]))
     assert found.test.threshold > 0.6 and found.validation is not None
     assert found.validation.values["accuracy"] == 0.8
 
@@ -98,8 +101,8 @@ def test_scores_by_the_length_of_the_longer_document(documents: list[Document]) 
     words = {one.id: one.words for one in documents}
     longer = np.array([max(words[pair.a], words[pair.b]) for pair in pairs])
     np.testing.assert_array_equal(comparison.words, longer)
-    scores = comparison.score(PairSimilarities(np.random.default_rng(0).random(len(pairs)), np.zeros(0)))
-    found = {bucket.name: bucket.scores for bucket in scores.lengths}
+    scores = comparison.score(np.random.default_rng(0).random(len(pairs)))
+    found = scores.lengths
     expected = {"up to 8 words": longer < 9, "9-19 words": (longer >= 9) & (longer < 20),
                 "20-29 words": (longer >= 20) & (longer < 30), "30-80 words": longer >= 30}  # fmt: skip
     assert {name: bucket.pairs for name, bucket in found.items()} == {n: rows.sum() for n, rows in expected.items()}
@@ -108,9 +111,9 @@ def test_scores_by_the_length_of_the_longer_document(documents: list[Document]) 
     # Two documents of 8 words make one pair.
     assert found["up to 8 words"].values["auc"] is None
     assert found["30-80 words"].values["auc"] is not None
-    (last,) = PairEvaluator(documents, pairs, lengths=(1,)).score(comparison.tfidf()).lengths
-    assert (last.name, last.scores.pairs) == ("1 words and more", 45)
-    assert PairEvaluator(documents, pairs, lengths=()).score(comparison.tfidf()).lengths == ()
+    ((name, last),) = PairEvaluator(documents, pairs, lengths=(1,)).score(comparison.tfidf()).lengths.items()
+    assert (name, last.pairs) == ("1 words and more", 45)
+    assert PairEvaluator(documents, pairs, lengths=()).score(comparison.tfidf()).lengths == {}
 
 
 def test_pairs_that_are_left_out(documents: list[Document], tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_pairs_that_are_left_out(documents: list[Document], tmp_path: Path) -> N
         PairEvaluator(documents, gone, unknown="leave_out")
     assert comparison.labels == [1, 0, 0]
     assert comparison.pairs.place(2) == f"{path}:5"
-    assert comparison.shared == 3
+    assert comparison.repeated_in_validation == 3
 
 
 def test_a_model_in_training_is_measured_and_left_as_it_was(

@@ -122,8 +122,6 @@ def test_mistakes(corpus: RankedCorpus, documents: list[Document], encoder: Docu
     for names, says in ((["bm52"], "bm52"), (["sentences+tf-idf"], "sentences"), (["bm25+bm25"], "bm25")):
         with pytest.raises(SettingsError, match=says):
             require_rankers(names)
-    with pytest.raises(EvaluationError, match="'nobody'"):
-        rank_documents(corpus, ["nobody"], RELEVANT, ["tf-idf"])
     with pytest.raises(EvaluationError, match="1 document"):
         rank_documents(RankedCorpus(documents[:1], lambda: encoder), ["tides"], RELEVANT, ["tf-idf"])
     with pytest.raises(RetrievalError, match="'tides'"):

@@ -16,7 +16,7 @@ QRELS = {"a": {"tides": 2, "marsh": 1}, "b": {"rice": 1}, "c": {"lathe": 1}}
 
 def test_runs_are_those_of_searches(read_index: DocumentIndex) -> None:
     found = rank_queries(read_index, QUERIES, QRELS, k=4, depth=200, folds=3)
-    assert list(found.runs) == list(found.milliseconds) == [*SEARCHES, WEIGHTED]
+    assert list(found.runs) == list(found.milliseconds) == [*SEARCHES, *WEIGHTED]
     ways = {
         "words": {"by": "words", "words_unit": "passage"},
         "words-documents": {"by": "words", "words_unit": "document"},
@@ -38,7 +38,7 @@ def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
     chosen = weight.fold_weights[weight.folds["b"]]
     units = {"words_unit": "document", "vectors_unit": "document"}
     hits = read_index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, depth=5000, **units)  # type: ignore[arg-type]
-    assert found.runs[WEIGHTED]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
+    assert found.runs["documents-weighted"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
 
 
 def test_own_documents_are_taken_out_before_rankings_are_joined(read_index: DocumentIndex) -> None:
