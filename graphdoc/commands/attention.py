@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.console import Console
 
 from ..graphs.kinds import EdgeKind, NodeKind
-from ..runtime.files import write_csv
 from ..runtime.text import counted
-from .options import COUNT, Csv, File, Json, MeasuredModel
-from .output import (
-    MOST_ROWS,
-    Outputs,
-    Table,
-    coverage_line,
-    indented,
-    more_rows,
-    names,
-    print_lines,
-    print_passage,
-    write_json,
-)
+from .options import COUNT, File, Json, MeasuredModel
+from .output import Outputs, Table, coverage_line, indented, names, print_lines, print_passage, write_json
 from .sources import OneDocument
 
 if TYPE_CHECKING:
@@ -40,7 +28,7 @@ def attention(
     head: int | None = None,
     top: Annotated[int, COUNT] = 5,
     json: Json = None,
-    csv: Csv = None,
+    csv: File = None,
     plot: File = None,
     model: MeasuredModel = MeasuredModel(),
     reading: OneDocument = OneDocument(),
@@ -79,53 +67,48 @@ def attention(
         csv=table.to_csv,
         plot=lambda path: table.plot(path, layer=layer, head=head),
     )
-    if target is not None:
-        is_apart = encoder.model.readout.reads_initial_nodes
-        _print(target, table, None if layer == -1 else layer, head, top, is_apart=is_apart)
-        outputs.report(target)
+    _print(target, table, None if layer == -1 else layer, head, top)
+    if encoder.model.readout.reads_initial_nodes:
+        target.print(f"\nthis model's document vector is {table.document_vector}, whatever it looks at")
+    target.print()
+    target.print(coverage_line(content.id, table.segmented.coverage))
+    outputs.report(target)
 
 
-def _print(
-    target: Console, attention: AttentionTable, layer: int | None, head: int | None, top: int, *, is_apart: bool
-) -> None:
+def _print(target: Console, attention: AttentionTable, layer: int | None, head: int | None, top: int) -> None:
     document = attention.segmented.document
     weights = attention.document_weights(layer, head)
     layer = attention.document_layer(layer, head)
     heads = "mean over heads" if head is None else f"head {head}"
-    if layer == attention.readout_layer and attention.is_chunkwise:
-        shown = f"chunkwise attention, mean over passages, {heads}"
-    elif attention.has_contributions:
+    if attention.has_contributions:
         shown = "what each passage adds to the document vector, as this model has no graph"
+    elif layer == attention.readout_layer and attention.is_chunkwise:
+        shown = f"chunkwise attention, mean over passages, {heads}"
     elif layer == attention.readout_layer:
         shown = f"the {attention.model['readout']} readout"
     else:
         shown = f"the document node in layer {layer}, {heads}"
-    count = counted(len(attention), "weight")
-    below = shown if attention.has_contributions else f"those of {shown}"
-    print_lines(target, [document.title or document.id, f"model {attention.model['name']}, {count}; below {below}"])
+    weight_count = counted(len(attention), "weight")
+    print_lines(
+        target, [document.title or document.id, f"model {attention.model['name']}, {weight_count}; shown: {shown}"]
+    )
     is_passage = attention.node_kind == NodeKind.PASSAGE
-    numbers = list(dict.fromkeys(attention.section_of[is_passage].tolist()))
     rows = Table([names("section", 70), "passages", "weight"])
-    for number in numbers[:MOST_ROWS]:
-        members = attention.section_of == number
-        rows.add(indented(document, number), int((members & is_passage).sum()), float(weights[members].sum()))
     if weights[0] > 0:
         rows.add("(the document node itself)", "", float(weights[0]))
+    for number in dict.fromkeys(attention.section_of[is_passage].tolist()):
+        members = attention.section_of == number
+        rows.add(indented(document, number), int((members & is_passage).sum()), float(weights[members].sum()))
     target.print()
-    rows.print(target)
-    more_rows(target, len(numbers), "section")
-    passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
+    rows.print(target, "section")
     if not weights[is_passage].any():
         target.print("\nit looks at no passage itself, only at sections, as their nodes stand between in this graph")
-    else:
-        target.print("\n[bold]passages with the highest weights[/bold]")
-        for node in passages[:top]:
-            name = document.section_name(attention.section_of[node])
-            print_passage(target, f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
-    if is_apart:
-        target.print(f"\nthis model's document vector is {attention.document_vector}, whatever it looks at")
-    target.print()
-    target.print(coverage_line(document.id, attention.segmented.coverage))
+        return
+    target.print("\n[bold]passages with the highest weights[/bold]")
+    passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
+    for node in passages[:top]:
+        name = document.section_name(attention.section_of[node])
+        print_passage(target, f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
 
 
 def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) -> None:
@@ -134,22 +117,20 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
     edge_kinds = [EdgeKind(edge).label for edge in graph.edge_kind.tolist()]
     edges = dict(zip(("source", "target"), graph.edge_index.tolist(), strict=True)) | {"edge_kind": edge_kinds}
     title = document.title or document.id
-
-    def content() -> dict[str, Any]:
-        texts = iter(segmented.passages)
-        nodes = [
-            {
-                "node": number,
-                "kind": NodeKind(node_kind).name.lower(),
-                "heading": document.sections[section].heading if section >= 0 else "",
-                "text": segmented.text(next(texts)) if node_kind == NodeKind.PASSAGE else "",
-            }
-            for number, (node_kind, section) in enumerate(
-                zip(graph.node_kind.tolist(), graph.section_of.tolist(), strict=True)
-            )
-        ]
-        about = {"format": "graphdoc.graph/1", "kind": kind, "id": document.id, "title": document.title}
-        return {**about, "nodes": nodes, "edges": edges, "coverage": segmented.coverage.to_dict()}
+    texts = map(segmented.text, segmented.passages)
+    nodes = [
+        {
+            "node": number,
+            "kind": NodeKind(node_kind).name.lower(),
+            "heading": document.sections[section].heading if section >= 0 else "",
+            "text": next(texts) if node_kind == NodeKind.PASSAGE else "",
+        }
+        for number, (node_kind, section) in enumerate(
+            zip(graph.node_kind.tolist(), graph.section_of.tolist(), strict=True)
+        )
+    ]
+    content = {"format": "graphdoc.graph/1", "kind": kind, "id": document.id, "title": document.title}
+    content |= {"nodes": nodes, "edges": edges, "coverage": segmented.coverage.to_dict()}
 
     def draw(path: str) -> None:
         from ..analysis.figures.attention import plot_graph
@@ -157,21 +138,18 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
         plot_graph(graph, f"{title} ({kind} graph)", path)
 
     target = outputs.write(
-        json=lambda path: write_json(path, content()),
-        csv=lambda path: write_csv(path, list(edges), zip(*edges.values(), strict=True)),
+        json=lambda path: write_json(path, content),
+        csv=Table(list(edges), zip(*edges.values(), strict=True)).write_csv,
         plot=draw,
     )
-    if target is None:
-        return
     sizes = f"{counted(graph.num_nodes, 'node')}, {counted(len(edge_kinds), 'edge')}"
     print_lines(target, [title, f"{kind} graph: {sizes}"])
     target.print()
-    sections = Table([names("section", 70), "passages", "words", "tokens"])
-    passages: Counter[int] = Counter()
+    passages = Counter(passage.section for passage in segmented.passages)
     tokens: Counter[int] = Counter()
     for passage in segmented.passages:
-        passages[passage.section] += 1
         tokens[passage.section] += passage.tokens
+    sections = Table([names("section", 70), "passages", "words", "tokens"])
     for number, section in enumerate(document.sections):
         sections.add(indented(document, number), passages[number], len(section.text.split()), tokens[number])
     sections.print(target, "section")

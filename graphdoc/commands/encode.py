@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from ..documents.readers import ReadingReport
 from ..errors import OutputError
 from ..runtime.text import counted
-from .options import COUNT, OUTPUT, EncodingModel, Json, Overwrite, model_for_ray
+from .options import COUNT, OUTPUT, EncodingModel, Json, Overwrite
 from .output import (
     MOST_ROWS,
     Column,
     Outputs,
     Table,
     console,
-    list_left_out,
     list_without_id,
     more_rows,
     names,
     percent,
     print_lines,
-    require_name,
     write_json,
 )
 from .sources import LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
@@ -64,32 +63,34 @@ def encode(
         overwrite: replace another run's vectors in the folder
         ray: encode on a Ray cluster: local (made for this run), auto (running here), HOST:PORT or ray://HOST:PORT
     """
-    if output is not None:
-        require_name(output)
-        if json:
-            raise OutputError("--output cannot be combined with --json; run the command twice")
-    elif level != "document" or include or ray:
+    if output is None and (level != "document" or include or ray):
         raise OutputError("--level, --include and --ray need --output FOLDER")
+    if output is not None and json:
+        raise OutputError("--output cannot be combined with --json; run the command twice")
     outputs = Outputs(sources, folders=[output], json=json)
     report = ReadingReport()
     if output is None:
         _encode_here(outputs, sources, repeats, model, reading, report)
         return
     documents = reading.many(sources, report)
-    encoder = model_for_ray(model, ray).load()
-    with noting_languages(encoder) as noted:
-        encoder, corpus = without_repeats(encoder, noted(documents), repeats)
-        manifest = encoder.encode_to_disk(
-            corpus,
-            output,
-            level=level,
-            shard_size=shard_size,
-            overwrite=overwrite,
-            on_error=reading.on_unencodable(sources),
-            report=report,
-            ray=ray,
-            columns=include,
-        )
+    if ray is not None:
+        from ..runtime.ray import require_cluster
+
+        require_cluster(ray)
+        model = replace(model, device="cpu")
+    encoder = model.load()
+    encoder, corpus = without_repeats(encoder, noting_languages(encoder, documents), repeats)
+    manifest = encoder.encode_to_disk(
+        corpus,
+        output,
+        level=level,
+        shard_size=shard_size,
+        overwrite=overwrite,
+        on_error=reading.on_unencodable(sources),
+        report=report,
+        ray=ray,
+        columns=include,
+    )
     # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":
         target = console()
@@ -109,33 +110,25 @@ def _encode_here(
 
     documents, encoder = reading.all_with_model(sources, model, report)
     encoder, _ = without_repeats(encoder, documents, repeats)
-    with noting_languages(encoder) as noted:
-        encoded = list(encoder.stream(list(noted(documents))))
+    encoded = list(encoder.stream(list(noting_languages(encoder, documents))))
     vectors = np.concatenate([vector.numpy() for _, vector in encoded])
     ids = [document.id for document in documents]
     target = outputs.write(
         json=lambda path: write_json(path, {"model": encoder.describe(), "ids": ids, "vectors": vectors.tolist()})
     )
-    if target is None:
-        return
     from ..similarity.kinds import similarity_matrix, similarity_of
 
-    similarity = similarity_matrix(
-        vectors[:MOST_ROWS], vectors, similarity_of(encoder.model.config.similarity).vectors
-    )
+    kind = similarity_of(encoder.model.config.similarity).vectors
+    similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, kind)
+    np.fill_diagonal(similarity, -np.inf)
     rows = Table([names("document", 44), "passages", Column("coverage", percent), names("nearest", 44), "score"])
-    for row, (segmented, _) in enumerate(encoded[:MOST_ROWS]):
-        others = [column for column in range(len(ids)) if column != row]
-        best = max(others, key=lambda column: similarity[row, column]) if others else None
-        coverage = segmented.coverage
-        nearest = ("", "") if best is None else (ids[best], float(similarity[row, best]))
+    for row, scores in enumerate(similarity):
+        coverage = encoded[row][0].coverage
+        nearest = (ids[scores.argmax()], float(scores.max())) if len(ids) > 1 else ("", "")
         rows.add(ids[row], coverage.encoded_passages, coverage.share, *nearest)
     rows.print(target)
     more_rows(target, len(ids), "document")
+    size = f"{counted(len(ids), 'document')}, vectors of {vectors.shape[1]} numbers"
     target.print()
-    print_lines(
-        target, [f"{counted(len(ids), 'document')}, vectors of {vectors.shape[1]} numbers, model {encoder.name}"]
-    )
-    list_left_out(target, report)
-    list_without_id(target, report)
-    outputs.report(target)
+    print_lines(target, [f"{size}, model {encoder.name}"])
+    outputs.report(target, report)

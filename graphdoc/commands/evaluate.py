@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, ModelError
 from .options import COUNT, File, Json, MeasuredModels
-from .output import Column, Outputs, Table, list_left_out, names, print_lines, shown, signed_interval, write_json
+from .output import Column, Outputs, Table, names, print_lines, shown, signed_interval, write_json
 from .sources import LabelledReading
 
 if TYPE_CHECKING:
@@ -180,15 +180,11 @@ def show(
         **writers: write the other files, by option.
     """
     target = outputs.write(json=lambda path: write_json(path, content), **writers)
-    if target is None:
-        return
     for table in tables:
         table.print(target)
         target.print()
     print_lines(target, notes)
-    if report is not None:
-        list_left_out(target, report)
-    outputs.report(target)
+    outputs.report(target, report)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
 from .evaluate import PartOptions, Row, load_candidates, prepared_for, show
-from .options import COUNT, PROBABILITY, Csv, File, Json, MeasuredModel, MeasuredModels
+from .options import COUNT, PROBABILITY, File, Json, MeasuredModel, MeasuredModels
 from .output import LINE_WIDTH, Column, Outputs, Table, names, percent, shown
 from .sources import LabelledReading, not_empty
 
@@ -34,7 +34,7 @@ def evaluate_cluster(
     probe: bool = False,
     baseline: str | None = None,
     json: Json = None,
-    csv: Csv = None,
+    csv: File = None,
     plot: File = None,
     model: MeasuredModels = MeasuredModels(),
     reading: LabelledReading = LabelledReading(),
@@ -122,7 +122,7 @@ def evaluate_classify(
     label_separator: str | None = None,
     threshold: Annotated[float | None, PROBABILITY] = None,
     json: Json = None,
-    csv: Csv = None,
+    csv: File = None,
     plot: File = None,
     reliability: File = None,
     html: File = None,

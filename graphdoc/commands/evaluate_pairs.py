@@ -11,7 +11,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .evaluate import Row, load_candidates, prepared_for, show
-from .options import Csv, File, Json, MeasuredModels
+from .options import File, Json, MeasuredModels
 from .output import Column, Outputs, Table, half_interval, names, percent, shown, signed_interval
 from .sources import CorpusReading
 
@@ -38,7 +38,7 @@ def evaluate_compare(
     fuse_words: bool = False,
     baseline: str | None = None,
     json: Json = None,
-    csv: Csv = None,
+    csv: File = None,
     plot: File = None,
     model: MeasuredModels = MeasuredModels(),
     reading: CorpusReading = CorpusReading(),

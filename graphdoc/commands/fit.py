@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.readers import ReadingReport
@@ -10,16 +11,13 @@ from ..errors import SettingsError
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .options import OUTPUT, MeasuredModel
-from .output import Outputs, console, list_left_out, list_without_id, print_lines, require_name, written
+from .output import Outputs, console, print_lines
 from .sources import LabelledReading, not_empty
 
 if TYPE_CHECKING:
-    from ..documents.document import Document
-    from ..encoder import DocumentEncoder
     from ..evaluation import LabelledDocuments
     from ..inference.fitting import Fit
     from ..recipes.fitted_head import WordClassifier
-    from ..segmentation.spans import SegmentedDocument
 
 # What is learned of fewer documents says little of others.
 _FEW = 100
@@ -59,70 +57,60 @@ def fit(
         lexical: also learn a lexical part
         classes: also fit a head to the labels of the documents, one each; all vectors are held in memory
     """
-    require_name(output)
-    Outputs(sources, folders=[output])
+    outputs = Outputs(sources, folders=[output])
     report = ReadingReport()
+    fitted, head, labelled = None, None, None
     with Processes(usable_device(model.device)) as processes:
         encoder = model.load()
         encodable = reading.encodable(reading.many(sources, report), encoder, sources, report)
         documents: Iterable[Any] = not_empty(encodable, sources, report)
-        labelled = _labelled(encoder, documents, processes.count) if classes else None
-        fitted = None
-        if labelled is None or lexical or not no_centre:
+        if classes:
+            if processes.count > 1:
+                raise SettingsError(f"--classes holds all vectors in one process; start one, not {processes.count}")
+            # The head that the model may have would not outlive the fit.
+            encoder.model.remove_head(subtopics=False)
+            documents = list(documents)
+            # Documents that cannot be told apart are refused before the long work; passages are encoded once for all.
+            _labelled(documents)
+            documents = list(encoder.with_passage_vectors(documents))
+            labelled = _labelled(documents)
+        if not classes or lexical or not no_centre:
             fitted = encoder.fit(
-                documents if labelled is None else labelled[0],
-                centre=not no_centre,
-                lexical=lexical,
-                corpus=description,
-                processes=processes,
+                documents, centre=not no_centre, lexical=lexical, corpus=description, processes=processes
             )
-        head = None if labelled is None else _fit_head(encoder, labelled[1])
+        if labelled is not None:
+            from ..recipes.fitted_head import fit_head
+
+            head = fit_head(encoder, labelled)
         processes.run_first(lambda: encoder.save_pretrained(output))
         if not processes.is_first:
             return
     target = console()
     if fitted is not None:
-        print_lines(target, _lines(fitted, encoder.name, encoder.hidden_size))
+        print_lines(target, _lines_of_fit(fitted, encoder.name, encoder.hidden_size))
     if head is not None and labelled is not None:
-        print_lines(target, _lines_of_head(head, labelled[1]))
-    list_left_out(target, report)
-    list_without_id(target, report)
-    written(target, [output])
+        print_lines(target, _lines_of_head(head, labelled))
+    outputs.report(target, report, Path(output))
 
 
-def _labelled(
-    encoder: DocumentEncoder, documents: Iterable[Document], processes: int
-) -> tuple[list[SegmentedDocument], LabelledDocuments]:
-    """All documents, with their passages encoded once for all that is fitted, and those that have a label.
+def _labelled(documents: list[Any]) -> LabelledDocuments:
+    """Documents with one label each.
 
     Raises:
-        SettingsError: there are several processes.
+        SettingsError: all have several.
         EvaluationError: there are fewer than two labels.
     """
     from ..evaluation import LabelledDocuments
     from ..evaluation.labels import require_labels
 
-    if processes > 1:
-        raise SettingsError(f"--classes holds all vectors in one process, and there are {processes}; start one")
-    # The one that it may have would not outlive the fit.
-    encoder.model.remove_head(subtopics=False)
-    # What cannot be told apart is refused before the long work.
-    plain = list(documents)
-    labelled = LabelledDocuments.of(plain)
+    labelled = LabelledDocuments.of(documents)
     if not labelled.documents and labelled.with_several:
         raise SettingsError(
             f"--classes fits a head to one label a document, and {len(labelled.with_several):,} have several; train "
             "one for these: graphdoc finetune classify"
         )
     require_labels([name for (name,) in labelled.labels], "train")
-    ready = list(encoder.with_passage_vectors(plain))
-    return ready, LabelledDocuments.of(ready)
-
-
-def _fit_head(encoder: DocumentEncoder, labelled: LabelledDocuments) -> WordClassifier:
-    from ..recipes.fitted_head import fit_head
-
-    return fit_head(encoder, labelled)
+    return labelled
 
 
 def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[str]:
@@ -140,7 +128,7 @@ def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[st
     return lines
 
 
-def _lines(fitted: Fit, name: str, hidden: int) -> list[str]:
+def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:
     """What was learned, in lines."""
     lines = [f"{name} fitted to {counted(fitted.documents, 'document')}, {counted(fitted.passages, 'passage')}"]
     if fitted.centre_length is not None:

@@ -13,8 +13,8 @@ from ..documents.readers import ReadingReport
 from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
-from .options import OUTPUT, EncodingModel, IndexModel, Json, ModelOptions
-from .output import Outputs, console, list_left_out, list_without_id, print_lines, require_name, write_json
+from .options import OUTPUT, EncodingModel, Json, ModelOptions
+from .output import Outputs, console, print_lines, require_name, write_json
 from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, not_empty, noting_languages
 
 if TYPE_CHECKING:
@@ -66,11 +66,19 @@ def index(
     if not (sources or delete or maintain or describe):
         raise SettingsError("there is nothing to do; name documents, or give --delete, --maintain or --describe")
     with quick_imports():
+        from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of
+
     outputs = Outputs(sources, folders=[folder_of(output)], json=json)
-    opened = model.open_index(output) if not sources or _exists(output) else None
+    opened = model.open_index(output) if not sources or DocumentIndex.exists(output) else None
     if opened is not None:
-        _require_same(opened, sentences, repeats)
+        made_with = {"sentences": opened.paragraph or "no sentences", "repeats": opened.record.get("repeats", KEEP)}
+        for option, value in (("sentences", sentences), ("repeats", repeats)):
+            if value not in (None, made_with[option]):
+                raise SettingsError(
+                    f"--{option} {value}: {opened.place} was made with {made_with[option]}; leave it out, or index "
+                    "the documents into another place"
+                )
     done: dict[str, Any] = {}
     lines: list[str] = []
     report = ReadingReport()
@@ -92,52 +100,29 @@ def index(
     about = opened.describe() | {"rows": state.rows, "waiting": state.waiting}
     about["kept_sentences"] = opened.count_sentences()
     target = outputs.write(json=lambda path: write_json(path, {**done, "index": about}))
-    if target is None:
-        return
-    print_lines(target, lines)
-    list_left_out(target, report)
-    list_without_id(target, report)
-    print_lines(target, _description(opened, about, in_full=describe))
-    outputs.report(target)
-
-
-def _description(opened: DocumentIndex, about: dict[str, Any], *, in_full: bool) -> list[str]:
     sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage")]
-    if opened.paragraph is not None:
-        sizes.append(counted(about["kept_sentences"], "sentence"))
-    lines = [f"{opened.place}: {', '.join(sizes)}"]
-    if in_full:
-        model = about["model"]
-        if opened.paragraph is not None:
-            lines.append(f"with sentences; those of a {_PARAGRAPHS[opened.paragraph]} belong together")
-        lines += [
-            f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
-            f"{counted(about['rows'], 'row')}, {about['waiting']:,} not yet indexed",
-            "fields: " + (", ".join(f"{name} ({held})" for name, held in about["fields"].items()) or "none"),
-        ]
-    if opened.state().is_maintenance_due:
+    sizes += [counted(about["kept_sentences"], "sentence")] if opened.paragraph is not None else []
+    lines.append(f"{opened.place}: {', '.join(sizes)}")
+    if describe:
+        lines += _description(opened, about)
+    if state.is_maintenance_due:
         lines.append("maintenance is due: run it with --maintain")
-    return lines
+    print_lines(target, lines)
+    outputs.report(target, report)
 
 
-def _require_same(opened: DocumentIndex, sentences: str | None, repeats: str | None) -> None:
-    """Refuse what an index that is there was made without."""
-    wanted = {"--sentences": sentences, "--repeats": repeats}
-    kept = opened.record.get("repeats", KEEP)
-    made_with = {"--sentences": opened.paragraph or "no sentences", "--repeats": kept}
-    for option, value in wanted.items():
-        if value and value != made_with[option]:
-            raise SettingsError(
-                f"{option} {value}: {opened.place} was made with {made_with[option]}; leave it out, or index the "
-                "documents into another place"
-            )
-
-
-def _exists(place: str) -> bool:
-    with quick_imports():
-        from ..retrieval.index import DocumentIndex
-
-    return DocumentIndex.exists(place)
+def _description(opened: DocumentIndex, about: dict[str, Any]) -> list[str]:
+    """What an index holds and was made with, in lines."""
+    model = about["model"]
+    lines = []
+    if opened.paragraph is not None:
+        lines.append(f"with sentences; those of a {_PARAGRAPHS[opened.paragraph]} belong together")
+    return [
+        *lines,
+        f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
+        f"{counted(about['rows'], 'row')}, {about['waiting']:,} not yet indexed",
+        "fields: " + (", ".join(f"{name} ({kind})" for name, kind in about["fields"].items()) or "none"),
+    ]
 
 
 def update_index(
@@ -173,8 +158,8 @@ def update_index(
     if opened is None:
         # Only now that there is something to put into it.
         opened = DocumentIndex.create(place, model.load(), sentences=sentences, repeats=(repeats or LEAVE_OUT) == KEEP)
-    with noting_languages(opened.encoder) as noted:
-        update = opened.update(noted(documents), on_error=reading.on_unencodable(sources))
+    noted = noting_languages(opened.encoder, documents)
+    update = opened.update(noted, on_error=reading.on_unencodable(sources))
     report.leave_out(update.skipped)
     return opened, update
 
@@ -211,7 +196,7 @@ def serve(
     host: str = "127.0.0.1",
     port: Annotated[int, Parameter(validator=Number(gte=1, lte=65_535))] = 8765,
     name: tuple[str, ...] = (),
-    model: IndexModel = IndexModel(),
+    model: ModelOptions = ModelOptions(),
 ) -> None:
     """Serve an index over HTTP until interrupted.
 

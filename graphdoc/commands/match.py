@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -11,13 +11,12 @@ from ..documents.readers import ReadingReport
 from ..errors import DocumentError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.text import counted
-from .options import COUNT, WEIGHT, Csv, File, Json, ModelOptions
-from .output import Outputs, Table, list_left_out, names, print_lines, print_passage, write_json
+from .options import COUNT, WEIGHT, File, Json, ModelOptions
+from .output import Outputs, Table, names, print_lines, print_passage, titled, write_json
 from .sources import CorpusReading, not_empty
 
 if TYPE_CHECKING:
     from ..documents.document import Document
-    from ..encoder import DocumentEncoder
     from ..matching import PairMatch
 
 
@@ -33,7 +32,7 @@ def match(
     top: Annotated[int, COUNT] = 40,
     weight: Annotated[float, WEIGHT] = 0.0,
     json: Json = None,
-    csv: Csv = None,
+    csv: File = None,
     run: File = None,
     model: ModelOptions = ModelOptions(),
     reading: CorpusReading = CorpusReading(),
@@ -67,48 +66,51 @@ def match(
         run: write the ranking in the format of TREC, with --candidates
     """
     outputs = Outputs([a, b, pairs, candidates, *queries, *corpus], json=json, csv=csv, run=run)
+    report = ReadingReport()
+    many = bool(corpus) and (pairs is None) != (candidates is None) and bool(candidates) == bool(queries)
     if a is not None and b is not None and pairs is None and candidates is None:
         if weight or run:
             raise SettingsError("--weight and --run are for many pairs; give --pairs or --candidates")
-        _match_two(outputs, [reading.one(a), reading.one(b)], model)
+        _match_two(outputs, reading.one(a), reading.one(b), model)
         return
-    if a is not None or (pairs is None) == (candidates is None) or not corpus or bool(candidates) != bool(queries):
+    if a is not None or not many:
         raise SettingsError(
-            "give two documents A B, or --pairs with --corpus, or --candidates with --queries, --corpus"
+            "give two documents A B, or --pairs with --corpus, or --candidates with --queries and --corpus"
         )
-    if run is not None and candidates is None:
-        raise SettingsError("--run is a ranking, which --candidates give; leave it out, or use --csv")
-    report = ReadingReport()
-    named = (
-        _pairs_of_file(pairs, corpus, reading, report)
-        if pairs is not None
-        else _hits_of_run(candidates or "", queries, corpus, top, reading, report)
-    )
+    if pairs is not None:
+        if run is not None:
+            raise SettingsError("--run is a ranking, which --candidates give; leave it out, or use --csv")
+        ids, texts, missing = _pairs_of_file(pairs, corpus, reading, report)
+    else:
+        ids, texts, missing = _hits_of_run(candidates or "", queries, corpus, top, reading, report)
+
     encoder = model.load()
-    matches = _matches(encoder, named.documents)
-    rows = _rows(named.ids, matches, weight)
+    from ..evaluation import write_run
+    from ..matching import match_pairs
+    from ..runtime.progress import progress_bar
+
+    matches: list[PairMatch] = []
+    with progress_bar(None, len(texts), doing="Matching", unit="pairs") as bar:
+        for matched in match_pairs(encoder, texts):
+            matches.append(matched)
+            bar.update(1)
+    rows: list[dict[str, Any]] = [
+        {"a": a, "b": b, "score": match.score, "probability": match.probability}
+        for (a, b), match in zip(ids, matches, strict=True)
+    ]
+    if weight and rows:
+        _add_words(rows, matches, weight)
     scores: dict[str, dict[str, float]] = {}
     for row in rows:
         scores.setdefault(row["a"], {})[row["b"]] = row["score"]
-    content = {
-        "model": encoder.describe(),
-        **({"weight_of_words": weight} if weight else {}),
-        "pairs": [row | {"views": match.to_dict()["views"]} for row, match in zip(rows, matches, strict=True)],
-    }
+    content = {"model": encoder.describe(), **({"weight_of_words": weight} if weight else {})}
+    content["pairs"] = [row | {"views": match.to_dict()["views"]} for row, match in zip(rows, matches, strict=True)]
     columns = list(rows[0]) if rows else ["a", "b", "score", "probability"]
-
-    def write_run(path: str) -> None:
-        from ..evaluation import write_run
-
-        write_run(path, scores)
-
     target = outputs.write(
         json=lambda path: write_json(path, content),
         csv=lambda path: write_csv(path, columns, [list(row.values()) for row in rows]),
-        run=write_run,
+        run=lambda path: write_run(path, scores),
     )
-    if target is None:
-        return
     if pairs is not None:
         table = Table([names("A", 36), names("B", 36), "score"])
         for row in sorted(rows, key=lambda row: -row["score"]):
@@ -120,22 +122,17 @@ def match(
             best = min(hits, key=lambda id: (-hits[id], id))
             table.add(query, best, hits[best], len(hits))
         table.print(target, "query")
-    if named.missing:
+    if missing:
         noun = "pair" if pairs is not None else "hit"
-        print_lines(target, [f"left out: {counted(named.missing, noun)} of unknown documents"])
-    list_left_out(target, report)
-    outputs.report(target)
+        print_lines(target, [f"left out: {counted(missing, noun)} of unknown documents"])
+    outputs.report(target, report)
 
 
-def _match_two(outputs: Outputs, documents: list[Document], model: ModelOptions) -> None:
+def _match_two(outputs: Outputs, first: Document, second: Document, model: ModelOptions) -> None:
     encoder = model.load()
-    matched = encoder.match(documents[0], documents[1])
+    matched = encoder.match(first, second)
     target = outputs.write(json=lambda path: write_json(path, matched.to_dict()), csv=matched.to_csv)
-    if target is None:
-        return
-    for side, document in zip("AB", documents, strict=True):
-        title = f"{document.title} [{document.id}]" if document.title else document.id
-        print_lines(target, [f"{side}  {title}"])
+    print_lines(target, [f"A  {titled(first)}", f"B  {titled(second)}"])
     score = f"cosine {matched.score:.3f}"
     if matched.probability is not None:
         score = f"probability that they match {matched.probability:.3f} (log-odds {matched.score:+.3f})"
@@ -155,44 +152,39 @@ def _match_two(outputs: Outputs, documents: list[Document], model: ModelOptions)
     outputs.report(target)
 
 
-class _NamedPairs(NamedTuple):
-    """Pairs that a file names, those whose documents are there, and how many are not."""
-
-    ids: list[tuple[str, str]]
-    documents: list[tuple[Document, Document]]
-    missing: int
+# Ids of pairs, their documents, and how many pairs are left out since a document is not there.
+NamedPairs = tuple[list[tuple[str, str]], "list[tuple[Document, Document]]", int]
 
 
-def _pairs_of_file(file: str, corpus: Sequence[str], reading: CorpusReading, report: ReadingReport) -> _NamedPairs:
+def _pairs_of_file(file: str, corpus: Sequence[str], reading: CorpusReading, report: ReadingReport) -> NamedPairs:
     from ..documents.readers.pair_files import read_any_pairs
 
     pairs = read_any_pairs(file)
     documents = _read(reading, corpus, {id for pair in pairs for id in (pair.a, pair.b)}, report)
-    unknown: Literal["leave_out", "stop"] = "leave_out" if reading.on_error == "skip" else "stop"
-    ids = [(pair.a, pair.b) for pair in pairs.among(documents, unknown, setting="--on-error skip")]
-    return _NamedPairs(ids, [(documents[a], documents[b]) for a, b in ids], len(pairs) - len(ids))
+    known = pairs.among(documents, "leave_out" if reading.on_error == "skip" else "stop", setting="--on-error skip")
+    ids = [(pair.a, pair.b) for pair in known]
+    return ids, [(documents[a], documents[b]) for a, b in ids], len(pairs) - len(ids)
 
 
 def _hits_of_run(
     file: str, queries: Sequence[str], corpus: Sequence[str], top: int, reading: CorpusReading, report: ReadingReport
-) -> _NamedPairs:
+) -> NamedPairs:
     from ..evaluation import read_run
     from ..evaluation.trec import ranked
 
-    hits_of = {query: ranked(hits)[:top] for query, hits in read_run(file).items()}
-    asked = _read(reading, queries, set(hits_of), report)
-    documents = _read(reading, corpus, {id for hits in hits_of.values() for id in hits}, report)
-    pairs = [(query, id) for query, hits in hits_of.items() for id in hits]
-    ids = [(query, id) for query, id in pairs if query in asked and id in documents]
+    pairs = [(query, id) for query, hits in read_run(file).items() for id in ranked(hits)[:top]]
+    asking = _read(reading, queries, {query for query, _ in pairs}, report)
+    documents = _read(reading, corpus, {id for _, id in pairs}, report)
+    ids = [(query, id) for query, id in pairs if query in asking and id in documents]
     missing = len(pairs) - len(ids)
     if missing and (reading.on_error != "skip" or not ids):
-        query, id = next(pair for pair in pairs if pair[0] not in asked or pair[1] not in documents)
-        unknown = f"query {query!r} in --queries" if query not in asked else f"document {id!r} in --corpus"
+        query, id = next(pair for pair in pairs if pair[0] not in asking or pair[1] not in documents)
+        unknown = f"query {query!r} in --queries" if query not in asking else f"document {id!r} in --corpus"
         raise DocumentError(
-            f"{file}: there is no {unknown}, and so it is with {missing:,} of {len(pairs):,} hits; give the files "
-            "that the run was made of, or leave such hits out (--on-error skip)"
+            f"{file}: there is no {unknown}; {missing:,} of {len(pairs):,} hits are unknown; give the files that the "
+            "run was made of, or leave such hits out (--on-error skip)"
         )
-    return _NamedPairs(ids, [(asked[query], documents[id]) for query, id in ids], missing)
+    return ids, [(asking[query], documents[id]) for query, id in ids], missing
 
 
 def _read(
@@ -207,28 +199,10 @@ def _read(
     return documents
 
 
-def _matches(encoder: DocumentEncoder, pairs: list[tuple[Document, Document]]) -> list[PairMatch]:
-    from ..matching import match_pairs
-    from ..runtime.progress import progress_bar
-
-    matches = []
-    with progress_bar(None, len(pairs), doing="Matching", unit="pairs") as bar:
-        for matched in match_pairs(encoder, pairs):
-            bar.update(1)
-            matches.append(matched)
-    return matches
-
-
-def _rows(ids: Sequence[tuple[str, str]], matches: Sequence[PairMatch], weight: float) -> list[dict[str, Any]]:
-    """The rows of a table of pairs; with words their scores are sums, beside which both parts stand."""
-    rows: list[dict[str, Any]] = [
-        {"a": a, "b": b, "score": match.score, "probability": match.probability}
-        for (a, b), match in zip(ids, matches, strict=True)
-    ]
-    if not weight or not rows:
-        return rows
+def _add_words(rows: list[dict[str, Any]], matches: Sequence[PairMatch], weight: float) -> None:
+    """Make scores sums of the model's and of words, each standardised over the pairs, and keep both beside them."""
     if len(rows) == 1:
-        raise SettingsError("--weight compares a pair with others, and one alone is known; leave it out")
+        raise SettingsError("--weight compares a pair with others, and there is only one; leave it out")
     from ..evaluation import TfidfVectors
     from ..evaluation.pair_scores import standard_scores
 
@@ -242,4 +216,3 @@ def _rows(ids: Sequence[tuple[str, str]], matches: Sequence[PairMatch], weight: 
     scores = scores + weight * standard_scores(words)
     for row, match, score, cosine in zip(rows, matches, scores.tolist(), words.tolist(), strict=True):
         row |= {"score": score, "match": match.score, "words": cosine}
-    return rows

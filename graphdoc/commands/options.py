@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 
 if TYPE_CHECKING:
@@ -26,9 +25,10 @@ READING = Group("Reading", sort_key=8)
 MODEL = Group("Model", sort_key=9)
 
 Json = Annotated[str | None, OUTPUT, Parameter(help="write everything as JSON to this file (- for standard output)")]
-Csv = Annotated[str | None, OUTPUT]
 File = Annotated[str | None, OUTPUT]
 Overwrite = Annotated[bool, OUTPUT]
+
+Device = Annotated[str | None, Parameter(help="cpu, cuda, cuda:1, mps (default: an accelerator if there is one)")]
 
 
 def _check_limit(kind: Any, value: int | str | None) -> None:
@@ -36,14 +36,6 @@ def _check_limit(kind: Any, value: int | str | None) -> None:
         raise ValueError("Must be >= 1, or 'all'.")
 
 
-Device = Annotated[str | None, Parameter(help="cpu, cuda, cuda:1, mps (default: an accelerator if there is one)")]
-Dtype = Annotated[
-    Literal["auto", "float32", "bfloat16", "float16"],
-    Parameter(
-        help="precision of the transformer; auto takes bfloat16 where a matrix product in it is clearly faster here, "
-        "float32 gives the same numbers on every machine"
-    ),
-]
 MaxPassages = Annotated[
     int | Literal["all"] | None,
     Parameter(
@@ -95,17 +87,16 @@ class ModelOptions:
 
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
-class IndexModel(ModelOptions):
-    """Which model encodes queries, and how it runs."""
-
-    dtype: Dtype = "auto"
-
-
-@Parameter(name="*", group=MODEL)
-@dataclass(frozen=True, kw_only=True)
-class EncodingModel(IndexModel):
+class EncodingModel(ModelOptions):
     """Which model encodes documents, and how it runs."""
 
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        Parameter(
+            help="precision of the transformer; auto takes bfloat16 where it is clearly faster on this machine, "
+            "float32 gives the same numbers on every machine"
+        ),
+    ] = "auto"
     max_passages: MaxPassages = None
 
 
@@ -138,26 +129,3 @@ class MeasuredModels:
         return [
             (name, MeasuredModel(model=name, device=self.device, max_passages=self.max_passages)) for name in names
         ]
-
-
-def model_for_ray(model: EncodingModel, ray: str | None) -> EncodingModel:
-    """The model as it is loaded here, where a Ray cluster runs it if one is asked for.
-
-    Args:
-        model: the model.
-        ray: address of the cluster; None for no cluster.
-
-    Raises:
-        SettingsError: a device is asked for as well, or the address is of no kind that Ray knows.
-        OutputError: nothing answers there.
-    """
-    if ray is None:
-        return model
-    if model.device is not None:
-        raise SettingsError(f"--device {model.device} cannot be combined with --ray, whose processes choose theirs")
-    from dataclasses import replace
-
-    from ..runtime.ray import require_cluster
-
-    require_cluster(ray)
-    return replace(model, device="cpu")

@@ -9,25 +9,30 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from ..documents.document import Document
 from ..documents.readers.folders import source_reaching
 from ..errors import OutputError
-from ..runtime.files import csv_text, note_own_file, require_own_files, write_text
+from ..runtime.files import note_own_file, require_own_files, write_csv, write_text
 from ..runtime.text import counted, markdown, one_line
 from ..segmentation.spans import PASSAGE_LIMIT, REPEATED, Coverage
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
 
-_LIES_IN = "{} lies in {}, all of which is read; give a place outside"
 IMAGES = (".png", ".svg", ".pdf")
 # Options that name images.
 _DRAWN = ("plot", "reliability")
+MOST_LISTED = 20
+# Of a line that quotes a text.
+LINE_WIDTH = 118
+# A table on the terminal is to be read; everything is in the files.
+MOST_ROWS = 60
 
 
 class Outputs:
@@ -51,28 +56,36 @@ class Outputs:
 
     @property
     def paths(self) -> list[str]:
-        """The files that are asked for."""
-        return list(self._files.values())
+        """The files that are asked for, without standard output."""
+        return [path for path in self._files.values() if path != "-"]
 
-    def write(self, **writers: Callable[[str], object]) -> Console | None:
+    def write(self, **writers: Callable[[str], object]) -> Console:
         """Write the files that are asked for.
 
         Args:
             **writers: write a file, by option.
 
         Returns:
-            Where the summary goes; None where standard output has the JSON.
+            Where the summary goes; nowhere if standard output has the JSON.
 
         Raises:
             OutputError: a file cannot be written.
         """
         for option, path in self._files.items():
             writers[option](path)
-        return None if self._files.get("json") == "-" else console()
+        return console(quiet=self._files.get("json") == "-")
 
-    def report(self, target: Console) -> None:
-        """Say which files were written."""
-        written(target, self.paths)
+    def report(self, target: Console, report: ReadingReport | None = None, *folders: Path) -> None:
+        """Say what was not read, and what was written.
+
+        Args:
+            target: the terminal.
+            report: how documents were read.
+            *folders: folders that were written to.
+        """
+        if report is not None:
+            list_left_out(target, report)
+        written(target, [*self.paths, *folders])
 
 
 class Reports:
@@ -92,7 +105,7 @@ class Reports:
         if self.folder.exists() and not self.folder.is_dir():
             raise OutputError(f"{self.folder} is a file, and reports go to a folder of this name; move it")
         if not overwrite:
-            require_own_files(self.folder, map(self._name, range(1, most + 1)))
+            require_own_files(self.folder, [f"{number:04}.html" for number in range(1, most + 1)])
 
     def write(self, number: int, write: Callable[[Path], Path]) -> str:
         """Write a report, and give its link as the page has it.
@@ -101,14 +114,9 @@ class Reports:
             number: the number of the report, from 1.
             write: writes it to a path.
         """
-        from urllib.parse import quote
-
-        note_own_file(write(self.folder / self._name(number)))
-        return f"{quote(self.folder.name)}/{self._name(number)}"
-
-    @staticmethod
-    def _name(number: int) -> str:
-        return f"{number:04}.html"
+        path = write(self.folder / f"{number:04}.html")
+        note_own_file(path)
+        return f"{quote(self.folder.name)}/{path.name}"
 
 
 def beside(file: str, what: str) -> Path:
@@ -117,11 +125,10 @@ def beside(file: str, what: str) -> Path:
     return path.with_name(f"{path.stem}-{what}")
 
 
-def written(target: Console, paths: Sequence[str | Path | None]) -> None:
-    """Say which files were written."""
+def written(target: Console, paths: Iterable[str | Path]) -> None:
+    """Say which files and folders were written."""
     for path in paths:
-        if path is not None and str(path) != "-":
-            target.print(plain(f"wrote {path}"), soft_wrap=True)
+        target.print(plain(f"wrote {path}"), soft_wrap=True)
 
 
 def write_json(path: str, content: Any) -> None:
@@ -162,14 +169,11 @@ def _check_files(files: dict[str, str]) -> None:
             raise OutputError(f"{path} has no image suffix; use .png, .svg or .pdf")
         try:
             folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
-            reason = "is a folder" if Path(path).is_dir() else None
+            if not Path(path).is_dir() and folder.is_dir() and os.access(folder, os.W_OK):
+                continue
         except OSError as error:
-            reason = f"cannot be written: {error.strerror}"
-        else:
-            if reason is None and not (folder.is_dir() and os.access(folder, os.W_OK)):
-                reason = f"cannot be written: {folder} is no folder that may be written to"
-        if reason is not None:
-            raise OutputError(f"{path} {reason}; give another place")
+            raise OutputError(f"{path} cannot be written: {error.strerror}; give another place") from error
+        raise OutputError(f"{path} cannot be written: it is a folder, or in none that may be written to")
 
 
 def check_apart(
@@ -183,24 +187,20 @@ def check_apart(
         folders: folders that files are written to.
 
     Raises:
-        OutputError: a file is one of those that are read, or a file or folder lies in a folder that is read.
+        OutputError: a folder has no name, a file is one of those that are read, or a file or folder lies in a folder
+            that is read.
     """
     read = [source for source in sources if source and source != "-" and "\0" not in source]
-    for file in files:
-        if file != "-" and (source := source_reaching(file, read, is_folder=False)) is not None:
-            if os.path.lexists(file):
-                raise OutputError(f"{file} is read, and would be replaced; give another place")
-            raise OutputError(_LIES_IN.format(file, source))
-    for folder in folders:
-        if folder and (source := source_reaching(str(folder), read, is_folder=True)) is not None:
-            raise OutputError(_LIES_IN.format(folder, source))
-
-
-MOST_LISTED = 20
-# Of a line that quotes a text.
-LINE_WIDTH = 118
-# A table on the terminal is to be read; everything is in the files.
-MOST_ROWS = 60
+    places = [(file, False) for file in files if file != "-"]
+    places += [(str(folder), True) for folder in folders if folder is not None]
+    for place, is_folder in places:
+        require_name(place)
+        source = source_reaching(place, read, is_folder=is_folder)
+        if source is None:
+            continue
+        if not is_folder and os.path.lexists(place):
+            raise OutputError(f"{place} is read, and would be replaced; give another place")
+        raise OutputError(f"{place} lies in {source}, all of which is read; give a place outside")
 
 
 def shown(value: Any) -> str:
@@ -289,8 +289,12 @@ class Table:
         """
         result = RichTable(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
         for column in self.columns:
-            justify: JustifyMethod = "left" if column.left else "right"
-            result.add_column(Text(column.heading), justify=justify, no_wrap=not column.left, overflow="ellipsis")
+            result.add_column(
+                Text(column.heading),
+                justify="left" if column.left else "right",
+                no_wrap=not column.left,
+                overflow="ellipsis",
+            )
         for row in self.rows if noun is None else self.rows[:MOST_ROWS]:
             cells = zip(self.columns, row, strict=True)
             result.add_row(*(plain(column.text(value), column.width) for column, value in cells))
@@ -303,28 +307,27 @@ class Table:
         lines = [[column.heading for column in self.columns]]
         lines.append(["---" if column.left else "---:" for column in self.columns])
         for row in self.rows:
-            cells = zip(self.columns, row, strict=True)
             # Only text can hold markup.
-            texts = (markdown(value) if isinstance(value, str) else column.text(value) for column, value in cells)
-            lines.append(list(texts))
+            cells = zip(self.columns, row, strict=True)
+            lines.append([markdown(cell) if isinstance(cell, str) else column.text(cell) for column, cell in cells])
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
-    def csv(self) -> str:
-        """The table as CSV, with values as they are."""
-        return csv_text([column.heading for column in self.columns], self.rows)
-
     def write_csv(self, path: str | Path) -> None:
-        """Write the table as CSV.
+        """Write the table as CSV, with values as they are.
 
         Raises:
             OutputError: the file cannot be written.
         """
-        write_text(path, self.csv())
+        write_csv(path, [column.heading for column in self.columns], self.rows)
 
 
-def console() -> Console:
-    """Where summaries go: a terminal's width, or one that does not fold lines in a file or pipe."""
-    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
+def console(*, quiet: bool = False) -> Console:
+    """Where summaries go: a terminal's width, or one that does not fold lines in a file or pipe.
+
+    Args:
+        quiet: print nothing.
+    """
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120, quiet=quiet)
 
 
 def plain(text: str, width: int | None = None) -> Text:
@@ -339,24 +342,14 @@ def more_rows(target: Console, total: int, noun: str, most: int = MOST_ROWS) -> 
         target.print(plain(f"... and {counted(total - most, f'more {noun}')}; --json writes all"))
 
 
+def titled(document: Document) -> str:
+    """The title of a document and its id, or the id alone."""
+    return f"{document.title} [{document.id}]" if document.title else document.id
+
+
 def indented(document: Document, number: int) -> str:
     """The name of a section, set in by its depth."""
     return "  " * max(0, len(document.sections[number].path) - 1) + document.section_name(number)
-
-
-def headings_above(document: Document, shown: Sequence[int], row: int) -> list[str]:
-    """Headings without text of their own that enclose a section and stand between it and the one shown before it.
-
-    Args:
-        document: the document.
-        shown: numbers of the sections that are shown, those with text.
-        row: which of them.
-    """
-    number = shown[row]
-    path = document.sections[number].path
-    between = range(shown[row - 1] + 1 if row else 0, number)
-    above = [one for one in between if path[: len(document.sections[one].path)] == document.sections[one].path]
-    return [indented(document, one) for one in above]
 
 
 def coverage_line(name: str, coverage: Coverage) -> Text:
@@ -390,18 +383,14 @@ def print_passage(target: Console, line: str) -> None:
 
 
 def list_left_out(target: Console, report: ReadingReport) -> None:
-    """Say what was not read."""
+    """Say what was not read, and how many documents got an id that says nothing."""
     for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
         print_lines(target, [f"{word} {entry.source}: {entry.reason}" for entry in entries[:MOST_LISTED]])
         if len(entries) > MOST_LISTED:
             print_lines(target, [f"... and {len(entries) - MOST_LISTED:,} more {word}"])
     if report.skipped:
         print_lines(target, [read_and_skipped(report)])
-
-
-def read_and_skipped(report: ReadingReport) -> str:
-    """How many documents were read, and how many were not."""
-    return f"{counted(report.documents, 'document')} read, {len(report.skipped):,} skipped"
+    list_without_id(target, report)
 
 
 def list_without_id(target: Console, report: ReadingReport) -> None:
@@ -409,3 +398,8 @@ def list_without_id(target: Console, report: ReadingReport) -> None:
     if report.without_id:
         line = f"{counted(report.without_id, 'document')} had no id and got a hash of the content"
         print_lines(target, [f"{line}; name a column with --column id=NAME"])
+
+
+def read_and_skipped(report: ReadingReport) -> str:
+    """How many documents were read, and how many were not."""
+    return f"{counted(report.documents, 'document')} read, {len(report.skipped):,} skipped"

@@ -6,7 +6,7 @@ import json as json_format
 import logging
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Sized
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,27 +18,12 @@ from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, one_line, percent_closer
-from .options import COUNT, OUTPUT, Csv, EncodingModel, File, Json, Overwrite
-from .output import (
-    Column,
-    Outputs,
-    Reports,
-    Table,
-    beside,
-    check_apart,
-    list_left_out,
-    list_without_id,
-    names,
-    print_lines,
-    require_name,
-    write_json,
-    written,
-)
+from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
+from .output import Column, Outputs, Reports, Table, beside, check_apart, more_rows, names, print_lines, write_json
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 if TYPE_CHECKING:
-    from ..analysis.overview_page.page import Command, Report
-    from ..documents.document import Document
+    from ..analysis.overview_page.page import Report
     from ..encoder import DocumentEncoder
     from ..overview import Overview
     from ..segmentation.spans import Coverage
@@ -60,7 +45,7 @@ def overview(
     repeats: RepeatsOption = LEAVE_OUT,
     html: File = None,
     json: Json = None,
-    csv: Csv = None,
+    csv: File = None,
     reports: Annotated[int | None, OUTPUT, COUNT] = None,
     vectors: Annotated[str | None, OUTPUT] = None,
     no_fit: bool = False,
@@ -99,63 +84,69 @@ def overview(
     if reports is not None and (html is None or not sources or "-" in sources):
         raise SettingsError(f"--reports {reports} needs --html, and documents that can be read a second time")
     linked = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
-    folder = _folder_of_vectors(outputs, sources, vectors)
+    folder = Path(vectors) if vectors is not None else None
+    if folder is None and outputs.paths:
+        folder = beside(outputs.paths[0], "vectors")
+    check_apart(sources, [], [vectors if vectors is not None else folder])
     report = ReadingReport(places={})
-    is_stored = vectors is not None and not overwrite and (Path(vectors) / "manifest.json").exists()
-    if is_stored:
-        whole, notes = _of_vectors(Path(vectors or ""), sources, repeats, reading, report, fit=not no_fit)
+    encoder: DocumentEncoder | None = None
+    notes: list[str] = []
+    # Vectors that were asked for are taken as they are; those beside the output are made or completed.
+    stored = folder if vectors is not None and not overwrite and (Path(vectors) / "manifest.json").exists() else None
+    if stored is not None:
+        whole = _of_vectors(stored, sources, repeats, reading, report, fit=not no_fit)
+        unread = sum(not digest.fingerprint for digest in whole.documents)
+        if unknown := report.documents - (len(whole.documents) - unread):
+            notes.append(f"{counted(unknown, 'document')} without a vector in {folder}: left out")
+        if unread:
+            notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
     else:
-        whole, encoder = _of_documents(
-            *(sources, folder, repeats, model, reading, report),
-            fit=not no_fit,
-            overwrite=overwrite,
-            keeps=vectors is not None,
-        )
-        notes = []
+        with quick_imports():
+            from ..overview import Overview
+
+        documents = reading.many(sources, report)
+        encoder = model.load()
+        encoder, kept = without_repeats(encoder, noting_languages(encoder, documents), repeats)
+        on_error = reading.on_unencodable(sources)
+        make = partial(Overview.of, encoder, kept, vectors=folder, report=report, on_error=on_error, fit=not no_fit)
+        try:
+            whole = make(overwrite=overwrite)
+        except OtherDocumentsError:
+            if vectors is not None or not isinstance(kept, Sized):
+                raise
+            logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
+            whole = make(overwrite=True)
     pairs: list[Report] = []
     if linked is not None:
-        if is_stored:
-            encoder = _encoder_of(whole, Path(vectors or ""), model)
-        pairs, coverage = _write_reports(linked, whole.pairs(reports or 0), sources, reading, whole, encoder)
-        # Where all of the documents were encoded here, it was said of all of them.
-        if is_stored:
+        # Where the documents were encoded here, what was left out of them was said before.
+        warns = encoder is None
+        encoder = encoder or _encoder_of(whole, folder or Path(), model)
+        pairs, coverage = _write_reports(linked, whole, reports or 0, sources, reading, encoder)
+        if warns:
             coverage.warn()
 
     def write_page(path: str) -> None:
-        names = (Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [vectors or ""])
-        command = _compare_command(whole, model, reading, folder, report.places or {}, is_stored=is_stored)
+        from ..analysis.overview_page.page import Command
+
+        command = Command(
+            [_place(digest.id, (report.places or {}).get(digest.id)) for digest in whole.documents],
+            shlex.join([*_compare_options(whole, model, reading, folder, stored), "--html", "report.html"]),
+        )
+        names = (Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)])
         whole.to_html(path, name=", ".join(names), reports=pairs, command=command, keeps_repeats=repeats == KEEP)
 
     target = outputs.write(
         html=write_page, json=lambda path: write_json(path, whole.to_dict()), csv=lambda path: whole.to_csv(path)
     )
-    if target is None:
-        return
     _print(target, whole, keeps_repeats=repeats == KEEP)
     print_lines(target, notes)
-    list_left_out(target, report)
-    list_without_id(target, report)
-    outputs.report(target)
-    if pairs and linked is not None:
-        written(target, [linked.folder])
-
-
-def _folder_of_vectors(outputs: Outputs, sources: tuple[str, ...], vectors: str | None) -> Path | None:
-    """Where vectors go: where they are wanted, else beside the first output; None for nowhere."""
-    if vectors is None:
-        first = next((path for path in outputs.paths if path != "-"), None)
-        folder = None if first is None else beside(first, "vectors")
-    else:
-        require_name(vectors)
-        folder = Path(vectors)
-    check_apart(sources, [], [folder])
-    return folder
+    outputs.report(target, report, *([linked.folder] if pairs and linked is not None else []))
 
 
 def _of_vectors(
     folder: Path, sources: tuple[str, ...], repeats: str, reading: Reading, report: ReadingReport, *, fit: bool
-) -> tuple[Overview, list[str]]:
-    """The overview of stored vectors, and what has to be said of documents without a vector or the other way round."""
+) -> Overview:
+    """The overview of stored vectors."""
     with quick_imports():
         from ..overview import Overview
     from ..vectors.folder import Manifest, read_repeats, read_vectors
@@ -165,7 +156,7 @@ def _of_vectors(
         raise OutputError(f"{folder} holds no vectors of whole documents; encode into another folder without --level")
     if repeats == KEEP and manifest.model.get("repeats"):
         raise SettingsError(f"--repeats keep: the vectors of {folder} leave out what repeats; encode them anew")
-    whole = Overview.of_vectors(
+    return Overview.of_vectors(
         *read_vectors(folder),
         reading.many(sources, report) if sources else (),
         model=manifest.model,
@@ -173,47 +164,6 @@ def _of_vectors(
         repeats=read_repeats(folder),
         fit=fit,
     )
-    unread = sum(not digest.fingerprint for digest in whole.documents)
-    notes = []
-    if unknown := report.documents - (len(whole.documents) - unread):
-        notes.append(f"{counted(unknown, 'document')} without a vector in {folder}: left out")
-    if unread:
-        notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
-    return whole, notes
-
-
-def _of_documents(
-    sources: tuple[str, ...],
-    folder: Path | None,
-    repeats: str,
-    model: EncodingModel,
-    reading: Reading,
-    report: ReadingReport,
-    *,
-    fit: bool,
-    overwrite: bool,
-    keeps: bool,
-) -> tuple[Overview, DocumentEncoder]:
-    """The overview of documents that are encoded now, and their encoder.
-
-    Vectors of other documents in the folder are replaced, unless it keeps them or the documents were read for once.
-    """
-    with quick_imports():
-        from ..overview import Overview
-
-    documents: Iterable[Document] = reading.many(sources, report)
-    encoder = model.load()
-    on_error = reading.on_unencodable(sources)
-    with noting_languages(encoder) as noted:
-        encoder, kept = without_repeats(encoder, noted(documents), repeats)
-        make = partial(Overview.of, encoder, kept, vectors=folder, report=report, on_error=on_error, fit=fit)
-        try:
-            return make(overwrite=overwrite), encoder
-        except OtherDocumentsError:
-            if keeps or not isinstance(kept, Sized):
-                raise
-            logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
-            return make(overwrite=True), encoder
 
 
 def _encoder_of(whole: Overview, folder: Path, model: EncodingModel) -> DocumentEncoder:
@@ -221,60 +171,41 @@ def _encoder_of(whole: Overview, folder: Path, model: EncodingModel) -> Document
     from ..vectors.folder import read_repeats
 
     encoder = model.load()
-    for name, now in json_format.loads(json_format.dumps(encoder.describe())).items():
-        if name not in _MAY_DIFFER and whole.model.get(name, now) != now:
+    for name, value in json_format.loads(json_format.dumps(encoder.describe())).items():
+        if name not in _MAY_DIFFER and whole.model.get(name, value) != value:
             raise SettingsError(
-                f"--reports: {folder} was made with {name}={whole.model[name]!r}, and the model has {now!r}; give "
+                f"--reports: {folder} was made with {name}={whole.model[name]!r}, and the model has {value!r}; give "
                 "--model and --max-passages as they were"
             )
     return encoder.leaving_out(read_repeats(folder))
 
 
-def _compare_command(
-    whole: Overview,
-    model: EncodingModel,
-    reading: Reading,
-    folder: Path | None,
-    places: Mapping[str, str],
-    *,
-    is_stored: bool,
-) -> Command:
-    """The command that compares two of the documents as the page does."""
-    from ..analysis.overview_page.page import Command
-
+def _compare_options(
+    whole: Overview, model: EncodingModel, reading: Reading, folder: Path | None, stored: Path | None
+) -> list[str]:
+    """The options with which graphdoc compare gives the scores of the page."""
     name = model.model or "mini"
     made_with: dict[str, Any] = {"dtype": model.dtype, "max_passages": model.max_passages}
-    if is_stored:
+    if stored is not None:
         # Of a model in a folder, the record has the last part of its name alone.
         recorded = str(whole.model.get("name", name))
         name = name if Path(name).name == recorded else recorded
-        stored = {key: whole.model[key] for key in made_with if key in whole.model}
-        made_with |= {key: "all" if value is None else value for key, value in stored.items()}
-    options = {
-        "model": None if name == "mini" else name,
-        "dtype": None if made_with["dtype"] == "auto" else made_with["dtype"],
-        "max-passages": made_with["max_passages"],
-        "repeats": folder if whole.model.get("repeats") else None,
-        "encoding": None if reading.encoding == "utf-8" else reading.encoding,
-    }
-    values = [(option, value) for option, value in options.items() if value is not None]
-    values += [("column", column) for column in reading.column]
-    parts: list[str] = []
-    for option, value in values:
-        # A value may begin as options do.
-        is_like_option = str(value).startswith("-")
-        parts += [f"--{option}={value}"] if is_like_option else [f"--{option}", str(value)]
-    named = [_place(digest.id, places.get(digest.id)) for digest in whole.documents]
-    return Command(named, shlex.join([*parts, "--html", "report.html"]))
+        for key in made_with.keys() & whole.model.keys():
+            made_with[key] = "all" if whole.model[key] is None else whole.model[key]
+    options = [
+        ("model", None if name == "mini" else name),
+        ("dtype", None if made_with["dtype"] == "auto" else made_with["dtype"]),
+        ("max-passages", made_with["max_passages"]),
+        ("repeats", folder if whole.model.get("repeats") else None),
+        ("encoding", None if reading.encoding == "utf-8" else reading.encoding),
+        *(("column", column) for column in reading.column),
+    ]
+    # A value may begin as options do.
+    return [f"--{option}={value}" for option, value in options if value is not None]
 
 
 def _write_reports(
-    folder: Reports,
-    pairs: Iterable[tuple[int, int, float]],
-    sources: tuple[str, ...],
-    reading: Reading,
-    whole: Overview,
-    encoder: DocumentEncoder,
+    folder: Reports, whole: Overview, most: int, sources: tuple[str, ...], reading: Reading, encoder: DocumentEncoder
 ) -> tuple[list[Report], Coverage]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
     from ..analysis.overview_page.page import Report
@@ -282,7 +213,7 @@ def _write_reports(
     from ..runtime.progress import progress_bar
     from ..segmentation.spans import Coverage
 
-    pairs = list(pairs)
+    pairs = whole.pairs(most)
     wanted = {whole.documents[row].id for a, b, _ in pairs for row in (a, b)}
     documents = {document.id: document for document in reading.many(sources) if document.id in wanted}
     reports: list[Report] = []
@@ -299,8 +230,7 @@ def _write_reports(
         for number, (a, b, _) in enumerate(pairs, start=1):
             ids = [whole.documents[row].id for row in (a, b)]
             if all(id in documents for id in ids):
-                link = folder.write(number, encoder.compare(*map(encoded, ids)).to_html)
-                reports.append(Report(a, b, link))
+                reports.append(Report(a, b, folder.write(number, encoder.compare(*map(encoded, ids)).to_html)))
             bar.update(1)
     return reports, sum(coverage.values(), Coverage())
 
@@ -318,13 +248,12 @@ def _place(id: str, place: str | None) -> str | None:
 def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
     title = [digest.title for digest in whole.documents]
     without = int((whole.group_of < 0).sum())
-    rows = Table([Column("group"), Column("documents"), names("keywords", 44), names("most typical", 44)])
-    for group in whole.groups[:SHOWN_GROUPS]:
-        rows.add(group.number, len(group.rows), ", ".join(group.words[:5]), title[group.typical[0]])
     if whole.groups:
+        rows = Table(["group", "documents", names("keywords", 44), names("most typical", 44)])
+        for group in whole.groups[:SHOWN_GROUPS]:
+            rows.add(group.number, len(group.rows), ", ".join(group.words[:5]), title[group.typical[0]])
         rows.print(target)
-        if len(whole.groups) > SHOWN_GROUPS:
-            print_lines(target, [f"... and {counted(len(whole.groups) - SHOWN_GROUPS, 'more group')}"])
+        more_rows(target, len(whole.groups), "group", SHOWN_GROUPS)
         target.print()
     background = whole.background
     closer = [] if background is None else [Column("closer than", percent_closer)]
@@ -335,18 +264,17 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
     if background is not None:
         print_lines(target, ["closer than: the share of pairs of documents that are less alike"])
     target.print()
-    copies = sum(map(len, whole.duplicates))
-    far = ", ".join(one_line(title[row], 60) for row in whole.outliers(SHOWN_OUTLIERS))
-    model = whole.model.get("name")
+    sizes = [counted(len(title), "document"), counted(len(whole.groups), "group")]
+    sizes += [f"{without:,} in none"] if whole.groups else []
+    sizes += [f"model {whole.model['name']}"] if whole.model.get("name") else []
+    copies = f"{counted(sum(map(len, whole.duplicates)), 'document')} in {counted(len(whole.duplicates), 'set')}"
     before = " before the fit" if whole.settings["fit"] else ""
+    far = ", ".join(one_line(title[row], 60) for row in whole.outliers(SHOWN_OUTLIERS))
     print_lines(
         target,
         [
-            f"{counted(len(title), 'document')}, {counted(len(whole.groups), 'group')}"
-            + (f", {without:,} in none" if whole.groups else "")
-            + (f", model {model}" if model else ""),
-            f"near-duplicates: {counted(copies, 'document')} in {counted(len(whole.duplicates), 'set')}"
-            f" (cosine of {whole.settings['duplicates']}{before}, or the same text)",
+            ", ".join(sizes),
+            f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or the same text)",
             *_repeated(whole, keeps_repeats),
             f"farthest from all others: {far}",
         ],

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 
 from ..documents.readers import ReadingReport
 from ..errors import OutputError
-from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, PROBABILITY, SEED, EncodingModel, Json
 from .output import (
@@ -20,8 +18,6 @@ from .output import (
     Outputs,
     Table,
     coverage_line,
-    list_left_out,
-    list_without_id,
     more_rows,
     names,
     percent,
@@ -33,7 +29,6 @@ from .output import (
 from .sources import CorpusReading, not_empty
 
 if TYPE_CHECKING:
-    from ..encoder import DocumentEncoder
     from ..prediction import Prediction
 
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -75,69 +70,52 @@ def predict(
     report = ReadingReport()
     # What cannot be read at all is reported before a model is loaded.
     documents = not_empty(reading.many(sources, report), sources, report)
-
-    with quick_imports():
-        from ..prediction import Predictions, stream_predictions, write_predictions
-        from ..prediction.predicting import classes_of, threshold_of
+    encoder = model.load()
+    from ..prediction import Predictions, stream_predictions, write_predictions
+    from ..prediction.predicting import classes_of, threshold_of
     from ..segmentation.spans import Coverage
 
-    encoder = model.load()
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
     used_threshold = threshold_of(encoder, threshold)
-    totals, summary = Coverage(), _Summary(keep_all=bool(json))
-    stream = stream_predictions(
-        encoder,
-        reading.encodable(documents, encoder, sources, report),
-        threshold=used_threshold,
-        explain=passages > 0,
-        totals=totals,
-    )
-    noted = summary.watch(not_empty(stream, sources, report))
+    totals = Coverage()
+    kept: list[Prediction] = []
+    counts: Counter[str] = Counter()
+    near_chance: Counter[bool] = Counter()
+
+    def summarised() -> Iterator[Prediction]:
+        stream = stream_predictions(
+            encoder,
+            reading.encodable(documents, encoder, sources, report),
+            threshold=used_threshold,
+            explain=passages > 0,
+            totals=totals,
+        )
+        for prediction in not_empty(stream, sources, report):
+            if json or len(kept) < MOST_ROWS:
+                kept.append(prediction)
+            counts.update(prediction.labels or ("(none)",))
+            near_chance[prediction.is_near_chance] += 1
+            yield prediction
+
+    stream = summarised()
     if not output:
-        deque(noted, maxlen=0)
+        deque(stream, maxlen=0)
 
     def content() -> dict[str, Any]:
-        kept = Predictions(tuple(summary.kept), classes, multi_label, used_threshold, encoder.describe(), totals)
-        return kept.to_dict(passages)
+        predictions = Predictions(tuple(kept), classes, multi_label, used_threshold, encoder.describe(), totals)
+        return predictions.to_dict(passages)
 
     target = outputs.write(
-        output=lambda path: write_predictions(path, noted, classes, multi_label=multi_label, passages=passages),
+        output=lambda path: write_predictions(path, stream, classes, multi_label=multi_label, passages=passages),
         json=lambda path: write_json(path, content()),
     )
     totals.warn()
-    if target is None:
-        return
-    if summary.documents == 1:
-        _print_one(target, summary.kept[0], passages)
+    if near_chance.total() == 1:
+        _print_one(target, kept[0], passages)
     else:
-        _print_many(target, summary, encoder)
-    list_left_out(target, report)
-    list_without_id(target, report)
-    outputs.report(target)
-
-
-@dataclass
-class _Summary:
-    """What is kept of predictions that pass by.
-
-    Args:
-        keep_all: whether all of them are kept, or only those that are shown.
-    """
-
-    keep_all: bool = False
-    kept: list[Prediction] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    documents: int = 0
-    without_label: int = 0
-
-    def watch(self, predictions: Iterable[Prediction]) -> Iterator[Prediction]:
-        for prediction in predictions:
-            if self.keep_all or len(self.kept) < MOST_ROWS:
-                self.kept.append(prediction)
-            self.counts.update(prediction.labels)
-            self.documents += 1
-            self.without_label += not prediction.labels
-            yield prediction
+        _print_many(target, kept[:MOST_ROWS], near_chance, counts)
+        print_lines(target, [f"{counted(near_chance.total(), 'document')}, model {encoder.name}"])
+    outputs.report(target, report)
 
 
 def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
@@ -152,6 +130,8 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
     target.print()
     rows.print(target)
     more_rows(target, len(ranked), "label", most)
+    if prediction.is_near_chance:
+        print_lines(target, [f"near chance, which is 1 in {len(ranked)}: the passages hardly tell the labels apart"])
     for decision in prediction.decisions:
         target.print()
         target.print(plain(f"passages that speak for {decision.label} (logit {decision.logit:.3f})"), style="bold")
@@ -168,29 +148,32 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
     target.print(coverage_line(document.id, prediction.segmented.coverage))
 
 
-def _print_many(target: Console, summary: _Summary, encoder: DocumentEncoder) -> None:
-    shown = summary.kept[:MOST_ROWS]
+def _print_many(target: Console, shown: list[Prediction], near_chance: Counter[bool], counts: Counter[str]) -> None:
     ids = [plain(prediction.id, 36).plain for prediction in shown]
     labels = [plain(", ".join(prediction.labels) or "(none)", 30).plain for prediction in shown]
     columns: list[Column | str] = [names("document"), names("label"), "probability", Column("coverage", percent)]
-    # Rich would take room from the names as well.
-    taken = max(len("document"), *map(len, ids)) + max(len("label"), *map(len, labels))
-    taken += len("probability") + len("coverage") + 5
-    explained = any(prediction.decisions for prediction in shown)
-    columns += [names("passage that speaks most for it", max(20, target.width - taken))] if explained else []
+    if any(prediction.decisions for prediction in shown):
+        # Rich would take room from the names as well.
+        taken = max(len("document"), *map(len, ids)) + max(len("label"), *map(len, labels))
+        taken += len("probability") + len("coverage") + 5
+        columns.append(names("passage that speaks most for it", max(20, target.width - taken)))
     rows = Table(columns)
-    for prediction, id, given in zip(shown, ids, labels, strict=True):
-        cells: list[Any] = [id, given, prediction.probability, prediction.segmented.coverage.share]
+    for prediction, id, label in zip(shown, ids, labels, strict=True):
+        probability = f"{'? ' if prediction.is_near_chance else ''}{prediction.probability:.3f}"
+        cells: list[Any] = [id, label, probability, prediction.segmented.coverage.share]
         if prediction.decisions:
             span = prediction.segmented.passages[prediction.decisions[0].strongest(1)[0]]
             section = prediction.document.section_name(span.section)
             cells.append(f"{section}: {prediction.segmented.text(span)}")
         rows.add(*cells, *[""] * (len(columns) - len(cells)))
     rows.print(target)
-    more_rows(target, summary.documents, "document")
+    more_rows(target, near_chance.total(), "document")
+    if near_chance[True]:
+        chance = f"near chance, which is 1 in {len(shown[0].classes)}"
+        print_lines(target, [f"? {counted(near_chance[True], 'document')} with a probability {chance}"])
     target.print()
-    counts = summary.counts.most_common(MOST_ROWS) + [("(none)", summary.without_label)] * bool(summary.without_label)
-    Table([names("label", 60), "documents"], counts).print(target)
-    more_rows(target, len(summary.counts), "label")
+    none = counts.pop("(none)", 0)
+    Table([names("label", 60), "documents"], counts.most_common() + [("(none)", none)] * bool(none)).print(
+        target, "label"
+    )
     target.print()
-    print_lines(target, [f"{counted(summary.documents, 'document')}, model {encoder.name}"])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,7 +17,7 @@ from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, left_out_line, one_line
-from .options import COUNT, OUTPUT, SEED, WEIGHT, Csv, EncodingModel, File, Json, ModelOptions
+from .options import COUNT, OUTPUT, SEED, WEIGHT, EncodingModel, File, Json, ModelOptions
 from .output import (
     LINE_WIDTH,
     MOST_LISTED,
@@ -32,22 +31,28 @@ from .output import (
     read_and_skipped,
     require_name,
     write_json,
-    written,
 )
 from .sources import CorpusReading, is_missing
 
 if TYPE_CHECKING:
     from ..documents.document import Document
-    from ..evaluation import Judgements
     from ..retrieval.alignments import HitAlignment
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.mining import MiningSettings, NegativeLists
-    from ..retrieval.results import SearchResults
+    from ..retrieval.results import Hit, SearchResults
 
 logger = logging.getLogger("graphdoc")
 
 # Ways to search that take a document.
 BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
+# What the score of a hit is, where it is not of words and vectors together.
+_SCORES = {
+    "words": "BM25 of the words, above all in the best passage",
+    "vectors": "similarity of vectors to the query, above all of the best passage",
+    "sentences": "mean similarity of paragraphs by their sentences, of which each counts by its best match",
+    "flat": "mean similarity of sentences to their best matches",
+    "paragraphs": "mean similarity of paragraphs to their best matches",
+    "document": "similarity of both documents as wholes",
+}
 # Queries with their negatives, and documents of each, that are printed of mined lists.
 _EXAMPLES, _SHOWN = 3, 3
 
@@ -67,7 +72,7 @@ def search(
     passages: Annotated[int, SEED] = 1,
     html: File = None,
     json: Json = None,
-    csv: Csv = None,
+    csv: File = None,
     model: EncodingModel = EncodingModel(),
     reading: CorpusReading = CorpusReading(),
 ) -> None:
@@ -107,110 +112,85 @@ def search(
         raise SettingsError("give either a query or --document FILE")
     if by in BY_SENTENCES and document is None:
         raise SettingsError(f"--by {by} ranks by a document; give one with --document FILE")
-    sources = [index, document]
-    outputs = Outputs(sources, html=html, json=json, csv=csv)
-    reports = [] if html is None or document is None else _report_paths(html, top)
-    check_apart(sources, map(str, reports))
-    shown = max(passages, 3) if outputs.paths else passages
-    needs_sentences = by in BY_SENTENCES and pool is None
-    asked, unread = (query, None) if document is None else _read_document(document, index, reading)
-    with searched_index(
-        index, model, reading, document=document, unread=unread, needs_sentences=needs_sentences
-    ) as opened:
-        if document is not None and unread is not None:
-            asked = _document_of(opened, document, index, unread)
-        assert asked is not None
-        results = opened.search(
-            asked, top, by=by, where=where, weight=weight, vectors_unit=vectors_unit, pool=pool, passages=shown
-        )
-        target = outputs.write(
-            html=lambda path: results.to_html(
-                path, compare=None if isinstance(asked, str) else opened.comparer(asked, by)
-            ),
-            json=lambda path: write_json(path, results.to_dict(explain=True)),
-            csv=lambda path: write_csv(
-                path, results.columns, ([row[name] for name in results.columns] for row in results.rows())
-            ),
-        )
-        if target is None:
-            return
-        _print(target, results, passages)
-    outputs.report(target)
-    written(target, [folder for folder in {report.parent for report in reports} if folder.is_dir()])
-
-
-def _report_paths(html: str, top: int) -> list[Path]:
-    """The comparison reports that may be written beside the page."""
-    with quick_imports():
+    outputs = Outputs([index, document], html=html, json=json, csv=csv)
+    reports: Path | None = None
+    if html is not None and document is not None:
         from ..retrieval.results import report_paths
-    return report_paths(html, top)
+
+        reports = report_paths(html, 1)[0].parent
+        check_apart([index, document], [], [reports])
+    source, unread = (query, None) if document is None else _read_document(document, index, reading)
+    opened = open_or_index(index, model, reading, sentences=by in BY_SENTENCES and pool is None)
+    if source is None:
+        source = _document_of(opened, document or "", index, unread)
+    results = opened.search(
+        source,
+        top,
+        by=by,
+        where=where,
+        weight=weight,
+        vectors_unit=vectors_unit,
+        pool=pool,
+        passages=max(passages, 3) if html or json or csv else passages,
+    )
+    target = outputs.write(
+        html=lambda path: results.to_html(
+            path, compare=None if isinstance(source, str) else opened.comparer(source, by)
+        ),
+        json=lambda path: write_json(path, results.to_dict(explain=True)),
+        csv=lambda path: write_csv(
+            path, results.columns, ([row[name] for name in results.columns] for row in results.rows())
+        ),
+    )
+    _print(target, results, passages)
+    outputs.report(target, None, *([reports] if reports is not None and reports.is_dir() else []))
 
 
 def _read_document(source: str, index: str, reading: CorpusReading) -> tuple[Document | None, DocumentError | None]:
-    """The query document; or why no file can be read, where it may be the id of a document."""
+    """The query document; or why no file can be read, where it may be the id of a document of the index."""
     try:
         return reading.one(source), None
     except DocumentError as error:
         if source == "-":
             raise
         is_name = is_missing(source) or is_pattern(source) or source.startswith("#")
-        return None, _no_such_document(source, index) if is_name else error
+        fix = "name a file, or an id as a search shows it in brackets"
+        unknown = f"--document {source} is no file, and no document that is indexed in {index} has that id; {fix}"
+        return None, DocumentError(unknown) if is_name else error
 
 
-def _document_of(opened: DocumentIndex, source: str, index: str, unread: DocumentError) -> Document:
+def _document_of(opened: DocumentIndex, source: str, index: str, unread: DocumentError | None) -> Document:
     """The document of an index that has the id that is given."""
-    if source not in opened:
-        # The id of a file is its name without suffix.
-        name = Path(source).stem
-        raise _no_such_document(source, index, f"did you mean {name}?") if name and name in opened else unread
-    return opened.document(source)
+    if source in opened:
+        return opened.document(source)
+    # The id of a file is its name without suffix.
+    if (name := Path(source).stem) and name in opened:
+        raise DocumentError(f"--document {source} is no file and no id in {index}; did you mean {name}?")
+    assert unread is not None
+    raise unread
 
 
-def _no_such_document(source: str, index: str, hint: str = "") -> DocumentError:
-    fix = hint or "name a file, or an id as a search shows it in brackets"
-    return DocumentError(
-        f"--document {source} is no file, and no document that is indexed in {index} has that id; {fix}"
-    )
-
-
-@contextmanager
-def searched_index(
-    place: str,
-    model: ModelOptions,
-    reading: CorpusReading,
-    *,
-    document: str | None = None,
-    unread: DocumentError | None = None,
-    needs_sentences: bool = False,
-) -> Iterator[DocumentIndex]:
+def open_or_index(
+    place: str, model: ModelOptions, reading: CorpusReading, *, sentences: bool = False
+) -> DocumentIndex:
     """An index, or one in memory of the documents that are named in its place.
 
     Args:
         place: the index, or documents.
         model: what encodes documents and queries.
         reading: how documents are read.
-        document: the query document, which may be one of them.
-        unread: why it is no file; this is raised where no document has its id.
-        needs_sentences: whether the sentences of all documents are needed.
+        sentences: whether an index in memory keeps the sentences of its documents.
     """
-    from ..retrieval.lance import folder_of, has_table
-
-    folder = folder_of(place)
-    if folder is not None and is_missing(place):
-        # Before large libraries are imported, which takes longer than finding a mistake.
-        list(reading.many([place]))
     with quick_imports():
         from ..retrieval.index import DocumentIndex
+        from ..retrieval.lance import folder_of, has_table
 
+    folder = folder_of(place)
     if folder is None or has_table(folder):
-        yield model.open_index(place)
-        return
+        return model.open_index(place)
     report = ReadingReport()
     documents, encoder = reading.all_with_model([place], model, report)
-    if unread is not None and document not in {indexed.id for indexed in documents}:
-        # Before anything is encoded.
-        raise unread
-    index = DocumentIndex.create("memory://", encoder, sentences=needs_sentences)
+    index = DocumentIndex.create("memory://", encoder, sentences=sentences)
     # Such as one whose metadata have another type than those of the first.
     report.leave_out(index.update(documents, maintain=True, on_error=reading.on_unencodable([place])).skipped)
     for skipped in report.skipped[:MOST_LISTED]:
@@ -218,21 +198,26 @@ def searched_index(
     if report.skipped:
         logger.warning("%s", read_and_skipped(report))
     index.place = place
-    yield index
+    return index
 
 
 def _print(target: Console, results: SearchResults, passages: int) -> None:
-    # The score of a single ranking is that of the document.
-    columns = ["words", results.by if results.by in BY_SENTENCES else "vectors"] if results.fusion else []
-    rows = Table(["", names("document", 60), "score", *(f"{name} (rank)" for name in columns)])
-    for hit in results:
-        ranks = (f"{part.score:.2f} ({part.rank})" if (part := hit.parts.get(name)) else "-" for name in columns)
-        rows.add(hit.rank, f"{hit.title} [{hit.id}]" if hit.title else hit.id, hit.score, *ranks)
-    if rows.rows:
+    if results.hits:
+        # The score of a single ranking is that of the document.
+        columns = ["words", results.by if results.by in BY_SENTENCES else "vectors"] if results.fusion else []
+        rows = Table(["", names("document", 60), "score", *(f"{name} (rank)" for name in columns)])
+        for hit in results:
+            ranks = (f"{part.score:.2f} ({part.rank})" if (part := hit.parts.get(name)) else "-" for name in columns)
+            rows.add(hit.rank, f"{_name(hit)} [{hit.id}]" if _name(hit) != hit.id else hit.id, hit.score, *ranks)
         rows.print(target)
+        score = _SCORES.get(results.by)
+        if results.fusion:
+            scale = "from 0 to 1" if results.fusion == "weighted" else "in standard deviations above the lowest"
+            score = f"the scores beside it, each {scale}, added up by their weights; it compares hits of one search"
+        print_lines(target, [f"score: {score}"])
     for hit in results:
         if passages and (hit.passages or hit.alignment):
-            target.print(plain(f"\n{hit.rank}  {hit.title or hit.id}"), style="bold")
+            target.print(plain(f"\n{hit.rank}  {_name(hit)}"), style="bold")
         for passage in hit.passages[:passages]:
             width = min(LINE_WIDTH, target.width)
             heading = f"   {one_line(passage.heading, width // 2)}: " if passage.heading else "   "
@@ -249,23 +234,28 @@ def _print(target: Console, results: SearchResults, passages: int) -> None:
     print_lines(target, [f"{', '.join(sizes)}, model {about['model']['name']}"])
 
 
+def _name(hit: Hit) -> str:
+    """What a hit is called: its title, else the first words found of it, since rows have ids that say nothing."""
+    return hit.title or (one_line(hit.passages[0].text, 40) if hit.passages else hit.id)
+
+
 def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
     """The strongest pairs of a score, one below the other: of the query document, and of the hit."""
     from ..retrieval.results import FROM_THE_HIT
 
     parts = "documents" if alignment.whole else "paragraphs"
-    for pair, one in alignment.best_pairs(most):
-        sentences = "" if one is None else f"; their best sentences {one.cosine:.2f}"
+    for pair, best in alignment.best_pairs(most):
+        sentences = "" if best is None else f"; their best sentences {best.cosine:.2f}"
         lines = []
         for side in ("source", "candidate"):
             heading = alignment.heading(side, getattr(pair, side))
             # A paragraph that was compared as a whole is known by its first sentence.
-            sentence = alignment.first_sentence(side, getattr(pair, side)) if one is None else getattr(one, side)
+            sentence = alignment.first_sentence(side, getattr(pair, side)) if best is None else getattr(best, side)
             text = alignment.text(side, sentence)
             lines.append(": ".join(filter(None, (heading, text))))
-        found = f", {FROM_THE_HIT}" if pair.direction == "candidate" else ""
-        cosine = "cosine" if one is None else "mean cosine"
-        print_lines(target, [f"   {parts} add {pair.contribution:.4f}, {cosine} {pair.score:.2f}{found}{sentences}"])
+        direction = f", {FROM_THE_HIT}" if pair.direction == "candidate" else ""
+        cosine = f"{'cosine' if best is None else 'mean cosine'} {pair.score:.2f}"
+        print_lines(target, [f"   {parts} add {pair.contribution:.4f}, {cosine}{direction}{sentences}"])
         for line in lines:
             print_passage(target, f"     {line}")
 
@@ -280,7 +270,7 @@ def mine(
     source_grade: Annotated[int | None, COUNT] = None,
     by: Literal["words", "vectors", "both"] = "both",
     depth: Annotated[int, COUNT] = 100,
-    margin: str = "0.05",
+    margin: float | Literal["none"] = 0.05,
     output: Annotated[str, OUTPUT],
     model: ModelOptions = ModelOptions(),
     reading: CorpusReading = CorpusReading(),
@@ -309,64 +299,40 @@ def mine(
     """
     require_name(output)
     outputs = Outputs([index, queries], output=output)
-
     with quick_imports():
         from ..evaluation import own_documents, read_judgements
         from ..evaluation.trec import leave_out
-        from ..retrieval.mining import MiningSettings
+        from ..retrieval import mining
 
-    settings = MiningSettings(by, depth, _number("margin", margin))
+    settings = mining.MiningSettings(by, depth, None if margin == "none" else margin)
     # What nothing can be mined for is refused before a model is loaded.
     judged = read_judgements(queries, split=split, text_column=query_column)
-    own: Mapping[str, frozenset[str]] = {}
+    sources: Mapping[str, frozenset[str]] = {}
     if source_grade is not None:
-        own = own_documents(judged.qrels, source_grade)
-        if not own:
+        sources = own_documents(judged.qrels, source_grade)
+        if not sources:
             raise EvaluationError(f"{queries}: no judgement has the grade {source_grade}; leave --source-grade out")
-        judged = type(judged).of(judged.queries, leave_out(judged.qrels, own), source=judged.source)
-    with searched_index(index, model, reading) as opened:
-        lists, judged = _mined(opened, judged, own, settings)
-    target = outputs.write(output=lists.write)
-    assert target is not None
-    print_lines(target, lists.describe())
-    print_lines(target, [left_out_line(count, reason) for reason, count in judged.left_out.items()])
-    for query in [query for query, ids in lists.lists.items() if ids][:_EXAMPLES]:
-        shown = ", ".join(lists.lists[query][:_SHOWN])
-        answers = ", ".join(judged.positives(query)[:_SHOWN])
-        print_lines(
-            target, [f"{query}: {one_line(judged.queries[query], 80)}", f"   answers: {answers}; negatives: {shown}"]
-        )
-    outputs.report(target)
-
-
-def _number(option: str, value: str) -> float | None:
-    """A number, or None for ``none``."""
-    if value == "none":
-        return None
-    try:
-        return float(value)
-    except ValueError as error:
-        raise SettingsError(f"--{option} {value!r} is neither a number nor 'none'") from error
-
-
-def _mined(
-    index: DocumentIndex, judged: Judgements, own: Mapping[str, frozenset[str]], settings: MiningSettings
-) -> tuple[NegativeLists, Judgements]:
-    """The lists, and the judgements of documents that there are."""
-    from ..retrieval.mining import documents_of_index, mine, word_scores
-
-    documents = documents_of_index(index)
+        judged = type(judged).of(judged.queries, leave_out(judged.qrels, sources), source=judged.source)
+    opened = open_or_index(index, model, reading)
+    documents = mining.documents_of_index(opened)
     judged = judged.among(documents.rows)
     by_vectors = "vectors" in settings.rankings
-    model = index.record
-    lists = mine(
+    lists = mining.mine(
         documents,
         {query: judged.positives(query) for query in judged.queries},
         settings,
-        words=word_scores(index, judged.queries, settings.depth),
-        vectors=index.encoder.encode_query(list(judged.queries.values())) if by_vectors else None,
-        never=own,
-        record={"model": {"name": model["model"]["name"], "weights": model["weights"]}},
-        device=index.encoder.device if by_vectors else "cpu",
+        words=mining.word_scores(opened, judged.queries, settings.depth),
+        vectors=opened.encoder.encode_query(list(judged.queries.values())) if by_vectors else None,
+        never=sources,
+        record={"model": {"name": opened.record["model"]["name"], "weights": opened.record["weights"]}},
+        device=opened.encoder.device if by_vectors else "cpu",
     )
-    return lists, judged
+    target = outputs.write(output=lists.write)
+    print_lines(target, lists.describe())
+    print_lines(target, [left_out_line(count, reason) for reason, count in judged.left_out.items()])
+    for query in [query for query, ids in lists.lists.items() if ids][:_EXAMPLES]:
+        negatives = ", ".join(lists.lists[query][:_SHOWN])
+        answers = ", ".join(judged.positives(query)[:_SHOWN])
+        print_lines(target, [f"{query}: {one_line(judged.queries[query], 80)}"])
+        print_lines(target, [f"   answers: {answers}; negatives: {negatives}"])
+    outputs.report(target)

@@ -114,6 +114,12 @@ class Prediction:
         """The highest probability of a class."""
         return float(self.probabilities.max())
 
+    @property
+    def is_near_chance(self) -> bool:
+        """Whether the only label is hardly more likely than chance: a tenth of the way to certainty, or less."""
+        chance = 1 / len(self.classes)
+        return not self.multi_label and self.probability - chance < 0.1 * (1 - chance)
+
     def probability_of(self, label: str) -> float:
         """The probability of a class.
 

@@ -37,6 +37,12 @@ SINGLE = [prediction(0, [0.75, 0.25, 0.0]), prediction(1, [0.25, 0.125, 0.625])]
 SEVERAL = [prediction(0, [0.75, 0.5, 0.0], multi_label=True), prediction(1, [0.25, 0.125, 0.0], multi_label=True)]
 
 
+def test_a_label_that_is_hardly_likelier_than_chance_is_told() -> None:
+    assert not prediction(0, [0.41, 0.3, 0.29]).is_near_chance
+    assert prediction(0, [0.39, 0.31, 0.3]).is_near_chance
+    assert not prediction(0, [0.39, 0.31, 0.3], multi_label=True).is_near_chance
+
+
 def test_a_row() -> None:
     def passage(row: int, added: float, section: int, heading: str) -> dict[str, object]:
         place = {"section": section, "heading": heading, "start": row, "end": 10 + row, "text": TEXT[row : 10 + row]}
