@@ -24,13 +24,12 @@ from ..evaluation.evaluator import Evaluator
 from ..graphs.batch import GraphBatch, TokenIds
 from ..graphs.kinds import JoinedGraphs
 from ..graphs.layout import Packing
-from ..inference.precision import Precision
 from ..losses import ONE_PROCESS, Loss
 from ..runtime.processes import place
 from ..sampling.batches import DocumentBatches, Rows
-from ..settings.run import CorpusSettings, RunSettings, TrainingSettings
+from ..settings.run import CorpusSettings, RunSettings
 from ..training.data import Collate, Corpus, EpochLoader, TaskData, TrainingExample
-from ..training.loop import RunEvaluation
+from ..training.loop import RunEvaluation, training_precision
 from ..training.objectives import Objective
 from ..training.optimizer import finish_tuning
 from ..training.run import Recipe, RunContext, join_run, load_start, require_startable, run_recipe
@@ -295,18 +294,13 @@ def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callab
     return lambda: ready()(run.encoder)
 
 
-def transformer_precision(training: TrainingSettings) -> Precision | None:
-    """Precision that the transformer is measured in, which is that of training; None is that of its weights."""
-    return None if training.precision == "float32" else training.precision
-
-
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
     """The step of a run as it is measured: by this process alone, since the others wait for it."""
     training, model = run.settings.training, run.encoder.model
     return CachedStep(
         model,
         objective,
-        precision=training.precision,
+        precision=training_precision(training, model.device),
         packing=Packing.on(model.device, training.token_budget, training.padding),
         gather=ONE_PROCESS,
     )

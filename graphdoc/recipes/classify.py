@@ -26,7 +26,7 @@ from ..sampling import DocumentSections, EpochBatches
 from ..sampling.batches import Rows
 from ..settings.finetuning import ClassificationSettings
 from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation
+from ..training.loop import RunEvaluation, training_precision
 from ..training.objectives import Classification
 from ..training.run import Recipe, RunContext, begin_training
 from .base import (
@@ -36,7 +36,6 @@ from .base import (
     batch_of_parts,
     prepared_once,
     train,
-    transformer_precision,
     vectors_at,
 )
 
@@ -65,7 +64,7 @@ def recipe(run: RunContext[ClassificationSettings]) -> Recipe:
                 data.validation_documents(),
                 multi_label=labels.multi_label,
                 separator=labels.separator,
-                dtype=transformer_precision(settings.training),
+                dtype=training_precision(settings.training, encoder.device),
                 best=best,
             ),
         )

@@ -31,9 +31,10 @@ from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import LIST_MAKERS, RetrievalSettings
 from ..settings.run import TrainingSettings
 from ..similarity.kinds import similarity_of
+from ..training.loop import training_precision
 from ..training.run import RunContext
 from ..training.run_folder import NEGATIVES_FOLDER
-from .base import CorpusData, batch_of_parts, transformer_precision, vectors_at
+from .base import CorpusData, batch_of_parts, vectors_at
 
 Vectors = npt.NDArray[np.float32]
 
@@ -68,7 +69,7 @@ def corpus_vectors(
     found = np.empty((len(corpus), encoder.model.config.hidden_size), np.float32)
     windows = list(_windows(corpus.passage_counts))
     options: dict[str, Any] = {
-        "dtype": transformer_precision(training),
+        "dtype": training_precision(training, encoder.device),
         "packing": Packing.on(encoder.model.device, training.token_budget, training.padding),
     }
     with progress_bar(show_progress if processes.is_first else False, len(corpus)) as bar:
@@ -277,7 +278,9 @@ class MinedNegatives:
             asked = None
             if vectors is not None:
                 texts = list(own.values())
-                asked = run.encoder.encode_query(texts, dtype=transformer_precision(run.settings.training))
+                asked = run.encoder.encode_query(
+                    texts, dtype=training_precision(run.settings.training, run.encoder.device)
+                )
             similarity = similarity_of(run.encoder.model.config.similarity).vectors
             lists = mine(
                 MinedDocuments(data.corpus.ids, data.corpus.groups, vectors, similarity),

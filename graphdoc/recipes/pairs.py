@@ -23,9 +23,9 @@ from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import PairRunSettings, PairValidationSettings
 from ..settings.run import CorpusSettings
-from ..training.loop import RunEvaluation
+from ..training.loop import RunEvaluation, training_precision
 from ..training.run import RunContext
-from .base import prepared_once, transformer_precision
+from .base import prepared_once
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class PairValidation:
             unknown="leave_out",
             lengths=(),
             resamples=0,
-            dtype=transformer_precision(settings.training),
+            dtype=training_precision(settings.training, self.run.encoder.device),
         )
         self.ids = {id for pair in evaluator.pairs for id in (pair.a, pair.b)}
         reasons = {"unknown": "of unknown documents", "with_themselves": "with themselves"}

@@ -28,10 +28,10 @@ from ..sampling.batches import random_generator
 from ..segmentation.sentences import first_sentence
 from ..segmentation.spans import Coverage, SegmentedDocument, Span
 from ..settings.finetuning import TEXT_COLUMN, MadeFrom, RetrievalSettings
-from ..training.loop import RunEvaluation
+from ..training.loop import RunEvaluation, training_precision
 from ..training.run import RunContext
 from ..training.run_folder import MODEL_FOLDER
-from .base import prepared_once, transformer_precision
+from .base import prepared_once
 
 _TEXTS: dict[MadeFrom, Callable[[Document], list[str]]] = {
     "titles": lambda document: [document.title],
@@ -406,7 +406,7 @@ class Ranking:
             best=settings.validation.best,
             unit=settings.loss.unit,
             depth=depth,
-            dtype=transformer_precision(settings.training),
+            dtype=training_precision(settings.training, self._run.encoder.device),
         )
 
     def _require_answers(self, queries: Judgements, documents: Collection[str]) -> None:

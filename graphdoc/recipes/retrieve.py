@@ -28,9 +28,10 @@ from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
 from ..training.data import TrainingBatch, TrainingExample
+from ..training.loop import training_precision
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, train, transformer_precision
+from .base import CorpusData, Examples, RunOptions, train
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
 from .queries import QuerySets, Ranking, queries_counted, read_query_sets
@@ -232,7 +233,7 @@ class RetrievalData(CorpusData):
         if self.vectors is not None:
             model = encoder.model
             packing = Packing.on(model.device, training.token_budget, training.padding)
-            precision = computed_in(transformer_precision(training), model.passage_encoder, "the model")
+            precision = computed_in(training_precision(training, model.device), model.passage_encoder, "the model")
             with precision, inference(model):
                 vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing).float().cpu().numpy()
         return QueryCollator(

@@ -28,10 +28,10 @@ from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
 from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation
+from ..training.loop import RunEvaluation, training_precision
 from ..training.objectives import SubtopicClusters, paired_sentences
 from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, measuring_step, train, transformer_precision
+from .base import CorpusData, Examples, RunOptions, measuring_step, train
 from .pairs import CorpusPairs, PairValidation, left_out_words, validation_pairs
 
 
@@ -237,7 +237,7 @@ class SubtopicValidation(PairValidation):
         training = self.settings.training
         for document in self.run.encoder.with_passage_vectors(
             self._documents,
-            dtype=transformer_precision(training),
+            dtype=training_precision(training, self.run.encoder.device),
             token_budget=training.token_budget,
             padding=training.padding,
             show_progress=self.run.show_progress,

@@ -199,8 +199,7 @@ class ModelSettings(Settings):
 Optimizer = Literal["adam", "adamw"]
 Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup"]
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
-# Without float16, which would need its losses scaled.
-TrainingPrecision = Literal["float32", "bfloat16"]
+TrainingPrecision = Literal["float32", "bfloat16", "float16"]
 LearningRate = Annotated[float, Field(gt=0, le=1e30)]
 # Beyond this a slip of the pen fills the memory of most machines before the first step.
 MOST_LOADING_PROCESSES = 128
@@ -234,8 +233,9 @@ class TrainingSettings(Settings):
     """share of all steps (below 1) or number of steps over which the learning rate rises"""
     clip: Annotated[float, Field(ge=0)] = 1.0
     """longest gradient; longer ones are shortened to it; 0 for none"""
-    precision: TrainingPrecision = "float32"
-    """what the transformer computes in; graph, loss and weights are in float32"""
+    precision: TrainingPrecision | None = None
+    """what the transformer computes in; null is bfloat16 on a GPU that has it, float16 on another one, else float32;
+    weights and loss are in float32"""
     token_budget: Count | None = None
     """most tokens, with padding, of a mini-batch; null takes few on a CPU and many on accelerators"""
     padding: Annotated[float, Field(ge=0, le=1)] | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,18 @@ from ..errors import ModelError, OutputError
 from ..modeling import DocumentModel
 from ..modeling.document_model import TRAINING_PARTS
 from ..runtime.files import write_text
-from ..runtime.processes import Processes
 from ..runtime.text import one_line
 from .optimizer import load_optimizer, merged_weights, save_optimizer, trained_updates, trained_weights
 
 # What measurements are called in the log, before their names.
 MEASURED = "eval_"
+
+STATE_FILE = "trainer_state.json"
+TRAINING_FOLDER = "training"
+TRAINED_FILE = "trained.safetensors"
+PARTS_FILE = "parts.safetensors"
+DATA_FILE = "data.json"
+PREFIX = "checkpoint-"
 
 
 @dataclass
@@ -72,52 +79,14 @@ class TrainState:
         Returns:
             Whether this is the best model so far.
         """
-        score = measured[MEASURED + metric]
-        best = self.best_metric
-        if best is None:
-            best = -math.inf if greater_is_better else math.inf
-        if score > best if greater_is_better else score < best:
+        score, best, loss = measured[MEASURED + metric], self.best_metric, MEASURED + "loss"
+        is_best = best is None or (score > best if greater_is_better else score < best)
+        if score == best:
+            history = (entry for entry in self.log_history if entry["step"] == self.best_global_step and loss in entry)
+            is_best = loss not in measured or measured[loss] < next(history, {loss: math.inf})[loss]
+        if is_best:
             self.best_metric, self.best_global_step = score, self.global_step
-            return True
-        if score == self.best_metric and self._wins_tie(measured, MEASURED + metric):
-            self.best_global_step = self.global_step
-            return True
-        return False
-
-    def _wins_tie(self, measured: Mapping[str, float], metric: str) -> bool:
-        loss = MEASURED + "loss"
-        entries = (entry for entry in self.log_history if entry["step"] == self.best_global_step and metric in entry)
-        before = next(entries, {})
-        return loss not in measured or measured[loss] < before.get(loss, math.inf)
-
-    def save(self, path: Path) -> None:
-        """Write the state as JSON."""
-        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
-
-    @classmethod
-    def load(cls, path: Path) -> TrainState:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            OSError, ValueError, KeyError, TypeError: the file is missing or damaged.
-        """
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(
-            int(values["global_step"]),
-            int(values["max_steps"]),
-            float(values["epoch"]),
-            values["best_metric"],
-            values["best_global_step"],
-            list(values["log_history"]),
-        )
-
-
-STATE_FILE = "trainer_state.json"
-TRAINING_FOLDER = "training"
-TRAINED_FILE = "trained.safetensors"
-PARTS_FILE = "parts.safetensors"
-DATA_FILE = "data.json"
-PREFIX = "checkpoint-"
+        return is_best
 
 
 class RunCheckpoints:
@@ -159,58 +128,60 @@ class RunCheckpoints:
     @property
     def last(self) -> Path | None:
         """The newest checkpoint of the run, None if there is none."""
-        return max(self._all(), key=_step_of, default=None)
+        return self._all()[-1] if self._all() else None
 
     def _all(self) -> list[Path]:
-        return [path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and _step_of(path) >= 0]
-
-    def save(self, state: TrainState, optimizer: Any, schedule: Any, processes: Processes) -> None:
-        """Write a checkpoint of the current step; one process writes, the others wait.
-
-        Args:
-            state: how far the run has come.
-            optimizer: the optimiser.
-            schedule: its schedule.
-            processes: the processes of the run.
-
-        Raises:
-            OutputError: it cannot be written; earlier checkpoints are whole.
-        """
-        target = self.at_step(state.global_step)
-
-        def write() -> None:
-            if target.exists():
-                # The run goes on from an earlier one.
-                return
-            partial = self.folder / f".partial-{target.name}"
-            try:
-                shutil.rmtree(partial, ignore_errors=True)
-                self.save_result(partial)
-                self._save_training(partial / TRAINING_FOLDER, optimizer, schedule)
-                state.save(partial / STATE_FILE)
-                partial.rename(target)
-            except (OSError, SafetensorError, OutputError) as error:
-                # What writing a model says advises another place, and a run has one.
-                reason = (error.__cause__ or error) if isinstance(error, OutputError) else error
-                raise OutputError(
-                    f"checkpoint {target} cannot be written: {one_line(str(reason))}; earlier checkpoints are whole: "
-                    "free some space and resume"
-                ) from error
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
-            self._rotate(state.best_global_step)
-
-        processes.run_first(write)
+        paths = [path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and _step_of(path) >= 0]
+        return sorted(paths, key=_step_of)
 
     def at_step(self, step: int) -> Path:
         """Folder of the checkpoint of a step, whether it is there or not; the run's folder may have been moved."""
         return self.folder / f"{PREFIX}{step}"
 
-    def _rotate(self, best_step: int | None) -> None:
-        """Delete all but the newest checkpoints and the best one."""
-        kept = self.at_step(best_step or 0)
-        for old in sorted(self._all(), key=_step_of)[: -self._keep]:
-            if old != kept:
+    def save(self, state: TrainState, optimizer: Any, schedule: Any, scaler: Any) -> None:
+        """Write a checkpoint of the current step, and delete all but the newest and the best.
+
+        Args:
+            state: how far the run has come.
+            optimizer: the optimiser.
+            schedule: its schedule.
+            scaler: what scales the gradients.
+
+        Raises:
+            OutputError: it cannot be written; earlier checkpoints are whole.
+        """
+        target = self.at_step(state.global_step)
+        if target.exists():
+            # The run goes on from an earlier one.
+            return
+        partial = self.folder / f".partial-{target.name}"
+        training = partial / TRAINING_FOLDER
+        try:
+            shutil.rmtree(partial, ignore_errors=True)
+            self.save_result(partial)
+            training.mkdir()
+            trained = {name: weight.detach().contiguous() for name, weight in trained_weights(self._model).items()}
+            parts = {name: trained.pop(name) for name in list(trained) if name.startswith(TRAINING_PARTS)}
+            if parts:
+                save_file(parts, training / PARTS_FILE)
+            if len(trained) + len(parts) < len(list(self._model.parameters())):
+                save_file(trained, training / TRAINED_FILE)
+            save_optimizer(training, optimizer, schedule, scaler)
+            if (place := self._data_state()) is not None:
+                (training / DATA_FILE).write_text(json.dumps(place), encoding="utf-8")
+            write_text(partial / STATE_FILE, json.dumps(asdict(state), indent=2) + "\n")
+            partial.rename(target)
+        except (OSError, SafetensorError, OutputError) as error:
+            # What writing a model says advises another place, and a run has one.
+            reason = (error.__cause__ or error) if isinstance(error, OutputError) else error
+            raise OutputError(
+                f"checkpoint {target} cannot be written: {one_line(str(reason))}; earlier checkpoints are whole: "
+                "free some space and resume"
+            ) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        for old in self._all()[: -self._keep]:
+            if _step_of(old) != state.best_global_step:
                 shutil.rmtree(old, ignore_errors=True)
 
     def save_result(self, folder: Path) -> Path:
@@ -236,15 +207,10 @@ class RunCheckpoints:
         Raises:
             ModelError: the checkpoint does not say.
         """
-        path = checkpoint / STATE_FILE
-        try:
-            state = TrainState.load(path)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelError(
-                f"{path} cannot be used ({type(error).__name__}: {one_line(str(error), 80)}); {_way_out(checkpoint)}"
-            ) from error
-        if state.global_step != _step_of(checkpoint):
-            raise ModelError(f"{path} says step {state.global_step!r}; {_way_out(checkpoint)}")
+        with _reading(checkpoint / STATE_FILE, checkpoint):
+            state = TrainState(**json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")))
+            if state.global_step != _step_of(checkpoint):
+                raise ValueError(f"step {state.global_step!r}")
         return state
 
     def load_weights(self, checkpoint: Path) -> None:
@@ -255,33 +221,24 @@ class RunCheckpoints:
         """
         training = checkpoint / TRAINING_FOLDER
         path = training / TRAINED_FILE if (training / TRAINED_FILE).exists() else checkpoint / WEIGHTS_FILE
-        own: Mapping[str, Tensor] = trained_weights(self._model)
-        try:
+        weights: Mapping[str, Tensor] = trained_weights(self._model)
+        with _reading(path, checkpoint), torch.no_grad():
             saved = load_file(path)
-            if any(name.startswith(TRAINING_PARTS) for name in own):
-                path = training / PARTS_FILE
-                saved |= load_file(path)
-            with torch.no_grad():
-                for name, weight in own.items():
-                    weight.copy_(saved[name])
-        except (OSError, SafetensorError, KeyError, RuntimeError) as error:
-            raise ModelError(f"{path} cannot be used ({one_line(str(error), 200)}); {_way_out(checkpoint)}") from error
+            if any(name.startswith(TRAINING_PARTS) for name in weights):
+                saved |= load_file(training / PARTS_FILE)
+            for name, weight in weights.items():
+                weight.copy_(saved[name])
 
     @staticmethod
-    def load_optimizer(checkpoint: Path, optimizer: Any, schedule: Any) -> None:
-        """Give the optimiser and its schedule the state of a checkpoint.
+    def load_optimizer(checkpoint: Path, optimizer: Any, schedule: Any, scaler: Any) -> None:
+        """Give the optimiser, its schedule and what scales gradients the state of a checkpoint.
 
         Raises:
             ModelError: the checkpoint is damaged or belongs to other weights.
         """
         folder = checkpoint / TRAINING_FOLDER
-        try:
-            load_optimizer(folder, optimizer, schedule)
-        except Exception as error:  # safetensors, json and torch raise kinds of their own
-            raise ModelError(
-                f"the optimiser's state in {folder} cannot be used ({one_line(str(error), 200)}); "
-                f"{_way_out(checkpoint)}"
-            ) from error
+        with _reading(folder, checkpoint):
+            load_optimizer(folder, optimizer, schedule, scaler)
 
     @staticmethod
     def read_data_state(checkpoint: Path) -> dict[str, Any]:
@@ -291,23 +248,9 @@ class RunCheckpoints:
             ModelError: the checkpoint does not say.
         """
         path = checkpoint / TRAINING_FOLDER / DATA_FILE
-        try:
+        with _reading(path, checkpoint):
             state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ModelError(f"{path} cannot be read; {_way_out(checkpoint)}") from error
         return state
-
-    def _save_training(self, folder: Path, optimizer: Any, schedule: Any) -> None:
-        folder.mkdir()
-        trained = {name: weight.detach().contiguous() for name, weight in trained_weights(self._model).items()}
-        parts = {name: trained.pop(name) for name in list(trained) if name.startswith(TRAINING_PARTS)}
-        if parts:
-            save_file(parts, folder / PARTS_FILE)
-        if len(trained) + len(parts) < len(list(self._model.parameters())):
-            save_file(trained, folder / TRAINED_FILE)
-        save_optimizer(folder, optimizer, schedule)
-        if (place := self._data_state()) is not None:
-            (folder / DATA_FILE).write_text(json.dumps(place), encoding="utf-8")
 
 
 def _step_of(checkpoint: Path) -> int:
@@ -316,8 +259,16 @@ def _step_of(checkpoint: Path) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def _way_out(checkpoint: Path) -> str:
-    return f"remove {checkpoint} to resume from the one before, or start anew"
+@contextmanager
+def _reading(path: Path, checkpoint: Path) -> Iterator[None]:
+    """Name the file of a checkpoint that cannot be read; safetensors, json and torch raise errors of their own."""
+    try:
+        yield
+    except Exception as error:
+        raise ModelError(
+            f"{path} cannot be used ({type(error).__name__}: {one_line(str(error), 200)}); remove {checkpoint} to "
+            "resume from the one before, or start anew"
+        ) from error
 
 
 def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:

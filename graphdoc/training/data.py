@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from ..corpus.document import CorpusReport
 from ..corpus.source import StreamingCorpus
@@ -30,22 +30,29 @@ class TrainingExample(Protocol):
     @property
     def id(self) -> str:
         """Its id."""
-        ...
 
     @property
     def group(self) -> int:
         """Equal for copies of one text."""
-        ...
 
     @property
     def sections(self) -> npt.NDArray[np.int64]:
         """Section of every passage, ``(passages,)``."""
-        ...
 
     @property
     def token_ids(self) -> Sequence[TokenIds]:
         """Token ids of every passage, special tokens included."""
-        ...
+
+
+class Corpus(Protocol):
+    """Documents that are ready to train on."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, row: int) -> TrainingExample: ...
+
+    @property
+    def passage_counts(self) -> npt.NDArray[np.int64]:
+        """Passages of every document."""
 
 
 # Which documents of a batch play a role: a range of them, or their rows.
@@ -95,35 +102,6 @@ Collate = Callable[[Sequence[tuple[TrainingExample, int, int]]], TrainingBatch]
 ENDING = 10.0
 
 
-class Loader(Protocol):
-    """What gives this process's share of every batch."""
-
-    @property
-    def epoch_steps(self) -> int | None:
-        """Batches of an epoch; None for a stream, which does not know."""
-        ...
-
-    def batches(self, first: int = 0) -> Iterator[Any]:
-        """The batches from a step of the run on, epoch after epoch."""
-        ...
-
-    def close(self) -> None:
-        """End what loads ahead."""
-        ...
-
-
-class Corpus(Protocol):
-    """Documents that are ready to train on."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, row: int) -> TrainingExample: ...
-
-    @property
-    def passage_counts(self) -> npt.NDArray[np.int64]:
-        """Passages of every document."""
-        ...
-
-
 class EpochExamples(Dataset[tuple[TrainingExample, int, int]]):
     """The documents of a corpus by epoch and row."""
 
@@ -133,25 +111,6 @@ class EpochExamples(Dataset[tuple[TrainingExample, int, int]]):
     def __getitem__(self, place: Place) -> tuple[TrainingExample, int, int]:
         epoch, row = place
         return self._corpus[row], epoch, row
-
-
-class RunBatches(Sampler[list[Place]]):
-    """The batches of a run from a step on, epoch after epoch.
-
-    Args:
-        batches: the batches of an epoch.
-        first: number of the first batch, counted over the epochs.
-        end: number of the batch after the last one; None for no end.
-    """
-
-    def __init__(self, batches: DocumentBatches, first: int, end: int | None) -> None:
-        self._batches, self._first, self._end = batches, first, end
-
-    def __iter__(self) -> Iterator[list[Place]]:
-        """The batches, each with the places of this process's documents."""
-        epoch, done = divmod(self._first, len(self._batches))
-        onwards = islice(chain.from_iterable(self._batches.of_epoch(number) for number in count(epoch)), done, None)
-        return islice(onwards, None if self._end is None else max(0, self._end - self._first))
 
 
 class EpochLoader:
@@ -184,7 +143,7 @@ class EpochLoader:
         across_epochs: bool = True,
     ) -> None:
         self._corpus, self._batches, self._steps, self._across_epochs = corpus, batches, steps, across_epochs
-        self.epoch_steps = len(batches)
+        self.epoch_steps: int | None = len(batches)
         self._options: dict[str, Any] = {
             "collate_fn": collate,
             "num_workers": workers,
@@ -192,69 +151,64 @@ class EpochLoader:
             # Seeds of its own, or a loader would draw from the generator that dropout draws from.
             "generator": torch.Generator(),
         }
-        # What is loaded ahead, and how often that was begun or ended; the workers live as long as this iterator.
         self._ahead: Iterator[TrainingBatch] = iter(())
-        self._number = 0
-        self._dismiss: Callable[[], object] = int
+        self._end_workers: Callable[[], object] = int
 
     def batches(self, first: int = 0) -> Iterator[TrainingBatch]:
         """The batches from a step of the run on; what an iteration before has loaded ahead is dropped."""
-        step = first
+        step, length = first, len(self._batches)
         while self._steps is None or step < self._steps:
-            if step == first or (step % self.epoch_steps == 0 and not self._across_epochs):
-                number = self._begin(step)
-            elif number != self._number:
+            end = self._steps
+            if not self._across_epochs:
+                epoch_end = (step // length + 1) * length
+                end = epoch_end if end is None else min(end, epoch_end)
+            ahead = self._load(step, end)
+            while (batch := self._next(ahead)) is not None:
+                yield batch
+                step += 1
+            if self._ahead is not ahead:
                 return
-            # The iterator is not held here, so that closing the loader ends its workers even while this is under way.
-            batch = self._next()
-            if batch is None:
-                return
-            yield batch
-            step += 1
 
-    def _begin(self, step: int) -> int:
-        """Start to load at a step, and number the start."""
+    def _load(self, first: int, end: int | None) -> Iterator[TrainingBatch]:
+        """Start to load the batches from a step of the run to another."""
         self.close()
-        end = self._steps
-        if not self._across_epochs:
-            epoch_end = (step // self.epoch_steps + 1) * self.epoch_steps
-            end = epoch_end if end is None else min(end, epoch_end)
+        epoch, done = divmod(first, len(self._batches))
+        onwards = chain.from_iterable(self._batches.of_epoch(number) for number in count(epoch))
         loader = DataLoader(
             EpochExamples(self._corpus),
-            batch_sampler=RunBatches(self._batches, step, end),
+            batch_sampler=islice(onwards, done, None if end is None else done + end - first),
             worker_init_fn=_begin_worker,
             **self._options,
         )
         self._ahead = iter(loader)
         if self._options["num_workers"]:
-            # Where nobody closes it before the program ends; the workers do not end when they are asked to.
-            self._dismiss = Finalize(self, self._ahead._shutdown_workers, exitpriority=10)  # type: ignore[attr-defined]
-        return self._number
+            # Also where nobody closes it before the program ends: the workers do not end when they are asked to.
+            self._end_workers = Finalize(self, self._ahead._shutdown_workers, exitpriority=10)  # type: ignore[attr-defined]
+        return self._ahead
 
-    def _next(self) -> TrainingBatch | None:
-        """The next batch; None after the last one.
+    def _next(self, ahead: Iterator[TrainingBatch]) -> TrainingBatch | None:
+        """The next batch; None after the last one, or where the loader was closed.
 
         Raises:
             RuntimeError: a worker was ended, as torch says it.
         """
+        if self._ahead is not ahead:
+            return None
         try:
-            return next(self._ahead, None)
+            return next(ahead, None)
         except (ConnectionError, EOFError, FileNotFoundError) as error:
             # Tensors are fetched from the worker that made them. If it is killed meanwhile, torch passes on the broken
             # connection where the system has not ended the worker yet.
-            workers = [worker.sentinel for worker in getattr(self._ahead, "_workers", ())]
+            workers = [worker.sentinel for worker in getattr(ahead, "_workers", ())]
             if workers and connection.wait(workers, ENDING):
                 raise RuntimeError("DataLoader worker was ended while a batch was fetched from it") from error
             raise
 
     def close(self) -> None:
         """End the workers and drop what they have loaded."""
-        self._dismiss()
-        self._dismiss = int
-        # The traceback of an error holds the iterator, and its collection would no longer reach the workers.
-        getattr(self._ahead, "_shutdown_workers", int)()
+        self._end_workers()
+        self._end_workers = int
         self._ahead = iter(())
-        self._number += 1
 
 
 def _begin_worker(_: int) -> None:
@@ -272,7 +226,7 @@ class StreamLoader:
         processes: the processes of the run, which agree on the number of batches of an epoch.
     """
 
-    epoch_steps = None
+    epoch_steps: int | None = None
 
     def __init__(self, corpus: StreamingCorpus, batch_size: int, collate: Collate, processes: Processes) -> None:
         self._corpus, self._batch_size, self._collate, self._processes = corpus, batch_size, collate, processes
@@ -306,7 +260,7 @@ class TaskData(ABC):
     # What a batch holds.
     unit: ClassVar[str] = "documents"
 
-    loader: Loader
+    loader: EpochLoader | StreamLoader
     documents: int
     batch_size: int
     steps: int

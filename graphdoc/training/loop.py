@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from ..errors import DocumentError, ModelError
 from ..graphs.layout import Packing
-from ..inference.precision import inference
+from ..inference.precision import Precision, inference
 from ..modeling import DocumentModel
 from ..runtime.processes import Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
@@ -27,13 +27,23 @@ from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite
 from .data import TaskData, TrainingBatch
 from .objectives import Objective
 from .optimizer import make_optimizer, make_schedule
-from .run_folder import WRONG_BATCH, RunLog, write_ids
+from .run_folder import WRONG_BATCH, RunLog, write_json
 from .step import CachedStep
 
 logger = logging.getLogger(__name__)
 
 # A stream has no end of an epoch at which to save and measure.
 STREAM_SAVE_STEPS = 500
+
+
+def training_precision(settings: TrainingSettings, device: torch.device) -> Precision | None:
+    """What the transformer computes in; None for the precision of its weights, float32.
+
+    Where the settings leave it open, that is bfloat16 on a GPU that has it, float16 on another one, else float32.
+    """
+    if settings.precision is None and device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
+    return None if settings.precision == "float32" else settings.precision
 
 
 def reduce_gradients(parameters: Iterable[nn.Parameter], processes: int) -> int:
@@ -57,24 +67,13 @@ def reduce_gradients(parameters: Iterable[nn.Parameter], processes: int) -> int:
         if parameter.requires_grad:
             by_type[parameter.dtype, parameter.device].append(parameter)
     for group in by_type.values():
-        flat = mean_over_processes(
-            torch.cat([(torch.zeros_like(entry) if entry.grad is None else entry.grad).flatten() for entry in group]),
-            processes,
-        )
+        gradients = [torch.zeros_like(entry) if entry.grad is None else entry.grad for entry in group]
+        flat = mean_over_processes(torch.cat([gradient.flatten() for gradient in gradients]), processes)
         for parameter, part in zip(group, flat.split([entry.numel() for entry in group]), strict=True):  # type: ignore[no-untyped-call]
             if parameter.grad is None:
-                parameter.grad = part.view_as(parameter).clone()
-            else:
-                parameter.grad.copy_(part.view_as(parameter))
+                parameter.grad = torch.empty_like(parameter)
+            parameter.grad.copy_(part.view_as(parameter))
     return len(by_type)
-
-
-def broadcast_weights(model: nn.Module, processes: int) -> None:
-    """Give all processes the weights and buffers of the first one."""
-    if processes > 1:
-        with exchange():
-            for tensor in model.state_dict().values():
-                distributed.broadcast(tensor, 0)
 
 
 def mean_over_processes(values: Tensor, processes: int) -> Tensor:
@@ -91,21 +90,17 @@ class StepMeans:
     """Adds up the numbers of steps between two entries of the log."""
 
     def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
         self._began: float | None = None
-        self._sums: dict[str, Tensor] = {}
+        self._sums: dict[str, Any] = {}
         self._steps = self._documents = self._tokens = 0
         self._waited = 0.0
 
-    def add(self, metrics: Mapping[str, Tensor], documents: int, tokens: int) -> None:
+    def add(self, metrics: Mapping[str, Tensor], batch: TrainingBatch) -> None:
         """Take in the numbers of a step of this process."""
-        for name, value in metrics.items():
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._sums = {name: self._sums.get(name, 0) + value for name, value in metrics.items()}
         self._steps += 1
-        self._documents += documents
-        self._tokens += tokens
+        self._documents += len(batch)
+        self._tokens += batch.tokens
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -118,19 +113,13 @@ class StepMeans:
     def take(self, processes: Processes) -> dict[str, float]:
         """Means over steps and processes, and documents and tokens a second of all; then begin anew."""
         seconds = max(time.perf_counter() - (self._began or 0.0), 1e-9)
-        values = [float(value) / max(self._steps, 1) for value in self._sums.values()]
-        values += [self._waited / seconds, self._documents / seconds, self._tokens / seconds]
-        *means, waited, documents, tokens = (
-            math.fsum(of_all) / processes.count for of_all in zip(*processes.gather(values), strict=True)
-        )
-        names = list(self._sums)
-        self._reset()
-        return {
-            **dict(zip(names, means, strict=True)),
-            "documents_per_second": documents * processes.count,
-            "tokens_per_second": tokens * processes.count,
-            "waiting_share": waited,
-        }
+        values = {name: float(value) / max(self._steps, 1) for name, value in self._sums.items()}
+        values["waiting_share"] = self._waited / seconds
+        rates = {"documents_per_second": self._documents / seconds, "tokens_per_second": self._tokens / seconds}
+        of_all = processes.gather({**rates, **values})
+        self.__init__()  # type: ignore[misc]
+        totals = {name: math.fsum(of_one[name] for of_one in of_all) for name in of_all[0]}
+        return {name: total if name in rates else total / processes.count for name, total in totals.items()}
 
 
 @dataclass(frozen=True)
@@ -187,23 +176,24 @@ class TrainingLoop:
         self.model, self.settings, self.processes = model, settings, processes
         self._data, self._checkpoints = data, checkpoints
         self._evaluation, self._show_progress = evaluation, show_progress
-        self._epoch_steps = data.loader.epoch_steps
-        if self._epoch_steps is None:
-            assert settings.max_steps is not None, "a stream does not know its end"
-            steps, default = settings.max_steps, min(STREAM_SAVE_STEPS, settings.max_steps)
-        else:
-            steps, default = settings.max_steps or math.ceil(settings.epochs * self._epoch_steps), self._epoch_steps
-        self._save_steps, self._evaluation_steps = settings.save_steps or default, settings.evaluation_steps or default
+        length = data.loader.epoch_steps
+        steps = settings.max_steps or math.ceil(settings.epochs * (length or 0))
+        # A stream does not say how long an epoch is.
+        self._epoch_steps, often = (length, length) if length else (steps, min(STREAM_SAVE_STEPS, steps))
+        self._save_steps, self._evaluation_steps = settings.save_steps or often, settings.evaluation_steps or often
         self.state = TrainState(max_steps=steps)
+        precision = training_precision(settings, model.device)
         self._step = CachedStep(
             model,
             objective,
-            precision=settings.precision,
+            precision=precision,
             packing=Packing.on(model.device, settings.token_budget, settings.padding),
             keep_activations=settings.keep_activations,
         )
         self._optimizer = make_optimizer(model, settings)
         self._schedule = make_schedule(self._optimizer, settings, steps)
+        # Gradients of float16 are too small for it unless they are scaled.
+        self._scaler = torch.amp.GradScaler(model.device.type, enabled=precision == "float16")
         self._means = StepMeans()
         self._log: RunLog | None = None
         self._stop = StopRequest()
@@ -230,7 +220,10 @@ class TrainingLoop:
             OutputError: a checkpoint or the log cannot be written, the last checkpoint is whole; or another process
                 has stopped.
         """
-        broadcast_weights(self.model, self.processes.count)
+        if self.processes.count > 1:
+            with exchange():
+                for tensor in self.model.state_dict().values():
+                    distributed.broadcast(tensor, 0)
         if checkpoint is not None:
             self._load(checkpoint)
         try:
@@ -259,7 +252,7 @@ class TrainingLoop:
     def _load(self, checkpoint: Path) -> None:
         """Take over weights, optimiser and state of a checkpoint."""
         self._checkpoints.load_weights(checkpoint)
-        self._checkpoints.load_optimizer(checkpoint, self._optimizer, self._schedule)
+        self._checkpoints.load_optimizer(checkpoint, self._optimizer, self._schedule, self._scaler)
         steps, self.state = self.state.max_steps, self._checkpoints.load_state(checkpoint)
         self.state.max_steps = steps
         best = self.state.best_global_step
@@ -272,8 +265,8 @@ class TrainingLoop:
             self.state.best_global_step, self.state.best_metric = None, None
 
     def _open_log(self, stack: ExitStack) -> None:
-        settings, folder = self.settings, self._checkpoints.folder
-        self._log = stack.enter_context(RunLog(folder, self.state, settings.trackers, self._show_progress))
+        log = RunLog(self._checkpoints.folder, self.state, self.settings.trackers, self._show_progress)
+        self._log = stack.enter_context(log)
 
     def _train(self) -> None:
         self._optimizer.zero_grad()
@@ -284,12 +277,19 @@ class TrainingLoop:
             if batch is None:
                 return
             self._compute_gradient(batch)
+            self._scaler.unscale_(self._optimizer)
             norm = clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf)
-            self._optimizer.step()
+            self._scaler.step(self._optimizer)
+            self._scaler.update()
             rate = self._schedule.get_last_lr()[0]
             self._schedule.step()
             self._optimizer.zero_grad()
-            self._count_step()
+            state = self.state
+            epoch, done = divmod(state.global_step, self._epoch_steps)
+            state.global_step += 1
+            state.epoch = epoch + (done + 1) / self._epoch_steps
+            if self._log is not None:
+                self._log.bar.update()
             self._finish_step({"grad_norm": norm, "learning_rate": rate})
 
     def _compute_gradient(self, batch: TrainingBatch) -> None:
@@ -301,6 +301,7 @@ class TrainingLoop:
             self.model.passage_encoder.eval()
         seed = random_generator(self.settings.seed, "step", number, self.processes.rank).integers(2**63)
         torch.manual_seed(int(seed))
+        self._step.scale = self._scaler.get_scale()
         output = self._step(batch)
         reduce_gradients(self.model.parameters(), self.processes.count)
         loss = output.loss
@@ -311,26 +312,17 @@ class TrainingLoop:
         if is_wrong:
             self._refuse_loss(float(mean_over_processes(loss, self.processes.count)), batch)
         self._is_stopping = bool(is_asked)
-        self._means.add({"loss": loss, **output.metrics}, len(batch), batch.tokens)
+        self._means.add({"loss": loss, **output.metrics}, batch)
 
     def _refuse_loss(self, loss: float, batch: TrainingBatch) -> None:
         number = self.state.global_step + 1
         ids = [id for part in self.processes.gather(list(batch.ids)) for id in part]
         path = self._checkpoints.folder / f"{WRONG_BATCH}{number}.json"
-        self.processes.run_first(lambda: write_ids(path, number, ids))
+        self.processes.run_first(lambda: write_json(path, {"step": number, "documents": ids}))
         raise ModelError(
             f"the loss of step {number} is {loss} and training was stopped; the ids of its {len(ids)} documents "
             f"are in {path}; look at them, at the weights it starts from, or lower learning_rate"
         )
-
-    def _count_step(self) -> None:
-        state = self.state
-        state.global_step += 1
-        # A stream does not say how long an epoch is.
-        epoch, done = divmod(state.global_step - 1, self._epoch_steps or state.max_steps)
-        state.epoch = epoch + (done + 1) / (self._epoch_steps or state.max_steps)
-        if self._log is not None:
-            self._log.bar.update()
 
     def _finish_step(self, numbers: Mapping[str, Any]) -> None:
         """Log, measure and save, each where it is due."""
@@ -344,23 +336,21 @@ class TrainingLoop:
             numbers = {name: float(value) for name, value in numbers.items()}
             self._write({"loss": means.pop("loss"), **numbers, **means})
         if evaluates:
+            assert self._evaluation is not None
+            measured = self.measure()
+            self._write(measured)
+            best, is_greater = self._evaluation.best, self._evaluation.greater_is_better
             # The best weights are of use only where they were kept.
-            saves = self._evaluate() or saves
+            saves = self.state.judge(measured, best, greater_is_better=is_greater) or saves
         if saves:
             require_finite(self.model, step)
-            self._checkpoints.save(self.state, self._optimizer, self._schedule, self.processes)
+            state, optimizer, schedule = self.state, self._optimizer, self._schedule
+            self.processes.run_first(lambda: self._checkpoints.save(state, optimizer, schedule, self._scaler))
 
     def _write(self, entry: Mapping[str, Any]) -> None:
         complete = self.state.log(entry)
         if self._log is not None:
             self._log.write(complete)
-
-    def _evaluate(self) -> bool:
-        """Measure the model, and say whether it is the best so far."""
-        assert self._evaluation is not None
-        measured = self.measure()
-        self._write(measured)
-        return self.state.judge(measured, self._evaluation.best, greater_is_better=self._evaluation.greater_is_better)
 
     def measure(self) -> dict[str, float]:
         """Measure the model as it would be saved, in the first process while the others wait.

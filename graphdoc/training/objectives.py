@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -32,11 +33,20 @@ MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]
 
 
 class Objective(ABC):
-    """A loss on something that the model gives for every document alone, so that documents can be taken in slices."""
+    """A loss on something that the model gives for every document alone, so that documents can be taken in slices.
 
-    @abstractmethod
+    Attributes:
+        reads: what of a model's output the loss looks at: ``documents`` or ``passages``, ``(..., hidden)``,
+            ``logits``, ``(documents, classes)``, or ``subtopics``, ``(sentences, columns)``.
+    """
+
+    reads: ClassVar[str] = "documents"
+
     def rows(self, output: DocumentOutput) -> Tensor:
         """What the loss looks at, ``(rows, ...)``, document after document."""
+        rows: Tensor | None = getattr(output, self.reads)
+        assert rows is not None, f"the model gives no {self.reads}"
+        return rows
 
     @abstractmethod
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
@@ -71,11 +81,6 @@ class ViewContrast(Objective):
 
     contrast: Loss
 
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Document vectors, ``(documents, hidden)``."""
-        assert output.documents is not None
-        return output.documents
-
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``anchor`` and those of role ``candidate``."""
         anchors, candidates = rows[batch.roles["anchor"]], rows[batch.roles["candidate"]]
@@ -97,11 +102,6 @@ class QueryContrast(Objective):
 
     contrast: Loss
     once: bool = True
-
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Vectors of queries and documents, ``(queries and documents, hidden)``."""
-        assert output.documents is not None
-        return output.documents
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``query`` and those of role ``candidate``.
@@ -128,12 +128,8 @@ class BestPassageContrast(Objective):
         contrast: the loss of similarities.
     """
 
+    reads: ClassVar[str] = "passages"
     contrast: InfoNCE
-
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Vectors of queries and passages, ``(queries and passages, hidden)``."""
-        assert output.passages is not None
-        return output.passages
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss over the passages of all documents; targets and roles are those of :class:`QueryContrast`."""
@@ -182,12 +178,8 @@ class Classification(Objective):
         classes: the loss of logits.
     """
 
+    reads: ClassVar[str] = "logits"
     classes: Loss
-
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Logits, ``(documents, classes)``."""
-        assert output.logits is not None, "the model has no head"
-        return output.logits
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss of the logits against the target ``class``."""
@@ -208,9 +200,7 @@ class SectionContrast(Objective):
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Section vectors, ``(sections, hidden)``; document vectors for a readout that gives no others."""
-        rows = output.documents if output.sections is None else output.sections
-        assert rows is not None
-        return rows
+        return super().rows(output) if output.sections is None else output.sections
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss over the sections of all documents, against the target ``group``."""
@@ -231,11 +221,6 @@ class PairSimilarity(Objective):
 
     similarity: Loss
 
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Document vectors, ``(documents, hidden)``."""
-        assert output.documents is not None
-        return output.documents
-
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
         first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
@@ -250,12 +235,8 @@ class PairMaxSim(Objective):
         similarity: the loss of the similarity of two documents and their label.
     """
 
+    reads: ClassVar[str] = "passages"
     similarity: PairCosine
-
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Passage vectors, ``(passages, hidden)``."""
-        assert output.passages is not None
-        return output.passages
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the passages of roles ``first`` and ``second``, against the target ``label``."""
@@ -263,9 +244,11 @@ class PairMaxSim(Objective):
         numbers = torch.arange(len(documents))
         pairs = zip(numbers[batch.roles["first"]].tolist(), numbers[batch.roles["second"]].tolist(), strict=True)
         with torch.autocast(rows.device.type, enabled=False):
-            sides = [(packed([documents[first]]), packed([documents[second]])) for first, second in pairs]
-            found = [maxsim(*first, *second, block=None)[0, 0] for first, second in sides]
-        return self.similarity.of_similarities(torch.stack(found), batch.targets["label"], gather=gather)
+            similarities = [
+                maxsim(*packed([documents[first]]), *packed([documents[second]]), block=None)[0, 0]
+                for first, second in pairs
+            ]
+        return self.similarity.of_similarities(torch.stack(similarities), batch.targets["label"], gather=gather)
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
@@ -302,15 +285,11 @@ class SentencePairContrast(Objective):
         head: gives the logits of masked tokens; None trains without them.
     """
 
+    reads: ClassVar[str] = "passages"
     similarity: Loss = field(default_factory=PairCosine)
     contrast_weight: float = 1.0
     tokens: MaskedTokens = field(default_factory=MaskedTokens)
     head: nn.Module | None = None
-
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Sentence vectors, ``(sentences, hidden)``: the passages of queries."""
-        assert output.passages is not None
-        return output.passages
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
@@ -337,8 +316,10 @@ class SentencePairContrast(Objective):
             rows = row_of[sentences]
             row_of[order] = -1
             (chosen,) = torch.nonzero(rows >= 0, as_tuple=True)
-            found = torch.stack([rows[chosen], places[chosen], chosen]).to(vectors.device, non_blocking=True)
-            return self.tokens(head(vectors[found[0], found[1]]), tokens[found[2]], among, gather=gather)
+            row, place, number = torch.stack([rows[chosen], places[chosen], chosen]).to(
+                vectors.device, non_blocking=True
+            )
+            return self.tokens(head(vectors[row, place]), tokens[number], among, gather=gather)
 
         return term
 
@@ -351,12 +332,8 @@ class SubtopicClusters(Objective):
         clusters: the loss of logits of clusters.
     """
 
+    reads: ClassVar[str] = "subtopics"
     clusters: SubtopicLoss = field(default_factory=SubtopicLoss)
-
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Logits of subtopics, ``(sentences, columns)``."""
-        assert output.subtopics is not None, "the model has no head for subtopics"
-        return output.subtopics
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss of all pairs, against the target ``label``; ``columns`` is how many clusters each has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -60,32 +60,27 @@ def make_schedule(optimizer: Optimizer, settings: TrainingSettings, steps: int) 
     return get_scheduler(settings.schedule, optimizer, num_warmup_steps=warmup, num_training_steps=steps)
 
 
-def save_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
-    """Write the state of an optimiser and its schedule."""
+def save_optimizer(folder: Path, optimizer: Any, schedule: Any, scaler: Any) -> None:
+    """Write the state of an optimiser, its schedule, and what scales its gradients."""
     state = optimizer.state_dict()
-    tensors: dict[str, Tensor] = {}
-    values: dict[str, dict[str, Any]] = {}
-    for number, entries in state["state"].items():
-        for name, value in entries.items():
-            if isinstance(value, Tensor):
-                tensors[f"{number}.{name}"] = value.detach().contiguous().cpu()
-            else:
-                values.setdefault(str(number), {})[name] = value
-    content = {"groups": state["param_groups"], "values": values, "schedule": schedule.state_dict()}
+    entries = {f"{number}.{name}": value for number, of in state["state"].items() for name, value in of.items()}
+    content = {"groups": state["param_groups"], "schedule": schedule.state_dict(), "scaler": scaler.state_dict()}
     (folder / VALUES_FILE).write_text(json.dumps(content, default=_plain), encoding="utf-8")
-    save_file(tensors, folder / TENSORS_FILE)
+    save_file({key: tensor.detach().contiguous().cpu() for key, tensor in entries.items()}, folder / TENSORS_FILE)
 
 
-def load_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
+def load_optimizer(folder: Path, optimizer: Any, schedule: Any, scaler: Any) -> None:
     """Read what :func:`save_optimizer` wrote; fails in many ways where it is damaged or belongs to other weights."""
     content = json.loads((folder / VALUES_FILE).read_text(encoding="utf-8"))
-    state: dict[int, dict[str, Any]] = {int(number): dict(entry) for number, entry in content["values"].items()}
+    state: dict[int, dict[str, Any]] = {}
     for key, tensor in load_file(folder / TENSORS_FILE).items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = tensor
-    groups = [{**group, "betas": tuple(group["betas"])} if "betas" in group else group for group in content["groups"]]
+    groups = [{**group, "betas": tuple(group["betas"])} for group in content["groups"]]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     schedule.load_state_dict(content["schedule"])
+    if content["scaler"]:
+        scaler.load_state_dict(content["scaler"])
 
 
 def _plain(value: object) -> object:
@@ -115,10 +110,7 @@ def prepare_tuning(
     Raises:
         MissingExtraError: ``lora`` without the package it needs.
         ModelError: nothing would be trained, or no layer has such a name.
-        ValueError: ``tune`` is unknown.
     """
-    if tune not in get_args(Tune):
-        raise ValueError(f"tune {tune!r} is unknown; use one of {', '.join(get_args(Tune))}")
     model.requires_grad_(True)
     if tune != "full":
         model.passage_encoder.requires_grad_(False)

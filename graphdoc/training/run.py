@@ -39,15 +39,15 @@ from .run_folder import CONFIG_FILE as SETTINGS_FILE
 from .run_folder import (
     CURVE_FILE,
     MODEL_FOLDER,
+    RESULTS_FILE,
     abandon_run,
     begin_run,
     git_revision,
     open_run,
     read_results,
-    require_own_folder,
     require_trackers,
     versions,
-    write_results,
+    write_json,
 )
 
 logger = logging.getLogger(__name__)
@@ -69,16 +69,19 @@ def join_run(training: TrainingSettings, device: str | torch.device | None) -> P
     place = usable_device(device)
     if int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1 and place.type == "cuda" and place != own_gpu():
         raise SettingsError(f"device={place} is one GPU for several processes; leave it out, and each takes its own")
-    joined = Processes(place)
+    processes = Processes(place)
     # accelerate launch --cpu gives the address of several processes to the only one that it starts.
-    if joined.count == 1 and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ:
+    if processes.count == 1 and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ:
         print(
             "one process trains: the launcher started no others (accelerate launch --cpu needs MPI for them; torchrun "
             "does not)",
             file=sys.stderr,
         )
+    if place.type == "cuda":
+        # What stays in float32, such as the graph, takes TF32 where the GPU has it.
+        torch.set_float32_matmul_precision("high")
     torch.manual_seed(training.seed)
-    return joined
+    return processes
 
 
 def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
@@ -228,8 +231,9 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
     def begin() -> None:
         nonlocal is_new
         require_trackers(settings.training.trackers)
-        require_own_folder(folder)
+        begin_run(folder, settings, resume=resume)
         lock.acquire()
+        # Another run may have begun and ended meanwhile.
         begin_run(folder, settings, resume=resume)
         is_new = not (folder / SETTINGS_FILE).exists()
 
@@ -240,8 +244,9 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
             if context.evaluation is not None:
                 recipe = replace(recipe, evaluation=context.evaluation)
             record = _record(context, recipe.data)
-            processes.run_first(partial(open_run, folder, settings, record, resume=resume))
-            _announce(context, recipe, record)
+            processes.run_first(partial(open_run, folder, settings, record))
+            if processes.is_first:
+                _announce(context, recipe, record)
             recipe.data.load()
             if recipe.encode is not None:
                 recipe.encode()
@@ -263,11 +268,11 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
 
 def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], resume: bool) -> Path:
     settings: RunSettings = context.settings
-    processes, model, data = context.processes, context.encoder.model, recipe.data
+    processes, data, evaluation = context.processes, recipe.data, recipe.evaluation
     folder, results = settings.folder, dict[str, Any]()
     checkpoints = RunCheckpoints(
         folder,
-        model,
+        context.encoder.model,
         context.encoder.tokenizer,
         name=folder.name,
         keep=settings.training.keep_checkpoints,
@@ -276,81 +281,63 @@ def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], 
         data_state=data.state_dict,
     )
     loop = TrainingLoop(
-        model,
+        context.encoder.model,
         data,
         recipe.objective,
         settings.training,
         checkpoints,
         processes,
-        evaluation=recipe.evaluation,
+        evaluation=evaluation,
         show_progress=context.show_progress,
     )
-    last = _last_checkpoint(context, checkpoints, data) if resume else None
-    results |= _measured_before(context, loop, recipe.evaluation, is_resumed=last is not None)
+    last = checkpoints.last if resume else None
+    if last is not None:
+        checkpoints.load_state(last)
+        if processes.is_first:
+            tqdm.write(f"going on from {last}")
+        if data.state_dict() is not None:
+            data.load_state_dict(checkpoints.read_data_state(last))
+        if "before" in (begun := read_results(folder)):
+            results["before"] = begun["before"]
+    else:
+        if resume and processes.is_first:
+            logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
+        if evaluation is not None and evaluation.at_start:
+            results["before"] = _without_prefix(loop.measure())
+            processes.run_first(lambda: write_json(folder / RESULTS_FILE, results))
     state = loop.run(last)
     results |= {**_measured_after(state), "steps": state.global_step}
-    if last == checkpoints.at_step(state.global_step) and processes.is_first:
-        logger.warning("the run was at its end already, after step %d", state.global_step)
-    if loop.was_stopped:
-        if processes.is_first:
+    if processes.is_first:
+        if last == checkpoints.at_step(state.global_step):
+            logger.warning("the run was at its end already, after step %d", state.global_step)
+        if loop.was_stopped:
             logger.warning("the run was asked to stop after step %d; go on with --resume", state.global_step)
+    if loop.was_stopped:
         return checkpoints.last or folder
-    require_finite(model, state.global_step)
-    target = folder / MODEL_FOLDER
+    require_finite(context.encoder.model, state.global_step)
 
     def finish() -> None:
         from ..analysis.figures.measured import plot_run
 
-        checkpoints.save_result(target)
-        write_results(folder, results)
+        checkpoints.save_result(folder / MODEL_FOLDER)
+        write_json(folder / RESULTS_FILE, results)
         start = {f"{MEASURED}{name}": value for name, value in results.get("before", {}).items()}
         plot_run([{"step": 0, **start}, *state.log_history], folder / CURVE_FILE)
 
     processes.run_first(finish)
-    return target
-
-
-def _last_checkpoint(context: RunContext[Any], checkpoints: RunCheckpoints, data: TaskData) -> Path | None:
-    """The checkpoint to go on from, where the data then is too."""
-    last, is_first = checkpoints.last, context.processes.is_first
-    if last is None:
-        if is_first:
-            folder = context.settings.folder
-            logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
-        return None
-    checkpoints.load_state(last)
-    if is_first:
-        tqdm.write(f"going on from {last}")
-    if data.state_dict() is not None:
-        data.load_state_dict(checkpoints.read_data_state(last))
-    return last
-
-
-def _measured_before(
-    context: RunContext[Any], loop: TrainingLoop, evaluation: RunEvaluation | None, *, is_resumed: bool
-) -> dict[str, Any]:
-    """Measure the model that the run starts from; a run that goes on takes over what was measured then."""
-    folder = context.settings.folder
-    if is_resumed:
-        before = read_results(folder)
-        return {name: before[name] for name in ("before",) if name in before}
-    if evaluation is None or not evaluation.at_start:
-        return {}
-    results = {"before": _without_prefix(loop.measure())}
-    context.processes.run_first(lambda: write_results(folder, results))
-    return results
+    return folder / MODEL_FOLDER
 
 
 def _measured_after(state: TrainState) -> dict[str, Any]:
-    scores = [entry for entry in state.log_history if any(name.startswith(MEASURED) for name in entry)]
-    losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
-    after: dict[str, Any] = {"loss": losses[-1]} if losses else {}
-    best = state.best_global_step
-    if scores:
+    after: dict[str, Any] = {}
+    for entry in state.log_history:
+        if "loss" in entry:
+            after["loss"] = entry["loss"]
         # The model that is left is the best one, not always the last one.
-        after["after"] = _without_prefix(next((entry for entry in scores if entry["step"] == best), scores[-1]))
+        elif "after" not in after or state.best_global_step in (None, entry["step"]):
+            after["after"] = _without_prefix(entry)
     if state.best_metric is not None:
-        after["best"] = {"step": best, "score": state.best_metric}
+        after["best"] = {"step": state.best_global_step, "score": state.best_metric}
     return after
 
 
@@ -377,20 +364,17 @@ def _record(context: RunContext[Any], data: TaskData) -> dict[str, Any]:
 
 def _announce(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any]) -> None:
     """Say what is going to happen."""
-    processes = context.processes
-    if not processes.is_first:
-        return
-    for line in (
+    for lines in (
         *recipe.data.describe(),
         *recipe.announcement,
         *(["nothing is measured meanwhile: the last model is the result"] if recipe.evaluation is None else []),
         f"{recipe.data.steps:,} steps of {recipe.data.batch_size:,} {recipe.data.unit}",
         f"{record['trained_weights']:,} of {record['weights']:,} weights are trained "
         f"({context.settings.model.tune} passage encoder), on {record['device']}, "
-        f"{processes.count} process{'es' if processes.count > 1 else ''}",
+        f"{record['processes']} process{'es' if record['processes'] > 1 else ''}",
     ):
-        for part in line.splitlines():
-            tqdm.write(printable(part))
+        for line in lines.splitlines():
+            tqdm.write(printable(line))
 
 
 def _card(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any], results: Mapping[str, Any]) -> str:

@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from ..errors import SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.layout import MiniBatch, Packing
-from ..inference.precision import PRECISIONS, Precision, computed_in
+from ..inference.precision import Precision, computed_in
 from ..losses import Gather, LossOutput
 from ..modeling import DocumentModel
 from .data import TrainingBatch
@@ -64,11 +62,12 @@ class GradientCache(Generic[Input]):
         encode_with_term: Callable[[Input], tuple[Tensor, Tensor]] | None = None,
     ) -> None:
         self._inputs, self._precision = inputs, precision
-        self._encode, self._encode_with_term = encode, encode_with_term
+        self._with_gradient: Callable[[Input], tuple[Tensor, Tensor | None]] = (
+            (lambda mini_batch: (encode(mini_batch), None)) if encode_with_term is None else encode_with_term
+        )
         first_kept = _first_kept([size(mini_batch) for mini_batch in inputs], keep_activations)
         self._states = RandomStates(device, first_kept)
         self._kept: list[tuple[Tensor, Tensor | None]] = []
-        self._lengths: list[int] = []
         rows = _Rows()
         with precision(), torch.no_grad():
             for number in range(first_kept):
@@ -81,26 +80,20 @@ class GradientCache(Generic[Input]):
         self._lengths = rows.lengths
         self.rows = rows.all().requires_grad_()
 
-    def _with_gradient(self, mini_batch: Input) -> tuple[Tensor, Tensor | None]:
-        """Rows of a mini-batch, and its term where it has one."""
-        if self._encode_with_term is None:
-            return self._encode(mini_batch), None
-        return self._encode_with_term(mini_batch)
-
     def backward(self) -> None:
         """Push the gradient that has reached :attr:`rows` through the mini-batches, once."""
-        gradient = self.rows.grad
-        ends = list(accumulate(self._lengths))
+        shares: Sequence[Tensor | None] = [None] * len(self._lengths)
+        if self.rows.grad is not None:
+            shares = self.rows.grad.split(self._lengths)  # type: ignore[no-untyped-call]
         with self._precision():
             # Kept activations are those of the last mini-batches, and the first to be given back.
-            for number in reversed(range(len(ends))):
-                share = None if gradient is None else gradient[ends[number] - self._lengths[number] : ends[number]]
+            for number in reversed(range(len(shares))):
                 if self._kept:
-                    _push(self._kept.pop(), share)
+                    _push(self._kept.pop(), shares[number])
                     continue
                 with self._states.replayed(number):
                     part = self._with_gradient(self._inputs[number])
-                _push(part, share)
+                _push(part, shares[number])
                 # Nothing may stay until the next mini-batch is encoded.
                 del part
 
@@ -108,18 +101,13 @@ class GradientCache(Generic[Input]):
 def _push(part: tuple[Tensor, Tensor | None], gradient: Tensor | None) -> None:
     """Push a gradient of rows, and that of their term, to the weights."""
     rows, term = part
-    ends: list[Tensor] = []
-    gradients: list[Tensor | None] = []
-    if gradient is not None and rows.requires_grad:
-        ends.append(rows)
-        gradients.append(gradient)
+    ends = [(rows, gradient)] if gradient is not None and rows.requires_grad else []
     if term is not None and term.requires_grad:
-        ends.append(term)
-        gradients.append(None)
+        ends.append((term, None))  # type: ignore[arg-type]
     if ends:
         # A backward pass computes as its forward pass did.
         with torch.autocast(rows.device.type, enabled=False):
-            torch.autograd.backward(ends, gradients)
+            torch.autograd.backward([end for end, _ in ends], [given for _, given in ends])
 
 
 def _first_kept(sizes: Sequence[int], keep: int) -> int:
@@ -144,7 +132,6 @@ class _Rows:
         self.lengths: list[int] = []
 
     def add(self, part: Tensor) -> None:
-        """Take over some rows."""
         needed = self._count + len(part)
         if self._rows is None:
             self._rows = part.new_empty(max(needed, FIRST_ROWS), *part.shape[1:])
@@ -157,7 +144,6 @@ class _Rows:
         self.lengths.append(len(part))
 
     def all(self) -> Tensor:
-        """All rows, ``(rows, ...)``."""
         assert self._rows is not None, "there is at least one mini-batch"
         return self._rows[: self._count].clone()
 
@@ -220,7 +206,7 @@ GRAPH_NUMBERS, GRAPH_NUMBERS_FROZEN = 2**22, 2**26
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """What a step found; the gradients are on the parameters.
+    """What a step computed; the gradients are on the parameters.
 
     Args:
         loss: the loss of this process (see :class:`~graphdoc.losses.LossOutput`), without gradient.
@@ -244,7 +230,6 @@ class CachedStep:
     Args:
         model: the model, whose parameters collect the gradients.
         objective: what the loss looks at, and the loss.
-        weight: factor of the gradient, where batches of several tasks make one step.
         precision: what the transformer computes in; None for the precision of its weights.
         packing: how passages are packed into mini-batches; None for the rule of the device.
         keep_activations: cells whose activations may be kept, so that they are not encoded twice, beside those of the
@@ -253,6 +238,9 @@ class CachedStep:
             graphs are computed in slices of documents, all but the last of them twice; by default few where passages
             are encoded with gradient, and many where graphs are all there is to do.
         gather: how the loss sees rows of other processes; None for those of all processes that train together.
+
+    Attributes:
+        scale: factor of the gradient, as float16 needs it.
     """
 
     def __init__(
@@ -260,28 +248,19 @@ class CachedStep:
         model: DocumentModel,
         objective: Objective,
         *,
-        weight: float = 1.0,
         precision: Precision | None = None,
         packing: Packing | None = None,
         keep_activations: int = 0,
         graph_numbers: int | None = None,
         gather: Gather | None = None,
     ) -> None:
-        self.model = model
-        self.objective = objective
-        self.weight = weight
-        self.precision = self._precision_context(precision)
-        self._node_size = model.config.node_size
-        self.packing = packing
-        self.keep_activations = keep_activations
-        self.graph_numbers = graph_numbers
-        self.gather: Gather = Gather() if gather is None else gather
-
-    def _precision_context(self, precision: Precision | None) -> Callable[[], AbstractContextManager[Any]]:
-        context = computed_in(precision, self.model.passage_encoder, "the model")
-        if precision is None or isinstance(context, nullcontext):
-            return nullcontext
-        return partial(torch.autocast, self.model.device.type, dtype=PRECISIONS[precision])
+        self.model, self.objective = model, objective
+        self.precision: Callable[[], AbstractContextManager[Any]] = partial(
+            computed_in, precision, model.passage_encoder, "the model"
+        )
+        self.packing, self.keep_activations, self.graph_numbers = packing, keep_activations, graph_numbers
+        self.gather = Gather() if gather is None else gather
+        self.scale = 1.0
 
     def __call__(self, batch: TrainingBatch) -> StepOutput:
         """Add the gradient of the loss over a batch to the parameters' gradients.
@@ -291,24 +270,21 @@ class CachedStep:
 
         Returns:
             The loss and what is worth logging.
-
-        Raises:
-            SettingsError: the objective needs tokens, and the batch brings passage vectors.
         """
-        moved = batch.to(self.model.device)
-        term = self._term(moved)
-        if moved.graphs.passage_vectors is not None or (term is None and not self.model.trains_passage_vectors):
+        batch = batch.to(self.model.device)
+        term = self.objective.mini_batch_term(batch, self.gather)
+        if batch.graphs.passage_vectors is not None or (term is None and not self.model.trains_passage_vectors):
             with torch.no_grad(), self.precision():
-                vectors = self.model.encode_passages(moved.graphs, self.packing)
-            return self._graphs_and_loss(vectors, moved)
-        mini_batches = list(self.model.mini_batches(moved.graphs, self.packing))
+                vectors = self.model.encode_passages(batch.graphs, self.packing)
+            return self._graphs_and_loss(vectors, batch)
+        mini_batches = list(self.model.mini_batches(batch.graphs, self.packing))
         terms: list[LossOutput] = []
 
         def encode_with_term(mini_batch: MiniBatch) -> tuple[Tensor, Tensor]:
             assert term is not None
             vectors, output = self._with_term(mini_batch, term)
             terms.append(LossOutput(output.loss.detach(), output.metrics))
-            return vectors, self.weight * output.loss
+            return vectors, self.scale * output.loss
 
         cache = GradientCache(
             self.model.encode_mini_batch,
@@ -319,7 +295,7 @@ class CachedStep:
             precision=self.precision,
             encode_with_term=encode_with_term if term is not None else None,
         )
-        output = self._graphs_and_loss(_in_order(cache.rows, mini_batches), moved)
+        output = self._graphs_and_loss(_in_order(cache.rows, mini_batches), batch)
         cache.backward()
         return _sum(output, terms)
 
@@ -333,30 +309,20 @@ class CachedStep:
         Returns:
             The loss, its metrics, and the rows that it looked at.
         """
-        moved = batch.to(self.model.device)
-        term = self._term(moved)
-        terms: list[LossOutput] = []
-        if term is None:
-            with self.precision():
-                vectors = self.model.encode_passages(moved.graphs, self.packing)
-        else:
-            mini_batches = list(self.model.mini_batches(moved.graphs, self.packing))
-            with self.precision():
-                parts = [self._with_term(mini_batch, term) for mini_batch in mini_batches]
-            vectors = _in_order(torch.cat([rows for rows, _ in parts]), mini_batches)
-            terms = [output for _, output in parts]
-        rows = torch.cat([self._encode_slice(part) for part in self._slices(vectors, moved.graphs)])
-        output = self.objective.loss(rows, moved, self.gather)
-        return replace(_sum(StepOutput(output.loss, output.metrics), terms), rows=rows)
-
-    def _term(self, batch: TrainingBatch) -> MiniBatchTerm | None:
+        batch = batch.to(self.model.device)
         term = self.objective.mini_batch_term(batch, self.gather)
-        if term is not None and batch.graphs.passage_vectors is not None:
-            raise SettingsError(
-                f"{type(self.objective).__name__} reads tokens, and model.tune=frozen gives passage vectors made "
-                "before; set model.tune to lora or full"
-            )
-        return term
+        terms: list[LossOutput] = []
+        with self.precision():
+            if term is None:
+                vectors = self.model.encode_passages(batch.graphs, self.packing)
+            else:
+                mini_batches = list(self.model.mini_batches(batch.graphs, self.packing))
+                parts = [self._with_term(mini_batch, term) for mini_batch in mini_batches]
+                vectors = _in_order(torch.cat([rows for rows, _ in parts]), mini_batches)
+                terms = [output for _, output in parts]
+        rows = torch.cat([self._encode_slice(part) for part in self._slices(vectors, batch.graphs)])
+        output = self.objective.loss(rows, batch, self.gather)
+        return replace(_sum(StepOutput(output.loss, output.metrics), terms), rows=rows)
 
     def _with_term(self, mini_batch: MiniBatch, term: MiniBatchTerm) -> tuple[Tensor, LossOutput]:
         """Vectors of a mini-batch, and the term of the loss on its tokens."""
@@ -370,7 +336,7 @@ class CachedStep:
         leaf = vectors.detach().requires_grad_(vectors.requires_grad)
         cache = GradientCache(self._encode_slice, self._slices(leaf, batch.graphs), leaf.device)
         output = self.objective.loss(cache.rows, batch, self.gather)
-        (self.weight * output.loss).backward()  # type: ignore[no-untyped-call]
+        (self.scale * output.loss).backward()  # type: ignore[no-untyped-call]
         cache.backward()
         if vectors.requires_grad and leaf.grad is not None:
             vectors.backward(leaf.grad)  # type: ignore[no-untyped-call]
@@ -379,7 +345,7 @@ class CachedStep:
     def _slices(self, vectors: Tensor, graphs: GraphBatch) -> list[tuple[GraphBatch, Tensor]]:
         """Slices of documents with the vectors of their passages: one where it fits."""
         config = self.model.config
-        costs = [nodes * self._node_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
+        costs = [nodes * config.node_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
         default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
         slices = list(graphs.slices(costs, self.graph_numbers or default))
         counts = [sum(part.passage_counts) for part in slices]

@@ -228,7 +228,7 @@ class TestBadInput:
         for options in ((), ("--resume",)):
             line = self.refused(classify(corpus(rows(12)), *options))
             assert str(tmp_path / "run") in line
-            assert "groups, sections" in line
+            assert "holds a run" in line
         assert [path.name for path in (tmp_path / "run").glob("*.yaml")] == ["config.yaml"]
 
     def test_labels_to_measure_that_training_does_not_have(

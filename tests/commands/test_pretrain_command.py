@@ -269,7 +269,7 @@ class TestResuming:
         weights = {name: 1.5 * weight for name, weight in load_file(tmp_path / "start" / "model.safetensors").items()}
         save_file(weights, tmp_path / "start" / "model.safetensors", metadata={"format": "pt"})
         message = refused(*options, "--resume")
-        assert message.startswith("run holds a run on a model.start with other weights; put it back")
+        assert message.startswith("run holds a run on other data: model.start")
 
     def test_two_runs_in_one_folder(
         self,

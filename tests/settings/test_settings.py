@@ -62,7 +62,6 @@ def refused(load: Load) -> Callable[..., str]:
 @pytest.mark.parametrize(
     ("text", "key", "nearest"),
     [
-        ("trainig: {epochs: 3}", "trainig", "training?"),
         ("training: {batchsize: 3}", "training.batchsize", "training.batch_size?"),
         ("loss: {zzz: 3}", "loss.zzz", "temperature, similarity"),
         ("batch_size: 3", "batch_size", "training.batch_size?"),
@@ -79,23 +78,15 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(
 # What a file or the command line gives, and the key and value that the message names.
 BAD_VALUES = [
     ("training.batch_size='3'", "training.batch_size='3'"),
-    ("training.batch_size=true", "training.batch_size=true"),
     ("training.batch_size=1", "training.batch_size=1"),
-    ("training.batch_size=99999999999999999999", "training.batch_size=99999999999999999999"),
-    ("training=3", "training=3"),
     ("training.learning_rate=.nan", "training.learning_rate=nan"),
-    ("training.optimizer=sgd", "training.optimizer='sgd'"),
     ("loss=null", "loss=null"),
-    ("loss.temperature=0", "loss.temperature=0"),
     ("output='  '", "output="),
     ("model.tune=frozn", "model.tune='frozn'"),
-    ("model=roberta-base", "model='roberta-base'"),
-    ("model.settings.graph_layers=100000000", "model.settings.graph_layers=100000000"),
     ("model.settings.graph_kind=star", "model.settings.graph_kind='star'"),
     ("model.settings.labels=[a, b]", "model.settings.labels"),
     ("model.store=updates", "model.store='updates'"),
     ("corpus.columns.txt=b", "corpus.columns.txt"),
-    ("output.x=3", "output={'x': 3}"),
 ]
 
 
@@ -119,7 +110,6 @@ def test_a_wrong_value_is_named_with_its_key_and_its_place(
     [
         (["epochs"], "'epochs'"),
         (["=3"], "'=3'"),
-        (["epochs=3"], "training.epochs?"),
         (["output="], "output"),
         (["output=[a"], "'output=[a'"),
         (["output=!!python/object/apply:os.system [ls]"], "output"),
@@ -141,7 +131,6 @@ def test_a_setting_of_the_command_line_that_cannot_be_is_named(
         ("corpus: {source: a, dataset: b}", "corpus.source='a'"),
         ("corpus: {source: '-'}", "corpus.source='-'"),
         ("corpus: {source: a, columns: {text: 3}}", "corpus.columns.text=3"),
-        ("corpus: {source: [a, '']}", "corpus.source=''"),
         ("corpus: []", "corpus=[]"),
         ("a: b: c", "run.yaml"),
         ("- a", "run.yaml"),
@@ -218,11 +207,6 @@ def test_a_file_that_unfolds_without_end_is_refused(refused: Callable[..., str],
         assert "the command line: 'output=" in refused("", f"output={text}")
 
 
-def test_aliases_within_reason_are_read(load: Load) -> None:
-    columns = "corpus: {source: &name [documents], leave_out_splits: *name}\n"
-    assert load("", "corpus.source=papers", corpus=columns).corpus.leave_out_splits == ["documents"]
-
-
 def test_settings_on_the_command_line_replace_those_of_the_file(load: Load) -> None:
     settings = load(
         "training: {epochs: 3, batch_size: 8}\nloss: {temperature: 0.5}",
@@ -266,7 +250,7 @@ def test_recipes_and_example_documents_are_those_of_the_package(
 PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     "graph_roberta": (PretrainingSettings, {
         "split": "half", "loss": {"similarity": "dot", "temperature": 1.0, "directions": "both"},
-        "training": {"batch_size": 1536, "epochs": 10, "max_steps": None, "optimizer": "adam", "learning_rate": 5e-5,
+        "training": {"batch_size": 1536, "epochs": 10, "max_steps": None, "learning_rate": 5e-5,
                      "encoder_learning_rate": None, "warmup": 0.1, "weight_decay": 0.0},
         "corpus": {"max_passages": 50, "dataset": "Skylion007/openwebtext", "revision": "refs/convert/parquet"},
         "model": {"start": "roberta-base", "tune": "full", "settings": {
@@ -279,7 +263,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     "colde": (ComparisonSettings, {
         "sections": {"number": 2}, "loss": {"kind": "contrastive", "temperature": 0.5},
         "corpus": {"leave_out_sections": ["Abstract"]},
-        "training": {"batch_size": 50, "epochs": 25, "learning_rate": 5e-5, "optimizer": "adamw",
+        "training": {"batch_size": 50, "epochs": 25, "learning_rate": 5e-5,
                      "weight_decay": 0.01},
         "model": {"start": "bert-base-uncased", "tune": "full", "settings": {
             "unit": "chunk", "passage_tokens": 512, "pooling": "cls", "structural_embeddings": True,
@@ -288,11 +272,11 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     }),
     "robust04": (RetrievalSettings, {
         "negatives": {"per_query": 8, "kind": "random"}, "folds": {"number": 5}, "similarity": "dot",
-        "training": {"batch_size": 32, "epochs": 10, "optimizer": "adam", "warmup": 0.1},
+        "training": {"batch_size": 32, "epochs": 10, "warmup": 0.1},
     }),
     "msmarco_doc": (RetrievalSettings, {
         "negatives": {"per_query": 1, "kind": "words", "depth": 100, "refresh": 0.5}, "similarity": "dot",
-        "training": {"batch_size": 128, "epochs": 10, "optimizer": "adam"}, "validation": {"most_queries": 100},
+        "training": {"batch_size": 128, "epochs": 10}, "validation": {"most_queries": 100},
     }),
     **{f"wikir_{form}": (RetrievalSettings, {
         "queries": {"text_column": form}, "negatives": {"per_query": 1, "kind": "words", "depth": 100},
@@ -300,7 +284,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     }) for form in ("title", "first_sentence")},
     "sdr": (SentencePairSettings, {
         "loss": {"margin": 1.0, "mlm_weight": 1.0, "contrast_weight": 1.0, "contrast_on": "masked"},
-        "training": {"batch_size": 8, "epochs": 50, "optimizer": "adamw", "learning_rate": 2e-5},
+        "training": {"batch_size": 8, "epochs": 50, "learning_rate": 2e-5},
         "pairs_per_epoch": 10_000 * 8, "validation": {"share": 0.1},
         "model": {"start": "roberta-large", "tune": "full", "settings": {
             "pooling": "mean", "projection_size": None, "graph_layers": 0}},
@@ -378,11 +362,8 @@ def test_processes_that_stream_share_the_cores_of_a_machine(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("graph_kind", "star"), ("pooling", "max"), ("similarity", 3), ("unit", "word")),
-        *(("passage_words", 0), ("passage_words", "3"), ("passage_words", 2.0), ("passage_words", 10**12)),
-        *(("graph_layers", True), ("graph_heads", None), ("projection_size", 10**8), ("max_passages", 0)),
-        *(("attention_dropout", 1.0), ("attention_dropout", float("nan")), ("normalize_passages", "no")),
-        *(("language", 3), ("graph_layer", 2)),
+        *(("pooling", "max"), ("unit", "word"), ("passage_words", 0), ("passage_words", 2.0), ("graph_layers", True)),
+        *(("projection_size", 10**8), ("attention_dropout", float("nan")), ("graph_layer", 2)),
     ],
 )
 def test_settings_of_a_model_are_checked_one_by_one(key: str, value: Any) -> None:
@@ -401,13 +382,6 @@ def test_the_schema_names_bounds_and_choices() -> None:
     for name, described in properties.items():
         for choice in described.get("enum", []):
             assert f"``{choice}``" in described["description"], f"{name} does not explain {choice}"
-
-
-def test_the_schema_of_a_recipe_has_its_defaults() -> None:
-    schema = SentencePairSettings.model_json_schema()
-    assert schema["required"] == ["corpus"]
-    assert schema["properties"]["output"]["default"] == "runs/sentence-pairs"
-    assert schema["properties"]["training"]["default"]["batch_size"] == 8
 
 
 def test_settings_import_no_torch() -> None:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphdoc.losses import SubDocumentContrast
 from graphdoc.training import step as gradient_cache
 from graphdoc.training.step import GradientCache, RandomStates, preserve_rng_state
 
@@ -42,8 +41,7 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("size", [1, 3, 4, 7, 20])
-@pytest.mark.parametrize("keep", [0, 5, 1000])
+@pytest.mark.parametrize(("size", "keep"), [(1, 0), (3, 5), (7, 0), (7, 1000), (20, 0)])
 def test_gradients_are_those_of_a_plain_pass_with_dropout(network: nn.Module, size: int, keep: int) -> None:
     rows = rows_of(20)
     mini_batches = list(rows.split(size))
@@ -76,7 +74,7 @@ def counted(network: nn.Module) -> tuple[Callable[[Tensor], Tensor], list[bool]]
     return encode, passes
 
 
-@pytest.mark.parametrize(("keep", "twice"), [(0, 4), (3, 4), (4, 3), (9, 2), (15, 1), (16, 0), (99, 0)])
+@pytest.mark.parametrize(("keep", "twice"), [(0, 4), (3, 4), (4, 3), (15, 1), (16, 0)])
 def test_the_last_mini_batch_and_those_that_fit_are_encoded_once(network: nn.Module, keep: int, twice: int) -> None:
     encode, passes = counted(network)
     cache = GradientCache(encode, rows_of(20).split(4), CPU, keep_activations=keep, size=len)
@@ -85,29 +83,6 @@ def test_the_last_mini_batch_and_those_that_fit_are_encoded_once(network: nn.Mod
 
     assert passes.count(False) == twice
     assert passes.count(True) == 5
-
-
-def test_a_single_mini_batch_costs_what_a_plain_pass_costs(network: nn.Module) -> None:
-    encode, passes = counted(network)
-    cache = GradientCache(encode, [rows_of(8)], CPU)
-    loss_of(cache.rows).backward()
-    cache.backward()
-    assert passes == [True]
-
-
-def test_activations_of_one_mini_batch_are_held_between_the_passes(network: nn.Module) -> None:
-    held: list[int] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor.numel()) or tensor, lambda t: t):
-        GradientCache(network, rows_of(20).split(4), CPU)
-        of_many = sum(held)
-        held.clear()
-        GradientCache(network, [rows_of(4)], CPU)
-        assert of_many == sum(held) > 0
-
-
-def test_a_loss_that_does_not_look_leaves_no_gradients(network: nn.Module) -> None:
-    GradientCache(network, rows_of(4).split(2), CPU).backward()
-    assert gradients(network) == []
 
 
 def test_two_steps_at_once_do_not_know_each_other(network: nn.Module) -> None:
@@ -177,7 +152,7 @@ def test_one_cache_can_stand_on_another(network: nn.Module) -> None:
     assert_same([*gradients(network), *gradients(upper)], expected)
 
 
-@pytest.mark.parametrize("keep", [0, 8, 1000])
+@pytest.mark.parametrize("keep", [0, 8])
 def test_terms_of_mini_batches_are_added_once_each(network: nn.Module, keep: int) -> None:
     mini_batches = rows_of(20).split(4)
     head = nn.Linear(5, 3).double()
@@ -214,15 +189,7 @@ def test_terms_of_mini_batches_are_added_once_each(network: nn.Module, keep: int
             assert torch.equal(found[-1], expected[-1]) and not torch.allclose(found[0], expected[0])
 
 
-def test_it_works_with_the_loss_of_the_package(network: nn.Module) -> None:
-    cache = GradientCache(network, rows_of(8).split(3), CPU)
-    SubDocumentContrast("cosine", 0.2)(cache.rows[:4], cache.rows[4:]).loss.backward()
-    cache.backward()
-
-    assert all(torch.isfinite(gradient).all() for gradient in gradients(network))
-
-
-@pytest.mark.parametrize("keep", [0, 8, 1000])
+@pytest.mark.parametrize("keep", [0, 8])
 def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep: int) -> None:
     first, second = nn.Linear(6, 12), nn.Linear(12, 5)
 

@@ -81,9 +81,9 @@ def _no_worker_is_left() -> Iterator[None]:
     assert set(active_children()) == before
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
-@pytest.mark.parametrize("count", [8, 43])
-@pytest.mark.parametrize("across_epochs", [False, True])
+@pytest.mark.parametrize(
+    ("workers", "count", "across_epochs"), [(0, 43, False), (0, 8, True), (1, 8, False), (2, 43, False), (2, 43, True)]
+)
 def test_a_loader_gives_the_batches_of_each_epoch(workers: int, count: int, across_epochs: bool) -> None:
     loader, _ = loader_of(count, workers, steps=3 * (count // 8), across_epochs=across_epochs)
 
@@ -92,7 +92,7 @@ def test_a_loader_gives_the_batches_of_each_epoch(workers: int, count: int, acro
     loader.close()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2])
 def test_loading_goes_on_across_the_end_of_an_epoch_and_not_too_far(workers: int) -> None:
     loader, batches = loader_of(workers=workers)
     workers_at_work = set()
@@ -169,15 +169,14 @@ def test_a_connection_that_breaks_with_its_worker_is_that_of_a_worker(
     monkeypatch: pytest.MonkeyPatch, is_ended: bool, error: type[Exception]
 ) -> None:
     loader, _ = loader_of(workers=0)
-    iteration = loader.batches()
-    next(iteration)
     # It is still there when the connection breaks.
     worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(0.3 if is_ended else 60,))
     worker.start()
     monkeypatch.setattr(loading, "ENDING", 60.0 if is_ended else 0.1)
-    monkeypatch.setattr(loader, "_ahead", BrokenConnection(worker))
+    broken = BrokenConnection(worker)
+    monkeypatch.setattr(loader, "_ahead", broken)
     with pytest.raises(error) as caught:
-        next(iteration)
+        loader._next(broken)
     assert str(caught.value).startswith("DataLoader worker") == is_ended
     worker.kill()
     worker.join()

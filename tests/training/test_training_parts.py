@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.modeling.heads import NewHead
-from graphdoc.runtime.processes import Processes
 from graphdoc.settings.run import TrainingSettings
 from graphdoc.training.checkpoint import PARTS_FILE, TRAINED_FILE, TRAINING_FOLDER, RunCheckpoints, TrainState
 from graphdoc.training.optimizer import make_optimizer, make_schedule, prepare_tuning, trained_weights
@@ -54,7 +53,7 @@ def test_they_are_in_checkpoints_and_not_in_the_model(
     for _ in range(3):
         optimizer.step()
         schedule.step()
-    checkpoints.save(TrainState(global_step=1), optimizer, schedule, Processes(torch.device("cpu")))
+    checkpoints.save(TrainState(global_step=1), optimizer, schedule, torch.amp.GradScaler("cpu", enabled=False))
     folder = checkpoints.at_step(1)
 
     (parts,) = (load_file(path) for path in folder.rglob(PARTS_FILE))
