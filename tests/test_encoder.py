@@ -18,7 +18,6 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 
-CPU = torch.device("cpu")
 EncoderFactory = Callable[..., DocumentEncoder]
 
 
@@ -396,16 +395,16 @@ class TestAttention:
         encoder = tiny_encoder("bert").model.passage_encoder
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(SettingsError) as error:
-            encoder.use_attention("flash_attention_2", "bfloat16", CPU)
+            encoder.use_attention("flash_attention_2", "bfloat16")
         assert "flash-attn" in str(error.value) and "sdpa" in str(error.value)
         monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
         with pytest.raises(SettingsError) as error:
-            encoder.use_attention("flash_attention_2", "float32", CPU)
+            encoder.use_attention("flash_attention_2", "float32")
         assert "float32" in str(error.value) and "bfloat16" in str(error.value)
         monkeypatch.setattr(type(encoder.transformer), "_supports_sdpa", False)
         encoder.transformer.config._attn_implementation_internal = "eager"
         with pytest.raises(SettingsError) as error:
-            encoder.use_attention("sdpa", "float32", CPU)
+            encoder.use_attention("sdpa", "float32")
         assert "'sdpa'" in str(error.value) and "bert" in str(error.value) and "eager" in str(error.value)
 
 
