@@ -24,7 +24,7 @@ from transformers import (
 
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig, DocumentModel
-from ..modeling.heads import LanguageModelHead, NewHead, PretrainedHead
+from ..modeling.heads import NewHead, PretrainedHead
 from ..modeling.passage_encoder import pooler_options
 from ..runtime.text import counted
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
@@ -184,7 +184,7 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
     return model, load_tokenizer(folder, config, f"backbone {backbone}")
 
 
-def load_language_model_head(transformer: PreTrainedModel, backbone: str | None) -> LanguageModelHead:
+def load_language_model_head(transformer: PreTrainedModel, backbone: str | None) -> NewHead | PretrainedHead:
     """The head of the language model that a passage encoder comes from, or a new one where that is not to be had.
 
     A new one shares the input embeddings, is drawn from torch's random generator and comes with a warning.
@@ -197,7 +197,7 @@ def load_language_model_head(transformer: PreTrainedModel, backbone: str | None)
         The head, on the device of the transformer.
     """
     try:
-        head: LanguageModelHead = _pretrained_head(transformer, backbone)
+        head: NewHead | PretrainedHead = _pretrained_head(transformer, backbone)
     except Exception as error:  # from a foreign configuration transformers raises anything
         logger.warning(
             "%s comes without a language-model head (%s); a new one is trained, tied to the input embeddings",

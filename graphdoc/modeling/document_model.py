@@ -17,7 +17,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.layout import MiniBatch, Packing
 from ..settings.document import ClusteringSettings, checked_labels
 from .configuration import DocumentConfig
-from .graph_attention import GraphAttention, GraphAttentionStack, GraphLinear, GraphWeights, init_graph_weights
+from .graph_attention import GraphAttention, GraphAttentionStack, GraphWeights, init_graph_weights
 from .heads import ClassificationHead, SubtopicHead
 from .lexical import LexicalPart
 from .passage_encoder import PassageEncoder, StructuralEmbeddings
@@ -143,8 +143,9 @@ class DocumentModel(PreTrainedModel):
 
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise a module's own weights; the graph layers as PyG does, so that none stays undefined memory."""
-        if isinstance(module, GraphWeights | GraphLinear):
-            init_graph_weights(module)
+        is_of_graph = isinstance(module, nn.Linear) and any(module is part for part in self.graph.modules())
+        if isinstance(module, GraphWeights) or is_of_graph:
+            init_graph_weights(cast(GraphWeights, module))
         elif self.projection is not None and module is self.projection:
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)
@@ -184,22 +185,14 @@ class DocumentModel(PreTrainedModel):
         config = self.config
         names = checked_labels(labels, multi_label)
         if words and self.lexical is None:
-            raise SettingsError(
-                "words=True needs a lexical part; fit one first (graphdoc fit --lexical, or encoder.fit)"
-            )
-        head = ClassificationHead(
-            config.hidden_size,
-            len(names),
-            config.classifier_dropout if dropout is None else dropout,
-            self.lexical.settings.terms if words and self.lexical is not None else 0,
-        )
+            raise SettingsError("words=True needs a lexical part; fit one first (graphdoc fit, or encoder.fit)")
+        terms = self.lexical.settings.terms if words and self.lexical is not None else 0
+        dropout = config.classifier_dropout if dropout is None else dropout
+        head = ClassificationHead(config.hidden_size, len(names), dropout, terms)
         config.labels, config.multi_label, config.classifier_dropout = names, multi_label, head.dropout.p
         config.classifier_words = words
-        self.head = head.to(self.device)
-        self._init_weights(self.head.linear)
-        if self.head.words is not None:
-            self._init_weights(self.head.words)
-        return self.head
+        self.head = head.to(self.device).apply(self._init_weights)
+        return head
 
     def add_subtopic_head(self, settings: ClusteringSettings) -> SubtopicHead:
         """Give the model a head for subtopics, drawn from torch's random generator, in place of the one it may have.
@@ -260,8 +253,7 @@ class DocumentModel(PreTrainedModel):
         """
         if batch.passage_vectors is not None:
             return batch.passage_vectors
-        vectors: list[Tensor] = []
-        order: list[Tensor] = []
+        vectors, order = [], []
         for mini_batch in self.mini_batches(batch, packing):
             vectors.append(self.encode_mini_batch(mini_batch))
             order.append(mini_batch.passage_order)

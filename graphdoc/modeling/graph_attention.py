@@ -39,17 +39,6 @@ def softmax_by_group(scores: Tensor, group_of: Tensor, groups: int) -> Tensor:
     return powers / sums.index_select(0, group_of)
 
 
-class GraphLinear(nn.Linear):
-    """A linear map of nodes, without bias.
-
-    Args:
-        size: width of a node, before and after.
-    """
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size, size, bias=False)
-
-
 class GraphWeights(nn.Module):
     """The weights of one layer of graph attention, by the names that they have in PyG's ``GATConv``.
 
@@ -64,19 +53,19 @@ class GraphWeights(nn.Module):
     def __init__(self, hidden_size: int, heads: int, residual: bool) -> None:
         super().__init__()
         self.heads = heads
-        self.lin = GraphLinear(hidden_size)
+        self.lin = nn.Linear(hidden_size, hidden_size, bias=False)
         self.att_src = nn.Parameter(torch.empty(1, heads, hidden_size // heads))
         self.att_dst = nn.Parameter(torch.empty(1, heads, hidden_size // heads))
-        self.res = GraphLinear(hidden_size) if residual else None
+        self.res = nn.Linear(hidden_size, hidden_size, bias=False) if residual else None
         self.bias = nn.Parameter(torch.empty(hidden_size))
         for part in (self.lin, self.res, self):
             if part is not None:
                 init_graph_weights(part)
 
 
-def init_graph_weights(part: GraphLinear | GraphWeights) -> None:
+def init_graph_weights(part: nn.Linear | GraphWeights) -> None:
     """Draw the own weights of a part anew, as PyG does: Glorot's uniform distribution, and a bias of 0."""
-    if isinstance(part, GraphLinear):
+    if isinstance(part, nn.Linear):
         init.xavier_uniform_(part.weight)
         return
     for weight in (part.att_src, part.att_dst):
@@ -163,23 +152,17 @@ class GraphAttention(nn.Module):
                     if attention is not None:
                         attention[block.edges] = rearrange(weights, "d heads t s -> (d t s) heads")[block.cells]
             if len(plan.sparse_edges):
-                source, target = edges = batch.edge_index[:, plan.sparse_edges]
+                source, target = batch.edge_index[:, plan.sparse_edges]
                 logits = functional.leaky_relu(source_score[source] + target_score[target], NEGATIVE_SLOPE)
                 if batch.edge_weights is not None:
                     logits = logits + batch.edge_weights[plan.sparse_edges].log().unsqueeze(-1)
                 weights = softmax_by_group(logits, target, len(nodes))
-                sparse = skipped + self._sparse(edges, values, weights)
-                result = torch.where(plan.is_sparse_node.unsqueeze(-1), sparse, result)
+                dropped = functional.dropout(weights, p=self.dropout, training=self.training)
+                sums = torch.zeros_like(values).index_add(0, target, dropped.unsqueeze(-1) * values[source])
+                result = torch.where(plan.is_sparse_node.unsqueeze(-1), skipped + sums.flatten(1), result)
                 if attention is not None:
                     attention[plan.sparse_edges] = weights
             return result, attention
-
-    def _sparse(self, edges: Tensor, values: Tensor, weights: Tensor) -> Tensor:
-        """Messages ``(nodes, hidden)`` along edges with attention weights ``(edges, heads)``."""
-        source, target = edges
-        dropped = functional.dropout(weights, p=self.dropout, training=self.training)
-        sums = torch.zeros_like(values).index_add(0, target, dropped.unsqueeze(-1) * values[source])
-        return sums.flatten(1)
 
     def _dense(
         self, block: DenseBlock, values: Tensor, source_score: Tensor, target_score: Tensor

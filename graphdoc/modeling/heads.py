@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, cast
 
 import torch
@@ -113,22 +112,7 @@ class SubtopicHead(nn.Module):
 SPREAD = 0.02
 
 
-class LanguageModelHead(nn.Module, ABC):
-    """Turns vectors of tokens into logits of the vocabulary; its last layer may be the table of input embeddings."""
-
-    @abstractmethod
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Compute logits.
-
-        Args:
-            tokens: ``(masked, encoder hidden)``, vectors of the tokens at masked places alone.
-
-        Returns:
-            ``(masked, vocabulary)``.
-        """
-
-
-class NewHead(LanguageModelHead):
+class NewHead(nn.Module):
     """An untrained head of RoBERTa's form, whose last layer is the table of input embeddings.
 
     Args:
@@ -150,12 +134,19 @@ class NewHead(LanguageModelHead):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Compute logits; see :class:`LanguageModelHead`."""
+        """Compute logits of the vocabulary.
+
+        Args:
+            tokens: ``(masked, encoder hidden)``, vectors of the tokens at masked places alone.
+
+        Returns:
+            ``(masked, vocabulary)``.
+        """
         logits: Tensor = self.decoder(self.layer_norm(self.activation(self.dense(tokens))))
         return logits
 
 
-class PretrainedHead(LanguageModelHead):
+class PretrainedHead(nn.Module):
     """The head of a language model of transformers, whatever its layers are.
 
     Its last layer shares the table of input embeddings with the transformer that it reads, where it did with its own.
@@ -181,7 +172,7 @@ class PretrainedHead(LanguageModelHead):
         self.language_model = language_model
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Compute logits; see :class:`LanguageModelHead`."""
+        """Compute logits of the vocabulary, as :meth:`NewHead.forward` does."""
         logits: Tensor = self.language_model(tokens.unsqueeze(0)).logits
         return logits.squeeze(0)
 

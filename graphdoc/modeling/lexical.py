@@ -83,20 +83,23 @@ class LexicalPart(nn.Module):
             return row if self.idf[row] > 0 else None
         return self._rows.get(term)
 
-    def weights(self, counts: Counts) -> Counts:
-        """The tf-idf weights of counts, ``(texts, terms)``, not brought to any length."""
-        return tf_idf(counts, self.idf.cpu().numpy())
-
     @property
     def has_mean(self) -> bool:
         """Whether a mean is subtracted."""
         return self._signs is None
 
+    @property
+    def table(self) -> Any:
+        """The vectors of terms, ``(terms, numbers)``; sparse where they are random."""
+        return self.components.cpu().numpy() if self._signs is None else self._signs
+
+    def weights(self, counts: Counts) -> Counts:
+        """The tf-idf weights of counts, ``(texts, terms)``, not brought to any length."""
+        return tf_idf(counts, self.idf.cpu().numpy())
+
     def project(self, weights: Counts) -> Vectors:
         """Lexical vectors of weights, ``(texts, numbers)``, neither centred nor brought to any length."""
-        table = self.components.cpu().numpy() if self._signs is None else self._signs
-        found = weights.astype(np.float32) @ table
-        return np.asarray(found.toarray() if sparse.issparse(found) else found, np.float32)
+        return np.asarray(_dense(weights.astype(np.float32) @ self.table), np.float32)
 
     def centred(self, vectors: npt.NDArray[Any]) -> Floats:
         """Vectors brought to unit length, without the mean and brought to unit length again; zeros stay zeros."""
@@ -105,11 +108,6 @@ class LexicalPart(nn.Module):
             unit -= self.mean.cpu().numpy() * unit.any(axis=1, keepdims=True)
             unit /= _lengths(unit)[:, None]
         return unit
-
-    def vectors_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The vectors of some terms, ``(rows, numbers)``."""
-        found = self.components.cpu().numpy()[rows] if self._signs is None else self._signs[rows].toarray()
-        return np.asarray(found, np.float64)
 
 
 def random_signs(terms: int, numbers: int) -> Any:
@@ -219,7 +217,7 @@ class LexicalReader:
         return unit_rows(self.part.weights(counts))
 
     def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
-        """The same of whole documents, sparse ``(documents, terms)``."""
+        """Those of whole documents, sparse ``(documents, terms)``."""
         counts = self.counts(text for one in documents for text in one.texts)
         return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
 
@@ -246,7 +244,7 @@ class LexicalReader:
             ``(passages, numbers)``, which adds up to the lexical vector of the document; its terms.
         """
         rows, of_document = self._split_weights(counts)
-        table = self.part.vectors_of(rows)
+        table = np.asarray(_dense(self.part.table[rows]), np.float64)
         of_passages = counts[:, rows].astype(np.float64)
         of_passages.data = (1 + np.log(of_passages.data)) * self.part.idf.cpu().numpy()[rows][of_passages.indices]
         words = self.written(segmented.texts, rows)
@@ -269,14 +267,16 @@ class LexicalReader:
             of_mean: ``(passages,)``, how often the mean is subtracted from each.
             together: whether the passages add up to one vector, or each is one.
         """
-        found = weights @ table
-        lengths = _lengths(found.sum(axis=0, keepdims=True) if together else found)
-        weights = weights.multiply(1 / lengths[:, None]).tocsr()
+
+        def of_unit_length(weights: Counts, table: Floats) -> Counts:
+            vectors = weights @ table
+            lengths = _lengths(vectors.sum(axis=0, keepdims=True) if together else vectors)
+            return weights.multiply(1 / lengths[:, None]).tocsr()
+
+        weights = of_unit_length(weights, table)
         if self.part.has_mean:
             weights = sparse.hstack([sparse.csr_matrix(-of_mean[:, None]), weights], format="csr")
-            found = weights @ np.vstack([self.part.mean.cpu().numpy(), table])
-            lengths = _lengths(found.sum(axis=0, keepdims=True) if together else found)
-            weights = weights.multiply(1 / lengths[:, None]).tocsr()
+            weights = of_unit_length(weights, np.vstack([self.part.mean.cpu().numpy(), table]))
         return weights * self.weight
 
     def unit_shares(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
@@ -309,12 +309,11 @@ class LexicalReader:
         return rows, own.multiply((weights / totals)[None]).tocsr()
 
     def _row_of(self, term: str) -> int:
-        row = self._known.get(term)
-        if row is None:
+        if (row := self._known.get(term)) is None:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            found = self.part.row_of(term)
-            row = self._known[term] = _NOWHERE if found is None else found
+            row = self.part.row_of(term)
+            row = self._known[term] = _NOWHERE if row is None else row
         return row
 
 
@@ -335,6 +334,10 @@ def summed(counts: Counts, group_of: npt.NDArray[np.int64], groups: int) -> Coun
         (np.ones(len(group_of), np.float32), (group_of, np.arange(len(group_of)))), (groups, len(group_of))
     )
     return (members @ counts).tocsr()
+
+
+def _dense(table: Any) -> Any:
+    return table.toarray() if sparse.issparse(table) else table
 
 
 def _lengths(vectors: npt.NDArray[Any]) -> Floats:

@@ -99,8 +99,8 @@ class Readout(nn.Module, ABC):
 
     @classmethod
     def describe(cls, config: DocumentConfig) -> dict[str, Any]:
-        """What it is made with: the fields of the configuration that it has."""
-        return {name: getattr(config, name) for name in cls.settings}
+        """What it is made with: the fields of the configuration that it has, without switches that are off."""
+        return {name: value for name in cls.settings if (value := getattr(config, name)) is not False}
 
     def init_weights(self, module: nn.Module) -> bool:
         """Initialise one of its modules; False leaves that to transformers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from einops import rearrange
@@ -210,14 +210,6 @@ class SectionReadout(Readout):
         """Width of section and document vectors: of the projection, or of what the aggregation gives."""
         aggregated = 2 * config.section_lstm_size if config.section_aggregation == "lstm" else config.node_size
         return config.section_projection_size or aggregated
-
-    @classmethod
-    def describe(cls, config: DocumentConfig) -> dict[str, Any]:
-        """The fields of the configuration that it has; without the norm where there is none."""
-        described = super().describe(config)
-        if not config.chunk_attention_norm:
-            del described["chunk_attention_norm"]
-        return described
 
     def init_weights(self, module: nn.Module) -> bool:
         """Draw its linear layers as PyG draws those of graph attention, and leave the LSTM to transformers."""

@@ -164,12 +164,6 @@ class TestForeignFiles:
             tiny_encoder(graph_layers=1).save_pretrained(checkpoint)
         assert {path.name: path.read_bytes() for path in checkpoint.iterdir()} == before
 
-    def test_others_stay(self, tiny_encoder: EncoderFactory, checkpoint: Path) -> None:
-        (checkpoint / "notes.txt").write_text("mine")
-        tiny_encoder(graph_layers=1).save_pretrained(checkpoint)
-        assert (checkpoint / "notes.txt").read_text() == "mine"
-        assert load(checkpoint).model.config.graph_layers == 1
-
 
 class TestSavingOver:
     def save(self, encoder: DocumentEncoder, folder: Path, kind: str) -> Path:

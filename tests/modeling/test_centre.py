@@ -65,15 +65,6 @@ def test_contributions_add_up_to_the_score(
     assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
 
 
-def test_passages_are_kept_as_they_are_before_it(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-    plain, encoder = tiny_encoder("bert", **MEAN), centred(tiny_encoder("bert", **MEAN))
-    kept = list(encoder.with_passage_vectors(structured))
-    for one, other in zip(kept, plain.with_passage_vectors(structured), strict=True):
-        assert one.passage_vectors is not None and other.passage_vectors is not None
-        assert np.array_equal(one.passage_vectors, other.passage_vectors)
-    np.testing.assert_allclose(encoder.encode(kept), encoder.encode(structured), atol=1e-6)
-
-
 def test_it_is_saved_and_loaded_and_can_be_left_out(
     tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
 ) -> None:
@@ -94,16 +85,6 @@ def test_a_file_of_updates_has_it(tiny_encoder: EncoderFactory, structured: list
     updates = trained_updates(encoder.model)
     save_checkpoint(encoder.model, encoder.tokenizer, tmp_path, name="updates", updates=updates)
     assert (tmp_path / UPDATES_FILE).exists() and torch.equal(updates["centre"], encoder.model.centre)
-
-
-def test_a_model_without_one_has_no_such_weight(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder("bert")
-    assert "centre" not in encoder.model.state_dict() and "centre" not in encoder.describe()
-    vectors = torch.randn(5, 24, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(encoder.model.initial_passages(vectors), encoder.model.uncentred_passages(vectors))
-    encoder.model.set_centre(torch.ones(16))
-    encoder.model.set_centre(None)
-    assert "centre" not in encoder.model.state_dict() and encoder.model.config.centre is None
 
 
 def test_asked_for_where_there_is_none(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:

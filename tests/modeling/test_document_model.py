@@ -12,8 +12,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.kinds import NodeKind, graph_kind
+from graphdoc.graphs.kinds import graph_kind
 from graphdoc.graphs.layout import Packing
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
@@ -61,33 +60,6 @@ def test_equations_1_and_2_are_the_papers(kind: str, tiny_model, documents) -> N
         for number in graph_kind(kind).section_nodes(np.array(layout)):
             expected.append(passages[[i for i, section in enumerate(layout) if section == number]].mean(0))
     np.testing.assert_allclose(actual, np.stack(expected), atol=1e-5)
-
-
-def test_section_nodes_belong_to_their_own_documents_in_batches_of_mixed_kinds(tiny_model) -> None:
-    model = tiny_model(projection_size=None)
-    kinds = ["full", "hierarchical", "window", "hierarchical", "section"]
-    graphs = [graph_of_sections(layout, kind) for layout, kind in zip(LAYOUTS, kinds, strict=True)]
-    vectors = torch.randn(sum(map(len, LAYOUTS)), 24)
-    batch = GraphBatch.from_graphs(graphs)
-    nodes = model.initial_nodes(vectors, batch)
-    first = node = 0
-    for layout, graph in zip(LAYOUTS, graphs, strict=True):
-        own = vectors[first : first + len(layout)]
-        alone = model.initial_nodes(own, GraphBatch.from_graphs([graph]))
-        torch.testing.assert_close(nodes[node : node + graph.num_nodes], alone)
-        for number, vector in zip(graph.section_of.tolist(), alone, strict=True):
-            if bool(graph.node_kind[alone.eq(vector).all(1)].eq(NodeKind.SECTION).all()):
-                torch.testing.assert_close(vector, own[torch.tensor(layout) == number].mean(0))
-        first, node = first + len(layout), node + graph.num_nodes
-
-
-def test_initial_nodes_carry_gradients_to_passages(tiny_model) -> None:
-    model = tiny_model(projection_size=None)
-    batch = GraphBatch.from_graphs([graph_of_sections([1, 0, 0, 0], "hierarchical")])
-    vectors = torch.randn(4, 24, requires_grad=True)
-    (model.initial_nodes(vectors, batch) * torch.tensor([[1.0], [0], [0], [0], [0], [1], [1]])).sum().backward()
-    expected = torch.tensor([1 / 4 + 1, 1 / 4 + 1 / 3, 1 / 4 + 1 / 3, 1 / 4 + 1 / 3])
-    torch.testing.assert_close(vectors.grad, expected.unsqueeze(1).expand(4, 24))
 
 
 def test_without_projection_passages_are_the_encoders(tiny_model, documents) -> None:

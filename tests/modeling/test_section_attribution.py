@@ -8,7 +8,6 @@ import torch
 from sections_by_hand import attention_by_hand, linear, numbers
 from test_attribution import SECTIONS, run, spread, terms_of
 
-from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.attribution import passage_terms
 
@@ -49,17 +48,6 @@ def test_also_where_gates_close_and_graphs_saturate(tiny_model, random_document)
     model = spread(widened(tiny_model(readout="sections", **SIZES), 10.0), 3.0)
     terms, vector = terms_of(model, random_document(SECTIONS))
     torch.testing.assert_close(terms.sum(0), vector, atol=1e-5, rtol=0)
-
-
-def test_the_mean_without_attention_is_exact(tiny_model, random_document) -> None:
-    settings = {"chunk_attention_heads": 0, "section_aggregation": "mean", "graph_layers": 0}
-    model = widened(tiny_model(readout="sections", **settings, **SIZES))
-    vectors, batch, output = run(model, random_document(SECTIONS))
-    passages = model.initial_passages(vectors).detach().double().numpy()
-    weight, bias = numbers(model.readout.projection.weight), numbers(model.readout.projection.bias)
-    raw = (passages / 7) @ weight.T + bias / 7
-    terms = passage_terms(model, vectors, batch, output).detach().numpy()
-    np.testing.assert_allclose(terms, raw / np.linalg.norm(raw.sum(0)), atol=1e-5)
 
 
 def test_terms_against_one_passage_at_a_time(tiny_model, random_document) -> None:
@@ -117,11 +105,3 @@ def test_terms_against_one_passage_at_a_time(tiny_model, random_document) -> Non
         expected = (expected + numbers(readout.projection.bias) / count) / length
         np.testing.assert_allclose(terms[origin], expected, atol=2e-5)
     assert float(np.abs(terms).max()) > 0.05
-
-
-def test_a_document_that_is_split_has_no_terms(tiny_model, random_document) -> None:
-    model = tiny_model(readout="sections", **SIZES)
-    batch = GraphBatch.from_documents([random_document([0, 0, 1])], "full", split=True)
-    output = model(batch, output_attention=True)
-    with pytest.raises(ValueError, match="not 2"):
-        model.readout.terms(output.nodes[None], batch, output)

@@ -13,7 +13,7 @@ from section_batches import batch_of, documents
 from sections_by_hand import readout_by_hand, sections_of
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.layout import Packing, section_ids
+from graphdoc.graphs.layout import section_ids
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.section_readout import SectionReadout
 from graphdoc.registry import GRAPH_KINDS
@@ -87,27 +87,6 @@ def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
         assert float((found - alone.sections).abs().max()) < 1e-5
         first, section = first + len(one), section + len(alone.sections)
     assert section == len(together.sections)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    ("encoder_name", "variant", "layers"), [("roberta", VARIANTS[0], 1), ("bert", VARIANTS[-1], 0)]
-)
-def test_in_the_model_neighbours_have_no_influence(
-    encoder_name: str, variant: dict[str, Any], layers: int, tiny_model, segmented
-) -> None:
-    settings = {"projection_size": None, "graph_layers": layers, "structural_embeddings": True, **SIZES, **variant}
-    model = tiny_model(encoder_name, readout="sections", **settings)
-    for kind in GRAPH_KINDS if layers else ("full",):
-        for split in (False, True):
-            alone = [model(GraphBatch.from_documents([one], kind, split=split)) for one in segmented]
-            together = model(GraphBatch.from_documents(segmented[::-1], kind, split=split), packing=Packing(150))
-            expected = torch.cat([output.documents for output in alone])
-            assert float((together.documents.flip(0) - expected).abs().max()) < 1e-5
-            sections = torch.cat([output.sections for output in alone[::-1]])
-            assert float((together.sections - sections).abs().max()) < 1e-5
-            counts = [len(set(layout)) if split else 1 for layout in LAYOUTS]
-            assert torch.bincount(together.document_of_section).tolist() == counts[::-1]
 
 
 def test_weights_missing_from_a_checkpoint_are_initialised(tmp_path: Path, tiny_model, segmented) -> None:

@@ -367,22 +367,6 @@ def test_balanced_cuts(lengths: list[int], pieces: int, expected: list[int]) -> 
     assert balanced_cuts(totals, pieces) == expected
 
 
-def test_chunks_of_a_long_section_are_full(pieces: PreTrainedTokenizerFast) -> None:
-    """CoLDE, section 3.1: non-overlapping chunks of 512 tokens, those that the tokenizer adds counted."""
-    text = " ".join(f"Sentence number {number} says nothing new." for number in range(700))
-    result = Segmenter(pieces, SegmentationConfig(max_tokens=512, unit="chunk")).segment(
-        Document("long", (Section(text),))
-    )
-    lengths = [len(ids) for ids in result.token_ids]
-    assert len(lengths) > 9
-    assert all(500 <= length <= 512 for length in lengths[:-1])
-    assert " ".join(result.texts) == text
-    words = Segmenter(pieces, SegmentationConfig(passage_words=10_000, max_tokens=512)).segment(result.document)
-    evened = [len(ids) for ids in words.token_ids]
-    # Passages under the same limit end with sentences and are evened out; they are no fuller than that.
-    assert max(evened) <= 512 and max(evened) - min(evened) < 30 and len(evened) >= len(lengths)
-
-
 @pytest.fixture(scope="module")
 def segmenter(mini: DocumentEncoder) -> Segmenter:
     tokenizer = mini.tokenizer
