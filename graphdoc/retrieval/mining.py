@@ -165,8 +165,8 @@ def mine(
 
     Args:
         documents: where negatives are looked for.
-        positives: ids of the documents that answer a query, by query id. Those that are not among the documents are
-            counted; a query that has no other is left out.
+        positives: ids of the documents that answer a query, by query id; a query of which none is among the documents
+            is left out.
         settings: how.
         words: gives the scores of word search (see :func:`word_scores`); needed by ``words`` and ``both``.
         vectors: ``(queries, hidden)``, vectors of the queries in their order; needed by ``vectors`` and ``both``.
@@ -205,20 +205,7 @@ def mine(
                 lists[query], counts = _negatives(documents, answers[query], others, of_query, settings)
                 excluded.update(counts)
                 bar.update(1)
-    return NegativeLists(
-        {
-            **asdict(settings),
-            **(record or {}),
-            "similar_by": "text" if documents.vectors is None or settings.mask_similar is None else "text and vectors",
-            "documents": len(documents.ids),
-            "queries": len(lists),
-            "queries_without_positive": len(positives) - len(queries),
-            "unknown_positives": sum(id not in documents.rows for ids in positives.values() for id in set(ids)),
-            "queries_without_negatives": sum(not ids for ids in lists.values()),
-            "excluded": dict(excluded),
-        },
-        lists,
-    )
+    return NegativeLists({**asdict(settings), **(record or {}), "excluded": dict(excluded)}, lists)
 
 
 def _word_row(documents: MinedDocuments, scores: Scores) -> npt.NDArray[np.float64]:
@@ -288,10 +275,8 @@ def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeList
     """Lists that several processes have mined, each for some of the queries, in the order of all of them."""
     every = list(parts)
     lists = {query: ids for part in every for query, ids in part.lists.items()}
-    record = dict(every[0].record)
-    for name in ("queries", "queries_without_positive", "queries_without_negatives", "unknown_positives"):
-        record[name] = sum(part.record[name] for part in every)
-    record["excluded"] = {reason: sum(part.excluded[reason] for part in every) for reason in REASONS}
+    excluded = {reason: sum(part.excluded[reason] for part in every) for reason in REASONS}
+    record = {**every[0].record, "excluded": excluded}
     return NegativeLists(record, {query: lists[query] for query in order if query in lists})
 
 
