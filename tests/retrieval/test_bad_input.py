@@ -79,7 +79,7 @@ def test_odd_ids(place: str, encoder: DocumentEncoder, id: str) -> None:
 def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[Document]) -> None:
     text = [Section("Some text.")]
     empty, twice = Document("empty", [Section("  ")]), replace(documents[0], id="new")
-    misfit = Document("misfit", text, metadata={"year": "unknown"})
+    misfit = Document("misfit", text, metadata={"width": 2, "year": "unknown"})
     many = Document("many", text, metadata={f"field{number}": number for number in range(100_000)})
     before = index.columns
     for wrong, named in (
@@ -93,6 +93,9 @@ def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[
     report = index.update([empty, twice, misfit, twice, many, 3], on_error="skip")
     assert report.added == 1 and len(report.skipped) == 5
     assert "new" in index and "misfit" not in index and index.columns == before
+    # What one that was skipped has is no column yet.
+    index.update([misfit, replace(twice, id="newer", metadata={"width": 3})], on_error="skip")
+    assert [hit.id for hit in index.search("tides", where="width = 3")] == ["newer"]
 
 
 def test_types_of_metadata(place: str, encoder: DocumentEncoder) -> None:
