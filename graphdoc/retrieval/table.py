@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,7 +257,7 @@ class Column(NamedTuple):
     kind: Any
 
 
-@cache
+@lru_cache(maxsize=8)
 def field_columns(schema: Any) -> dict[str, Column]:
     """The columns of fields in an Arrow schema, by the names that documents give them."""
 

@@ -180,8 +180,8 @@ class Update:
         report, encoded = self.report, list(encode_with_known(encoder, window, self._store, list(known_ids)))
         columns = [dict((values or {}).get(one.document.id, {})) for one in window]
         if (paragraph := self._store.paragraph) is not None:
-            pooled = [replace(one, passage_vectors=own) for one, (_, own, _) in zip(window, encoded, strict=True)]
-            for row, sentences in zip(columns, encode_sentences(encoder, pooled, paragraph), strict=True):
+            known = [replace(one, passage_vectors=pooled) for one, (_, pooled, _) in zip(window, encoded, strict=True)]
+            for row, sentences in zip(columns, encode_sentences(encoder, known, paragraph), strict=True):
                 row |= sentences.columns()
                 report.encoded_sentences += len(sentences)
         if self._new_columns:
@@ -259,9 +259,9 @@ def encode_with_known(
     hashes = [[tokens_hash(ids) for ids in segmented.token_ids] for segmented in documents]
     new: dict[str, tuple[int, ...]] = {}
     counts = []
-    for segmented, own in zip(documents, hashes, strict=True):
+    for segmented, names in zip(documents, hashes, strict=True):
         before = len(new)
-        for token_ids, name in zip(segmented.token_ids, own, strict=True):
+        for token_ids, name in zip(segmented.token_ids, names, strict=True):
             if name not in vectors:
                 new.setdefault(name, token_ids)
         counts.append(len(new) - before)
@@ -271,6 +271,6 @@ def encode_with_known(
         with inference(encoder.model), encoder.computing_in(None):
             vectors.update(zip(new, as_numpy(encoder.model.encode_passages(batch)), strict=True))
         give_back_memory()
-    for segmented, own, count in zip(documents, hashes, counts, strict=True):
-        pooled = np.stack([vectors[name] for name in own])
+    for segmented, names, count in zip(documents, hashes, counts, strict=True):
+        pooled = np.stack([vectors[name] for name in names])
         yield encode_all_levels(encoder, replace(segmented, passage_vectors=pooled)), pooled, count
