@@ -6,9 +6,9 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from ..segmentation.repeats import RepeatFilter, Repeats
 from ..segmentation.spans import Coverage
 from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__
-from .shards import Record, ShardInput, is_whole, read_record, read_rows, shard_name
+from .shards import Record, ShardInput, ShardRecord, is_whole, read_record, read_rows, shard_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,13 +58,7 @@ class ShardEntry(BaseModel):
     checksum: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """A finished shard: its entry in the manifest, and what of its documents was encoded and skipped."""
-
-    entry: ShardEntry
-    coverage: Coverage
-    skipped: tuple[Skipped, ...]
+Shard = tuple[ShardEntry, ShardRecord]
 
 
 class Manifest(Record):
@@ -106,26 +100,23 @@ class Manifest(Record):
 
     @classmethod
     def of(
-        cls, folder: Path, origin: Mapping[str, Any], hidden_size: int, shards: Iterable[Shard], report: ReadingReport
+        cls, folder: Path, origin: Mapping[str, Any], hidden_size: int, shards: Sequence[Shard], report: ReadingReport
     ) -> Manifest:
-        """Sum up the shards of a finished run.
+        """Sum up the shards of a finished run, in order.
 
         Args:
             folder: where they lie.
             origin: model, weights, settings and versions.
             hidden_size: length of a vector.
-            shards: all shards in order.
+            shards: all shards, each with its record.
             report: what was not even read.
         """
-        entries, coverage, skipped = list[ShardEntry](), Coverage(), list(report.skipped)
-        for shard in shards:
-            entries.append(shard.entry)
-            coverage += shard.coverage
-            skipped += shard.skipped
+        coverage = sum((record.coverage for _, record in shards), Coverage())
         return cls(
             folder=folder, **origin, hidden_size=hidden_size, documents=coverage.documents,
-            rows=sum(entry.rows for entry in entries), shards=tuple(entries), coverage=coverage,
-            skipped=tuple(skipped), ignored=tuple(report.ignored),
+            rows=sum(entry.rows for entry, _ in shards), shards=tuple(entry for entry, _ in shards), coverage=coverage,
+            skipped=tuple(chain(report.skipped, *(record.skipped for _, record in shards))),
+            ignored=tuple(report.ignored),
         )  # fmt: skip
 
     @classmethod
@@ -152,15 +143,6 @@ class Manifest(Record):
     def to_dict(self) -> dict[str, Any]:
         """Everything as it stands in the file."""
         return self.model_dump(mode="json")
-
-    def write(self) -> Path:
-        """Write the manifest into its folder, atomically.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-        return write_text(self.folder / MANIFEST_FILE, text + "\n")
 
     def summarise(self, console: Console) -> None:
         """Print what was written, and what was not, for people to read."""
@@ -226,16 +208,17 @@ class VectorFolder:
         lock.acquire()
         self._lock = lock
         self.open()
+        finished = self._finished
         # What the manifest speaks of is our own, even damaged; shards that it lists are looked at in their turn.
-        listed = set() if self._finished is None else {entry.file for entry in self._finished.shards}
-        if self._finished is not None and not overwrite:
-            self._compare(self._finished, self.folder / MANIFEST_FILE)
+        listed = set() if finished is None else {entry.file for entry in finished.shards}
+        if finished is not None and not overwrite:
+            self._compare(finished, self.folder / MANIFEST_FILE)
         for _, path in _shards_in(self.folder):
             if path.name not in listed:
                 record = read_record(path)
                 if not overwrite:
                     self._compare(record, path)
-        if not (overwrite and self._finished is not None and self._finished.model.get("repeats")):
+        if not (overwrite and finished is not None and finished.model.get("repeats")):
             repeats = self._repeats()
             if not overwrite and repeats not in (None, self.origin["model"].get("repeats", {})):
                 raise OutputError(
@@ -251,14 +234,14 @@ class VectorFolder:
         """
         self._finished = Manifest.read(self.folder) if os.path.lexists(self.folder / MANIFEST_FILE) else None
 
-    def clear(self) -> None:
-        """Remove what graphdoc wrote, the manifest first: without it nothing that is left looks whole.
+    def clear(self, *, shards: bool) -> None:
+        """Remove the manifest, without which nothing that is left looks whole, or all that graphdoc wrote.
 
         Raises:
             OutputError: it cannot be removed.
         """
-        shards = [path for _, path in _shards_in(self.folder)]
-        _remove([self.folder / MANIFEST_FILE, self.folder / REPEATS_FILE, *shards])
+        others = [self.folder / REPEATS_FILE, *(path for _, path in _shards_in(self.folder))] if shards else []
+        _remove([self.folder / MANIFEST_FILE, *others])
 
     def check_count(self, number: int, *, is_end: bool) -> None:
         """Check that the input may have a shard of this number, or that none stands there after its end.
@@ -276,8 +259,8 @@ class VectorFolder:
                 f"more now; {ANOTHER_FOLDER}"
             )
 
-    def find(self, number: int) -> str | None:
-        """The checksum of a shard that is there; None where it has to be made.
+    def has(self, number: int) -> bool:
+        """Whether a shard is there, as it was written.
 
         In a finished folder a shard that was changed is an error; in an unfinished one it is made again.
 
@@ -286,23 +269,21 @@ class VectorFolder:
         """
         path = self.path(number)
         if not os.path.lexists(path):
-            return None
+            return False
         if self._finished is not None:
-            checksum = self._finished.shards[number].checksum
-            _require_unchanged(path, checksum)
-            return checksum
+            _require_unchanged(path, self._finished.shards[number].checksum)
+            return True
         self._compare(read_record(path), path)
         if not is_whole(path):
             logger.warning("%s is not as it was written; it is made again", path)
-            return None
-        return file_checksum(path)
+            return False
+        return True
 
-    def shard(self, made_of: ShardInput, checksum: str | None = None) -> Shard:
+    def shard(self, made_of: ShardInput) -> Shard:
         """A shard that is there.
 
         Args:
             made_of: the documents of the input that it is to hold.
-            checksum: its checksum, if it is known.
 
         Raises:
             OtherDocumentsError: it was made of other documents.
@@ -315,17 +296,9 @@ class VectorFolder:
                 f"{path} was made of other documents than the input's {start + 1} to {start + made_of.read}; "
                 f"{ANOTHER_FOLDER}"
             )
-        documents, checksum = record.coverage.documents, checksum or file_checksum(path)
-        entry = ShardEntry(file=path.name, documents=documents, rows=record.rows, checksum=checksum)
-        return Shard(entry, record.coverage, record.skipped)
-
-    def begin_shard(self) -> None:
-        """Let the folder look unfinished while a shard is made.
-
-        Raises:
-            OutputError: the folder cannot be written.
-        """
-        _remove([self.folder / MANIFEST_FILE])
+        checksum = file_checksum(path)
+        entry = ShardEntry(file=path.name, documents=record.coverage.documents, rows=record.rows, checksum=checksum)
+        return entry, record
 
     def finish(self, manifest: Manifest, left_out: RepeatFilter | None) -> None:
         """Write the manifest, and what was left out as repeated, unless they stand there already.
@@ -336,7 +309,8 @@ class VectorFolder:
         if isinstance(left_out, Repeats) and left_out and self._repeats() != left_out.describe():
             left_out.save(self.folder / REPEATS_FILE)
         if self._finished != manifest or not (self.folder / MANIFEST_FILE).exists():
-            manifest.write()
+            text = json.dumps(manifest.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+            write_text(self.folder / MANIFEST_FILE, text + "\n")
 
     def close(self, *, failed: bool = False) -> None:
         """Unlock the folder, and remove it if this run has made it, failed and put nothing in."""
@@ -365,13 +339,7 @@ class VectorFolder:
 
 
 def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Read all vectors of a folder that was encoded to the end.
-
-    Args:
-        folder: the folder.
-
-    Returns:
-        Ids (one for every row) and vectors ``(rows, hidden)``.
+    """Read all ids (one for every row) and vectors, ``(rows, hidden)``, of a folder that was encoded to the end.
 
     Raises:
         OutputError: the encoding is not finished, or a shard is missing or was changed.
@@ -391,13 +359,7 @@ def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]
 
 
 def read_repeats(folder: str | Path) -> Repeats | None:
-    """Read what was left out of the documents of a finished folder as repeated.
-
-    Args:
-        folder: the folder.
-
-    Returns:
-        What repeats; None where nothing does, or the file is missing.
+    """Read what was left out of the documents of a finished folder as repeated; None where nothing was, or is kept.
 
     Raises:
         OutputError: the encoding is not finished, or the file was changed.

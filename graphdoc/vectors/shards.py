@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +19,12 @@ from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..errors import OutputError
 from ..inference.pipeline import Level
-from ..runtime.files import writing_error
+from ..runtime.files import write_atomically
 from ..segmentation.spans import Coverage, SegmentedDocument
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT: Final = "graphdoc vectors"
-FORMAT_VERSION: Final = 1
 METADATA_KEY = b"graphdoc"
 ROWS_PER_GROUP = 4096
 # What can stand beside vectors to be read with them.
@@ -39,8 +36,8 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    format: Literal["graphdoc vectors"] = FORMAT
-    format_version: Literal[1] = FORMAT_VERSION
+    format: Literal["graphdoc vectors"] = "graphdoc vectors"
+    format_version: Literal[1] = 1
     model: dict[str, Any]
     weights: str
     settings: dict[str, Any]
@@ -83,11 +80,10 @@ class ShardInput:
     def add(self, document: Document) -> None:
         """Count a document in."""
         self.read += 1
-        self._add(document.id)
-        self._add(document.title)
-        for section in document.sections:
-            self._add(section.heading)
-            self._add(section.text)
+        parts = (text for section in document.sections for text in (section.heading, section.text))
+        for text in (document.id, document.title, *parts):
+            encoded = text.encode("utf-8", "surrogatepass")
+            self._hash.update(len(encoded).to_bytes(8, "little") + encoded)
         self._hash.update(b"\xff")
 
     def skip(self, skipped: Skipped) -> None:
@@ -99,10 +95,6 @@ class ShardInput:
     def hash(self) -> str:
         """The hash of the documents so far."""
         return self._hash.hexdigest()
-
-    def _add(self, text: str) -> None:
-        encoded = text.encode("utf-8", "surrogatepass")
-        self._hash.update(len(encoded).to_bytes(8, "little") + encoded)
 
 
 def shard_name(number: int) -> str:
@@ -129,51 +121,31 @@ def write_shard(
         describe: gives the record of a shard of so many rows, once all documents are taken.
 
     Raises:
-        OutputError: the file cannot be written; errors of ``encoded`` pass.
+        OutputError: the file cannot be written.
     """
     schema = _schema(level, hidden_size, texts)
-    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
     repeating = [name for name in ("id", "heading", "title") if name in schema.names]
-    # Vectors hardly get smaller, so only time would be lost on them.
-    compression = {name: "ZSTD" for name in schema.names} | {"vector.list.element": "NONE"}
-    with ExitStack() as stack:
-        stack.callback(_quietly, partial.unlink)
-        with _writing(path):
-            writer = pq.ParquetWriter(
-                partial,
-                schema,
-                use_dictionary=repeating,
-                compression=compression,
-                write_page_checksum=True,
-                write_statistics=[name for name in repeating if name != "title"],
-            )
-        stack.callback(_quietly, writer.close)
+
+    def write(partial: Path) -> None:
         rows = 0
-        for table in _tables(encoded, level, schema):
-            with _writing(path):
+        with pq.ParquetWriter(
+            partial,
+            schema,
+            use_dictionary=repeating,
+            # Vectors hardly get smaller, so only time would be lost on them.
+            compression={name: "ZSTD" for name in schema.names} | {"vector.list.element": "NONE"},
+            write_page_checksum=True,
+            write_statistics=[name for name in repeating if name != "title"],
+        ) as writer:
+            for table in _tables(encoded, level, schema):
                 writer.write_table(table, row_group_size=ROWS_PER_GROUP)
-            rows += len(table)
-        record = describe(rows)
-        with _writing(path):
-            writer.add_key_value_metadata({METADATA_KEY: record.model_dump_json().encode()})
-            writer.close()
-            with partial.open("rb") as file:
-                # What has its name is whole, also after the machine lost its power.
-                os.fsync(file.fileno())
-            partial.replace(path)
+                rows += len(table)
+            writer.add_key_value_metadata({METADATA_KEY: describe(rows).model_dump_json().encode()})
+        with partial.open("rb") as file:
+            # What has its name is whole, also after the machine lost its power.
+            os.fsync(file.fileno())
 
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise writing_error(path, error) from error
-
-
-def _quietly(end: Callable[[], object]) -> None:
-    with suppress(OSError):
-        end()
+    write_atomically(path, write)
 
 
 def _schema(level: Level, hidden_size: int, texts: Sequence[str]) -> Any:

@@ -8,7 +8,6 @@ import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, count, islice, takewhile
 from pathlib import Path
@@ -51,19 +50,6 @@ class FolderOptions(EncodingOptions, total=False):
     columns: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings that a folder of vectors is made with; they are compared when a run goes on."""
-
-    level: Level
-    normalize: bool
-    dtype: Precision | None
-    shard_size: int
-    token_budget: int | None
-    padding: float | None
-    columns: tuple[str, ...] = ()
-
-
 def encode_to_disk(
     encoder: EncodingPipeline,
     documents: Iterable[AnyDocument] | AnyDocument,
@@ -87,12 +73,11 @@ def encode_to_disk(
 
     A run that was interrupted goes on when it is started again with the same input, settings and model: finished
     shards are kept, and the folder ends with the bytes of an undisturbed run. ``manifest.json`` is written last.
-    Under ``torchrun`` or ``accelerate launch`` every process encodes its share of the shards, on one machine or on
-    several that share the folder; of the others' documents it looks at the ids alone. A second run into the folder is
-    refused while one is under way.
+    Under ``torchrun`` or ``accelerate launch`` every process encodes its share of the shards. A second run into the
+    folder is refused while one is under way.
 
-    On a CPU the last digits of vectors depend on the number of threads (differences of about 1e-7). Bytes are the same
-    where each process has as many: ``torchrun`` gives each process one unless ``OMP_NUM_THREADS`` is set.
+    On a CPU the last digits of vectors depend on the number of threads (differences of about 1e-7): ``torchrun`` gives
+    each process one unless ``OMP_NUM_THREADS`` is set.
 
     Args:
         encoder: the encoder.
@@ -114,9 +99,6 @@ def encode_to_disk(
         ray: address of a Ray cluster (:class:`~graphdoc.runtime.ray.RayCluster`); None encodes here.
         columns: what stands beside the vectors: ``title`` of the document, ``text`` of what the vector is of.
 
-    Returns:
-        The manifest.
-
     Raises:
         DocumentError: there are no documents, one has no text, or two have the same id.
         OutputError: the folder cannot be written, or holds something else.
@@ -135,16 +117,18 @@ def encode_to_disk(
         require_precision(dtype)
     ahead = Workers.on(encoder.device, workers)
     documents = documents_of(documents)
-    chosen = tuple(name for name in TEXT_COLUMNS if name in columns)
-    settings = Settings(level, normalize, dtype, shard_size, token_budget, padding, chosen)
+    chosen = [name for name in TEXT_COLUMNS if name in columns]
+    settings = {
+        "level": level, "normalize": normalize, "dtype": dtype, "shard_size": shard_size,
+        "token_budget": token_budget, "padding": padding, "columns": chosen,
+    }  # fmt: skip
     report = ReadingReport() if report is None else report
     with Processes(encoder.device) as processes, ExitStack() as stack:
         if ray is not None and processes.count > 1:
             raise SettingsError(f"ray is {ray!r} in one of {processes.count} processes; start a single one")
         agree_on_precision(encoder, Path(folder), processes, overwrite)
-        values = asdict(settings) | {"columns": list(chosen)}
-        origin = origin_of(encoder, values, has_sentences=level == "sentence")
-        shards = ShardEncoder(encoder, settings, origin, on_error)
+        origin = origin_of(encoder, settings, has_sentences=level == "sentence")
+        shards = ShardEncoder(encoder, origin, on_error)
         cluster = None if ray is None else stack.enter_context(RayCluster(ray, shards))
         target = VectorFolder(folder, origin)
         failed = True
@@ -157,7 +141,7 @@ def encode_to_disk(
             # Nothing of another run is removed before all processes have read something.
             processes.gather(None)
             if overwrite:
-                processes.run_first(target.clear)
+                processes.run_first(lambda: target.clear(shards=True))
             target.open()
             # Nobody may change the folder before all have seen it.
             processes.gather(None)
@@ -167,7 +151,7 @@ def encode_to_disk(
                 job.run(chain(first, coming), ahead, cluster)
             is_new = any(processes.gather(job.has_encoded))
             made = dict(chain.from_iterable(share.items() for share in processes.gather(job.shards)))
-            in_order = (made[number] for number in sorted(made))
+            in_order = [made[number] for number in sorted(made)]
             manifest = Manifest.of(target.folder, origin, encoder.vector_size(level), in_order, report)
             if not manifest.rows:
                 raise _nothing_to_encode(manifest.skipped)
@@ -213,7 +197,7 @@ class _Job:
             sent: dict[int, ShardInput] = {}
             for number, content in cluster.map("encode", self._tasks(documents, sent)):
                 made_of = sent.pop(number)
-                self._target.begin_shard()
+                self._target.clear(shards=False)
                 write_atomically(self._target.path(number), partial(Path.write_bytes, data=content))
                 self._keep(made_of)
                 self._bar.update(made_of.read - len(made_of.skipped))
@@ -222,7 +206,7 @@ class _Job:
             for first in segmented:
                 made_of = self._to_make.popleft()
                 its_own = takewhile(lambda document: document is not _END, chain([first], segmented))
-                self._target.begin_shard()
+                self._target.clear(shards=False)
                 self._encoder.write(self._target.path(made_of.number), its_own, made_of, self._bar)
                 self._keep(made_of)
 
@@ -234,10 +218,11 @@ class _Job:
             if not first:
                 return
             made_of = ShardInput(number)
-            values = self._read(chain(first, islice(coming, self._encoder.settings.shard_size - 1)), made_of)
+            values = self._read(
+                chain(first, islice(coming, self._encoder.origin["settings"]["shard_size"] - 1)), made_of
+            )
             is_mine = number % self._processes.count == self._processes.rank
-            checksum = self._target.find(number) if is_mine else None
-            if is_mine and checksum is None:
+            if is_mine and not self._target.has(number):
                 self._to_make.append(made_of)
                 yield from values
                 yield _END
@@ -245,9 +230,10 @@ class _Job:
             for _ in values:
                 self._bar.update(1)
             if is_mine:
-                shard = self.shards[number] = self._target.shard(made_of, checksum)
-                if shard.skipped and self._encoder.on_error == "stop":
-                    raise DocumentError(f"{shard.skipped[0].source}: {shard.skipped[0].reason}")
+                self.shards[number] = self._target.shard(made_of)
+                _, record = self.shards[number]
+                if record.skipped and self._encoder.on_error == "stop":
+                    raise DocumentError(f"{record.skipped[0].source}: {record.skipped[0].reason}")
 
     def _read(self, values: Iterable[AnyDocument], made_of: ShardInput) -> Iterator[Document]:
         """The documents of a shard; what is none is skipped where that is wanted."""
@@ -301,15 +287,12 @@ class ShardEncoder:
 
     Args:
         encoder: the encoder; it is copied to the processes of a cluster.
-        settings: how vectors are made.
         origin: model, weights, settings and versions.
         on_error: whether a document without text is skipped.
     """
 
-    def __init__(
-        self, encoder: EncodingPipeline, settings: Settings, origin: Mapping[str, Any], on_error: OnError
-    ) -> None:
-        self.encoder, self.settings, self.origin, self.on_error = encoder, settings, origin, on_error
+    def __init__(self, encoder: EncodingPipeline, origin: Mapping[str, Any], on_error: OnError) -> None:
+        self.encoder, self.origin, self.on_error = encoder, origin, on_error
 
     def __getstate__(self) -> dict[str, Any]:
         device = self.encoder.device
@@ -361,7 +344,7 @@ class ShardEncoder:
             made_of: what it is made of, which is known once its documents are read.
             bar: counts documents.
         """
-        encoder, settings = self.encoder, self.settings
+        encoder, settings = self.encoder, self.origin["settings"]
         coverage, without_text = Coverage(), list[Skipped]()
 
         def with_text() -> Iterator[SegmentedDocument]:
@@ -374,15 +357,12 @@ class ShardEncoder:
 
         encoded = encoder.stream(
             with_text(),
-            level=settings.level,
-            dtype=settings.dtype,
-            token_budget=settings.token_budget,
-            padding=settings.padding,
+            **{name: settings[name] for name in ("level", "dtype", "token_budget", "padding")},
             workers=0,
             totals=coverage,
             bar=bar,
         )
-        if settings.normalize:
+        if settings["normalize"]:
             encoded = ((one, torch.nn.functional.normalize(vectors, dim=-1)) for one, vectors in encoded)
 
         def record(rows: int) -> ShardRecord:
@@ -397,7 +377,8 @@ class ShardEncoder:
                 skipped=skipped,
             )
 
-        write_shard(path, encoded, settings.level, encoder.vector_size(settings.level), settings.columns, record)
+        level = settings["level"]
+        write_shard(path, encoded, level, encoder.vector_size(level), settings["columns"], record)
 
 
 def _nothing_to_encode(skipped: Sequence[Skipped]) -> DocumentError:
