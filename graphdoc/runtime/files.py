@@ -11,13 +11,11 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
 
 from ..errors import OutputError
-from .text import require_path
 
 # A full disk, a used up quota, a file larger than allowed.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -35,13 +33,8 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
 
     Raises:
         OutputError: the target cannot be written; no partial file stays behind.
-        SettingsError: it is no name of a file.
     """
-    if not isinstance(path, str):
-        require_path("path", path)
     target = Path(path)
-    if "\0" in str(target):
-        raise OutputError(f"{str(path)!r} cannot be written: the name has a NUL character; choose another one")
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -74,8 +67,6 @@ def write_text(path: str | Path, text: str) -> Path:
     return write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
 
-Stamp = tuple[int, int, int, int]
-
 # In a folder of outputs: the files that graphdoc wrote there, with their checksums.
 WRITTEN_FILE = ".graphdoc-files.json"
 
@@ -93,64 +84,45 @@ def file_checksum(path: Path) -> str:
         raise OutputError(f"{path} cannot be read: {error.strerror or error}; run again") from error
 
 
-def file_stamp(path: Path) -> Stamp:
-    """Size, times of the last change of content and of anything, and number of a file.
-
-    The third, ctime, is set by the system alone: whoever changes a file and sets its time back changes it.
-
-    Raises:
-        OSError: there is no such file.
-    """
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def mark_path(path: Path) -> Path:
-    """Where the mark of a file lies: beside it."""
-    return path.with_name(f".{path.name}.checked")
-
-
-def mark_checked(path: Path) -> str:
-    """Write the checksum of a file that was just written beside it, and return it.
+def mark_checked(path: Path) -> None:
+    """Write the checksum of a file that was just written beside it.
 
     Raises:
         OutputError: the file cannot be read, or its mark not written.
     """
-    stamp, checksum = file_stamp(path), file_checksum(path)
-    write_text(mark_path(path), json.dumps({"checksum": checksum, "stamp": stamp}))
-    return checksum
+    mark = {"stamp": _stamp(path), "checksum": file_checksum(path)}
+    write_text(_mark_path(path), json.dumps(mark))
 
 
-def is_unchanged(path: Path, expected: str | None = None) -> bool:
-    """Whether a file has the checksum with which it was written.
+def is_unchanged(path: Path) -> bool:
+    """Whether a file has the checksum with which it was written (:func:`mark_checked`).
 
-    It is read whole only if anything about it, its ctime among that, differs from the state in which it was checked
-    last; the new state is then marked, so that the next process need not read it.
-
-    Args:
-        path: the file.
-        expected: its checksum; None takes that of its mark, and without a mark nothing is right.
+    It is read whole only if anything about it differs from the state in which it was checked last; the new state is
+    then marked, so that the next process need not read it.
     """
     try:
-        stamp = file_stamp(path)
-        try:
-            mark = json.loads(mark_path(path).read_text(encoding="utf-8"))
-            known, checked = mark["checksum"], tuple(mark["stamp"])
-        except (OSError, ValueError, KeyError, TypeError):
-            known, checked = None, None
-        expected = expected or known
-        if expected is None:
-            return False
-        if known == expected and checked == stamp:
+        mark = json.loads(_mark_path(path).read_text(encoding="utf-8"))
+        stamp = _stamp(path)
+        if mark["stamp"] == stamp:
             return True
-        if file_checksum(path) != expected:
+        if mark["checksum"] != file_checksum(path):
             return False
-    except (OSError, OutputError):
+    except (OSError, OutputError, ValueError, KeyError, TypeError):
         return False
     if os.access(path.parent, os.W_OK):
         with suppress(OutputError):
-            write_text(mark_path(path), json.dumps({"checksum": expected, "stamp": stamp}))
+            write_text(_mark_path(path), json.dumps({**mark, "stamp": stamp}))
     return True
+
+
+def _mark_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.checked")
+
+
+def _stamp(path: Path) -> list[int]:
+    status = path.stat()
+    # The ctime is set by the system alone: whoever changes a file and sets its time back changes it.
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def require_own_files(folder: Path, names: Iterable[str]) -> None:
@@ -230,13 +202,7 @@ class FolderLock:
                 f"{self._work} is under way in {self._folder}; wait until it has ended, or choose another output"
             ) from error
         except OSError as error:
-            raise OutputError(
-                f"{self._folder} cannot be written: {error.strerror or error}; choose another output"
-            ) from error
-        except ValueError as error:
-            raise OutputError(
-                f"{str(self._folder)!r} cannot be written: the name has a NUL character; choose another output"
-            ) from error
+            raise writing_error(self._folder, error) from error
 
     def release(self) -> None:
         """Give the folder back."""
@@ -246,14 +212,12 @@ class FolderLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
 # What a spreadsheet takes for the beginning of a formula, also behind a tab or a line end.
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n")
 
 
 def safe_cell(value: Any) -> Any:
@@ -265,7 +229,9 @@ def safe_cell(value: Any) -> Any:
     ["'=1+1", 'koji', -0.5, None]
     """
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA_SIGNS) else value
+        # Python's writer leaves a carriage return unquoted, which readers take for the end of the row.
+        line = value.replace("\r\n", "\n").replace("\r", "\n")
+        return f"'{line}" if line.startswith(_FORMULA_SIGNS) else line
     return None if isinstance(value, float) and value != value else value
 
 
@@ -298,11 +264,5 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[A
 def write_rows(target: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table as CSV into an open file (see :func:`write_csv`)."""
     writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(map(_written, header))
-    writer.writerows(map(_written, row) for row in rows)
-
-
-def _written(value: Any) -> Any:
-    """A safe cell; Python's writer leaves a carriage return unquoted, which readers take for the end of the row."""
-    safe = safe_cell(value)
-    return safe.replace("\r\n", "\n").replace("\r", "\n") if isinstance(safe, str) else safe
+    writer.writerow(map(safe_cell, header))
+    writer.writerows(map(safe_cell, row) for row in rows)

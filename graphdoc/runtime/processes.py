@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 import torch
@@ -93,9 +92,7 @@ class Processes:
     def __enter__(self) -> Processes:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._group is not None:
             with suppress(RuntimeError, ValueError):
                 distributed.destroy_process_group(self._group)
@@ -147,20 +144,14 @@ class StopRequest:
         self._previous: Any = None
 
     def __enter__(self) -> StopRequest:
-        try:
-            self._previous = signal.signal(signal.SIGTERM, self._note)
-        except ValueError:  # only the main thread can
-            self._previous = None
+        # Only the main thread can.
+        with suppress(ValueError):
+            self._previous = signal.signal(signal.SIGTERM, lambda *_: setattr(self, "is_made", True))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGTERM, self._previous)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.is_made = True
 
 
 @cache
@@ -179,29 +170,25 @@ def _compute_alone() -> None:
         logger.info("this process was forked after encoding, so torch computes with one thread in it")
 
 
-def default_device() -> torch.device:
-    """The accelerator of this process if there is one, else the CPU."""
-    if os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes"):
-        return torch.device("cpu")
-    if torch.cuda.is_available():
-        return own_gpu()
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-
-
-def usable_device(device: str | torch.device | None) -> torch.device:
+def usable_device(device: str | torch.device | None = None) -> torch.device:
     """A device by its name.
 
     Args:
-        device: name of the device; None takes :func:`default_device`, and ``cuda`` the GPU of this process.
+        device: name of the device; None takes an accelerator if there is one, and ``cuda`` the GPU of this process.
 
     Raises:
         ModelError: there is no such kind of device.
     """
+    if device is None and os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes"):
+        return torch.device("cpu")
+    if device is None or str(device) == "cuda":
+        if torch.cuda.is_available():
+            return own_gpu()
+        device = device or ("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        named = torch.device(device) if device is not None else default_device()
+        return torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"device {str(device)!r} is unknown; use cpu, cuda, cuda:1 or mps") from error
-    return own_gpu() if str(named) == "cuda" and torch.cuda.is_available() else named
 
 
 def own_gpu() -> torch.device:
@@ -221,8 +208,6 @@ def place(model: Any, device: str | torch.device | None) -> None:
     """
     chosen = usable_device(device)
     try:
-        if chosen.type == "meta":
-            raise RuntimeError("it computes nothing")
         model.to(chosen)
     except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         reason = textwrap.shorten(str(error).strip().partition("\n")[0], 120, placeholder=" ...")

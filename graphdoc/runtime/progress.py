@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -28,7 +27,8 @@ def progress_bar(
     """
     hidden = show is False or (done > 0 and done == total) or (show is None and not sys.stderr.isatty())
     delay = 0.5 if show is None else 0
-    return tqdm(total=total, initial=done, desc=doing, unit=f" {unit}", disable=hidden, delay=delay)
+    # It is drawn by time alone: one long document is hours of no document done.
+    return tqdm(total=total, initial=done, desc=doing, unit=f" {unit}", disable=hidden, delay=delay, miniters=0)
 
 
 class Parts:
@@ -48,20 +48,10 @@ class Parts:
     def __call__(self, parts: int) -> None:
         """Say that so many more parts are done."""
         self._done += parts
-        bar = self._bar
-        if bar is None:
+        if self._bar is None:
             return
-        # One long document is hours of no document done.
         text = f"{self._done:,} of {self._parts:,} {self._noun}" if self._done < self._parts else ""
-        bar.set_postfix_str(text, refresh=False)
+        self._bar.set_postfix_str(text, refresh=False)
         whole = self._documents * self._done // self._parts
-        bar.update(whole - self._shown)
-        now = time.time()
-        if (
-            whole == self._shown
-            and not bar.disable
-            and now >= max(bar.start_t + (bar.delay or 0), bar.last_print_t + bar.mininterval)
-        ):
-            bar.refresh()
-            bar.last_print_t = now
+        self._bar.update(whole - self._shown)
         self._shown = whole

@@ -95,7 +95,10 @@ class RayCluster:
             try:
                 result = self._ray.get(done)
             except self._ray.exceptions.RayError as error:
-                raise _failure(error) from error
+                cause = getattr(error, "cause", None) or error
+                if isinstance(cause, GraphdocError):
+                    raise cause from error
+                raise OutputError(f"a task on the Ray cluster failed: {cause!r}") from error
             yield result
 
 
@@ -136,8 +139,3 @@ def _processes(ray: Any, threads: int, address: str) -> tuple[int, dict[str, Any
     if not count:
         raise SettingsError(f"no machine of the Ray cluster {address!r} has {threads} CPUs (OMP_NUM_THREADS)")
     return count, {"num_cpus": threads}
-
-
-def _failure(error: Any) -> GraphdocError:
-    cause = getattr(error, "cause", None) or error
-    return cause if isinstance(cause, GraphdocError) else OutputError(f"a task on the Ray cluster failed: {cause!r}")

@@ -25,14 +25,11 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """Put text on one line without control characters (see :func:`printable`).
+    """Put text on one line, with single spaces and without control characters (see :func:`printable`).
 
     Args:
         text: any text.
         width: most characters; longer text is cut and ends in an ellipsis.
-
-    Returns:
-        The text with single spaces.
     """
     line = " ".join(printable(text).split())
     return line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…"
@@ -47,34 +44,19 @@ def class_name(label: object) -> str:
     """The name of the class that a label means: on one line, with single spaces, and otherwise as it is written.
 
     Labels that differ in white space alone mean one class, and so do those that write the same characters with other
-    code points, as some file systems do (Unicode's form NFC). Markup is part of a name, and is escaped wherever names
-    are shown.
+    code points (Unicode's form NFC).
 
     Args:
         label: a string, or a number that stands for a class.
     """
     # Halves of surrogate pairs, which no file can hold, become question marks as in other files.
-    written = unicodedata.normalize("NFC", str(label).encode("utf-8", "replace").decode("utf-8"))
-    return " ".join(written.split())
+    written = str(label).encode("utf-8", "replace").decode("utf-8")
+    return " ".join(unicodedata.normalize("NFC", written).split())
 
 
 def markdown(text: str, width: int | None = None) -> str:
-    """Text on one line in which Markdown sees no markup, also inside a table.
-
-    Args:
-        text: any text.
-        width: most characters of the text itself; longer text is cut and ends in an ellipsis.
-    """
+    """Text on one line (see :func:`one_line`) in which Markdown sees no markup, also inside a table."""
     return _MARKUP.sub(r"\\\g<0>", one_line(text, width))
-
-
-_SINGULAR = {
-    "queries": "query",
-    "documents": "document",
-    "texts": "text",
-    "that are": "that is",
-    "themselves": "itself",
-}
 
 
 def counted(count: int, noun: str) -> str:
@@ -85,16 +67,17 @@ def counted(count: int, noun: str) -> str:
 def left_out_line(count: int, reason: str) -> str:
     """How many were left out, and why.
 
-    Args:
-        count: how many.
-        reason: what they are, which begins with a noun in the plural.
-
     >>> left_out_line(1, "judged documents that are unknown"), left_out_line(2_000, "queries without text")
     ('left out: 1 judged document that is unknown', 'left out: 2,000 queries without text')
     """
     if count == 1:
-        for nouns in ("queries|documents|texts", "that are", "themselves"):
-            reason = re.sub(nouns, lambda found: _SINGULAR[found[0]], reason, count=1)
+        for plural, singular in (
+            ("queries", "query"),
+            ("ts ", "t "),
+            ("that are", "that is"),
+            ("themselves", "itself"),
+        ):
+            reason = reason.replace(plural, singular, 1)
     return f"left out: {count:,} {reason}"
 
 
@@ -114,22 +97,14 @@ def section_name(heading: str, number: int, sections: int) -> str:
 
 
 def require_one_of(name: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse a value that is not among the choices.
-
-    Raises:
-        SettingsError: it is not.
-    """
+    """Raise SettingsError for a value that is not among the choices."""
     if not isinstance(value, str) or value not in choices:
         given = repr(value) if isinstance(value, str) else described(value)
         raise SettingsError(f"{name} {given} is unknown; use one of {', '.join(choices)}")
 
 
 def require_whole(name: str, value: object, *, least: int = 1, may_be_none: bool = True) -> None:
-    """Refuse what is no whole number of at least ``least``.
-
-    Raises:
-        SettingsError: it is not.
-    """
+    """Raise SettingsError for what is no whole number of at least ``least``."""
     if value is None and may_be_none:
         return
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
@@ -138,22 +113,14 @@ def require_whole(name: str, value: object, *, least: int = 1, may_be_none: bool
 
 
 def require_seed(seed: object) -> None:
-    """Refuse what is no seed of NumPy and of scikit-learn.
-
-    Raises:
-        SettingsError: it is no whole number from 0 to 2**32 - 1.
-    """
+    """Raise SettingsError for what is no seed of NumPy and of scikit-learn: a whole number from 0 to 2**32 - 1."""
     require_whole("seed", seed, least=0, may_be_none=False)
     if int(seed) >= 2**32:  # type: ignore[call-overload]
         raise SettingsError(f"seed={described(seed)} must be less than 2**32")
 
 
 def require_path(name: str, value: object) -> None:
-    """Refuse what names no file or folder.
-
-    Raises:
-        SettingsError: it does not.
-    """
+    """Raise SettingsError for what names no file or folder."""
     if not isinstance(value, str | os.PathLike) or not str(value):
         given = repr(value) if isinstance(value, str) else described(value)
         raise SettingsError(f"{name} {given} is no name of a file or folder; give a string or a Path")

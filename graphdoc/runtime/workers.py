@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from multiprocessing.process import BaseProcess
+from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import GraphdocError
@@ -55,18 +55,21 @@ def work_ahead(
         for block in blocks:
             yield work(shared, block)
         return
-    waiting: deque[Future[Result]] = deque()
+    waiting: deque[Callable[[], Result]] = deque()
     with ExitStack() as stack:
         executor: ProcessPoolExecutor | None = None
         try:
             for block in _followed_by_error(blocks, waiting):
                 if executor is None and block:
                     executor = stack.enter_context(_executor(work, shared, workers))
-                waiting.append(executor.submit(_run, block) if executor and block else _done(work(shared, block)))
+                if executor and block:
+                    waiting.append(executor.submit(_run, block).result)
+                else:
+                    waiting.append(partial(work, shared, block))
                 if len(waiting) >= workers * _BLOCKS_AHEAD:
-                    yield waiting.popleft().result()
+                    yield waiting.popleft()()
             while waiting:
-                yield waiting.popleft().result()
+                yield waiting.popleft()()
         except BrokenProcessPool as error:
             fix = "free some, and run it again" if setting is None else f"lower {setting}={workers}"
             raise GraphdocError(
@@ -97,46 +100,40 @@ def in_blocks(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
         raise failure
 
 
-def _followed_by_error(blocks: Iterable[Block], waiting: deque[Future[Any]]) -> Iterator[Block]:
+def _followed_by_error(blocks: Iterable[Block], waiting: deque[Callable[[], Any]]) -> Iterator[Block]:
     """Blocks; where they break off, the error takes its turn among the results that are waited for."""
     try:
         yield from blocks
     except Exception as error:
         failed: Future[Any] = Future()
         failed.set_exception(error)
-        waiting.append(failed)
-
-
-def _done(result: Result) -> Future[Result]:
-    future: Future[Result] = Future()
-    future.set_result(result)
-    return future
+        waiting.append(failed.result)
 
 
 @contextmanager
 def _executor(work: Callable[[Any, Any], Any], shared: Any, workers: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that have what they need, started in the way that the program has set or the system prefers."""
-    before = os.environ.get("TOKENIZERS_PARALLELISM")
+    name = "TOKENIZERS_PARALLELISM"
+    before = os.environ.get(name)
     # Threads of a tokenizer would only wait for each other, and it warns of forks unless this is set.
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ[name] = "false"
     executor = ProcessPoolExecutor(workers, initializer=_begin, initargs=(work, shared))
-    processes: Mapping[int, BaseProcess] = {}
     try:
         try:
             # The first task starts the processes.
             executor.submit(int).result()
-            processes = executor._processes
         finally:
-            if before is None:
-                del os.environ["TOKENIZERS_PARALLELISM"]
-            else:
-                os.environ["TOKENIZERS_PARALLELISM"] = before
-        yield executor
-    except BrokenProcessPool:
-        # They do not end when they are asked to.
-        for process in list(processes.values()):
-            process.kill()
-        raise
+            os.environ.pop(name)
+            if before is not None:
+                os.environ[name] = before
+        processes = list(executor._processes.values())
+        try:
+            yield executor
+        except BrokenProcessPool:
+            # They do not end when they are asked to.
+            for process in processes:
+                process.kill()
+            raise
     finally:
         executor.shutdown(cancel_futures=True)
 
