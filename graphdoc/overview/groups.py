@@ -52,7 +52,7 @@ def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0
     weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
     latent = _centred(TruncatedSVD(numbers, random_state=seed).fit_transform(weights))
     drawn = _drawn(len(own), MOST_DRAWN)
-    return _unit(np.hstack([own, balanced_weight(own[drawn], latent[drawn]) * latent]))
+    return unit(np.hstack([own, balanced_weight(own[drawn], latent[drawn]) * latent]))
 
 
 def background_of(vectors: Vectors) -> Background:
@@ -70,11 +70,12 @@ def _drawn(documents: int, most: int) -> Rows:
 
 
 def _centred(vectors: npt.NDArray[Any]) -> Vectors:
-    unit = _unit(vectors)
-    return _unit(np.where(unit.any(axis=1, keepdims=True), unit - unit.mean(axis=0), 0.0))
+    rows = unit(vectors)
+    return unit(np.where(rows.any(axis=1, keepdims=True), rows - rows.mean(axis=0), 0.0))
 
 
-def _unit(vectors: npt.NDArray[Any]) -> Vectors:
+def unit(vectors: npt.NDArray[Any]) -> Vectors:
+    """Vectors of length 1, ``(documents, hidden)``; those of almost no length stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 1e-9, lengths, 1), np.float32)
 

@@ -135,16 +135,16 @@ class Overview:
         >>> overview.to_frame("pairs")["a"][0], overview.to_frame("pairs")["b"][0]
         ('Rice is steamed.', 'Steam the rice.')
         """
-        _check(neighbours, duplicates, group_size, seed)
-        digests = Digests(encoder.model.config.language, _lister(encoder.segmenter.repeats, encoder.segmenter.config))
-        passing = digests.passing(as_document(one) for one in documents_of(documents))
         if options.get("level", "document") != "document":
             raise SettingsError(f"level={options['level']!r} gives no vectors of whole documents; leave it out")
+        settings = _settings(neighbours, duplicates, group_size, seed, fit)
+        digests = Digests(encoder.model.config.language, _lister(encoder.segmenter.repeats, encoder.segmenter.config))
+        passing = digests.passing(map(as_document, documents_of(documents)))
         with ExitStack() as stack:
             folder = vectors or stack.enter_context(TemporaryDirectory(prefix="graphdoc-"))
             encoder.encode_to_disk(passing, folder, **options)
             ids, found = read_vectors(folder)
-        return cls._made(digests, ids, found, encoder.describe(), neighbours, duplicates, group_size, fit, seed)
+        return cls._made(digests, ids, found, encoder.describe(), settings)
 
     @classmethod
     def of_vectors(
@@ -182,7 +182,7 @@ class Overview:
             DocumentError: there are fewer than two documents, or an id occurs twice.
             SettingsError: a setting is out of range, or there is not one vector of finite numbers for every id.
         """
-        _check(neighbours, duplicates, group_size, seed)
+        settings = _settings(neighbours, duplicates, group_size, seed, fit)
         rows = np.asarray(vectors, np.float32)
         if rows.ndim != 2 or len(rows) != len(ids) or not np.isfinite(rows).all():
             raise SettingsError(
@@ -200,7 +200,7 @@ class Overview:
         for id in ids:
             if id not in digests.by_id:
                 digests.add_unread(id)
-        return cls._made(digests, ids, rows, model or {}, neighbours, duplicates, group_size, fit, seed)
+        return cls._made(digests, ids, rows, model or {}, settings)
 
     @classmethod
     def _made(
@@ -209,43 +209,32 @@ class Overview:
         ids: Sequence[str],
         vectors: npt.NDArray[np.float32],
         model: Mapping[str, Any],
-        neighbours: int,
-        duplicates: float,
-        group_size: int | None,
-        fit: bool,
-        seed: int,
+        settings: dict[str, Any],
     ) -> Overview:
-        # After encoding: scikit-learn, which they need, takes half a second.
+        # After encoding: scikit-learn, which it needs, takes half a second.
         with quick_imports():
-            from .groups import (
-                Neighbours,
-                are_alike,
-                background_of,
-                find_groups,
-                fit_vectors,
-                lay_out,
-                words_of_groups,
-            )
+            from . import groups as form
+
         documents, words = digests.chosen(ids)
         if len(documents) < 2:
             raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        plain = unit = np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-        is_fitted = fit and len(documents) >= FEWEST_DOCUMENTS and not are_alike(plain)
-        if is_fitted:
-            unit = fit_vectors(plain, (model.get("lexical") or {}).get("numbers", 0), words, seed)
-        near = Neighbours.of(unit, neighbours)
-        points = lay_out(unit, seed)
-        found = [] if are_alike(unit) else find_groups(points, near, group_size)
-        named = words_of_groups(words, found, WORDS_OF_A_GROUP)
-        groups = [
-            Group(number, own, rows, _typical(unit, rows))
-            for number, (rows, own) in enumerate(zip(found, named, strict=True), start=1)
-        ]
-        settings = {"neighbours": neighbours, "duplicates": duplicates, "group_size": group_size, "seed": seed}
-        settings |= {"fit": is_fitted}
-        copies = near.duplicates(plain, duplicates, [digest.fingerprint for digest in documents])
-        background = background_of(unit) if len(documents) >= FEWEST_DOCUMENTS else None
+        plain = fitted = form.unit(vectors)
+        is_large, seed = len(documents) >= FEWEST_DOCUMENTS, settings["seed"]
+        settings["fit"] = settings["fit"] and is_large and not form.are_alike(plain)
+        if settings["fit"]:
+            fitted = form.fit_vectors(plain, (model.get("lexical") or {}).get("numbers", 0), words, seed)
+        near = form.Neighbours.of(fitted, settings["neighbours"])
+        points = form.lay_out(fitted, seed)
+        rows_of_groups = [] if form.are_alike(fitted) else form.find_groups(points, near, settings["group_size"])
+        groups = []
+        for rows, names in zip(
+            rows_of_groups, form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP), strict=True
+        ):
+            scores = np.round(fitted[rows] @ fitted[rows].mean(axis=0), 6)
+            typical = rows[np.lexsort((rows, -scores))][:TYPICAL]
+            groups.append(Group(len(groups) + 1, names, rows, tuple(typical.tolist())))
+        copies = near.duplicates(plain, settings["duplicates"], [digest.fingerprint for digest in documents])
+        background = form.background_of(fitted) if is_large else None
         return cls(documents, words, points, groups, near, copies, model, settings, background, digests.repeats())
 
     @property
@@ -265,18 +254,11 @@ class Overview:
         """The closest pairs of documents: two rows and their cosine, best first, each pair once.
 
         A pair is found where one of both is among the nearest of the other.
-
-        Args:
-            most: how many.
         """
         return self.neighbours.pairs(most)
 
     def outliers(self, most: int = OUTLIERS) -> list[int]:
-        """The rows of the documents that are farthest from all others, by the mean cosine with their five nearest.
-
-        Args:
-            most: how many.
-        """
+        """The rows of the documents that are farthest from all others, by the mean cosine with their five nearest."""
         return self.neighbours.outliers(most)
 
     def to_frame(self, table: Table = "documents") -> pd.DataFrame:
@@ -318,14 +300,11 @@ class Overview:
     @overload
     def to_html(self, path: str | Path, **about: Any) -> Path: ...
     def to_html(self, path: str | Path | None = None, **about: Any) -> str | Path:
-        """Write the page, one file that needs no network.
+        """Write the page, one file that needs no network; without a path it is returned.
 
         Args:
-            path: file to write, atomically; None returns the page instead.
+            path: file to write, atomically.
             **about: see :func:`graphdoc.analysis.overview_page.page.render_overview`.
-
-        Returns:
-            The file, or without one the HTML text.
 
         Raises:
             OutputError: the file cannot be written.
@@ -342,15 +321,11 @@ def _lister(repeats: RepeatFilter | None, config: SegmentationConfig) -> RepeatL
     return RepeatLister(partial(repeated_in, repeats=repeats, config=config))
 
 
-def _typical(unit: npt.NDArray[np.float32], rows: Rows) -> tuple[int, ...]:
-    """The rows of a group that are closest to its mean."""
-    scores = np.round(unit[rows] @ unit[rows].mean(axis=0), 6)
-    return tuple(int(row) for row in rows[np.lexsort((rows, -scores))][:TYPICAL])
-
-
-def _check(neighbours: int, duplicates: float, group_size: int | None, seed: int) -> None:
+def _settings(neighbours: int, duplicates: float, group_size: int | None, seed: int, fit: bool) -> dict[str, Any]:
+    """How an overview is made, checked."""
     require_whole("neighbours", neighbours, may_be_none=False)
     require_whole("group_size", group_size, least=2)
     require_seed(seed)
-    if isinstance(duplicates, bool) or not isinstance(duplicates, int | float) or not 0 < duplicates <= 1:
+    if not 0 < duplicates <= 1:
         raise SettingsError(f"duplicates={described(duplicates)} must be a cosine above 0 and not above 1")
+    return {"neighbours": neighbours, "duplicates": duplicates, "group_size": group_size, "seed": seed, "fit": fit}

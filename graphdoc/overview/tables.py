@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,67 +20,70 @@ def payload_of(overview: Overview) -> dict[str, Any]:
     # It needs scikit-learn, which takes half a second.
     from .groups import words_of_documents
 
-    background = overview.background
+    near, repeats = overview.neighbours, overview.repeats
     words, telling = words_of_documents(overview.words, _TELLING_WORDS)
-    group_of, closeness = overview.group_of, overview.neighbours.closeness
+    row_of = {digest.id: row for row, digest in enumerate(overview.documents)}
     documents = [
         {
-            "id": digest.id,
-            "title": digest.title,
-            "words": digest.words,
-            "label": digest.label or None,
-            "date": digest.date or None,
-            "folder": digest.folder or None,
+            **record,
             "metadata": dict(digest.values),
             "opening": digest.opening,
             "telling_words": [words[place] for place in telling[row]],
-            "x": round(float(overview.points[row, 0]), 5),
-            "y": round(float(overview.points[row, 1]), 5),
-            "group": int(group_of[row]) + 1 or None,
-            "closeness": round(float(closeness[row]), 6),
             "neighbours": [
                 {"document": int(other), "score": round(float(score), 6)}
-                for other, score in zip(overview.neighbours.rows[row], overview.neighbours.scores[row], strict=True)
+                for other, score in zip(near.rows[row], near.scores[row], strict=True)
             ],
         }
-        for row, digest in enumerate(overview.documents)
+        for row, (digest, record) in enumerate(zip(overview.documents, _records(overview), strict=True))
     ]
+    groups = [
+        {"number": group.number, "name": group.name, "words": list(group.words), "size": len(group.rows),
+         "typical": list(group.typical)}
+        for group in overview.groups
+    ]  # fmt: skip
+    passages = [
+        asdict(passage) | {"examples": [row_of[id] for id in passage.examples if id in row_of]}
+        for passage in repeats.passages
+    ]
+    left_out = {"documents": repeats.shortened, "kept": repeats.kept, "characters": repeats.characters}
     return {
         "format": FORMAT,
         "model": dict(overview.model),
         "settings": dict(overview.settings),
         "documents": documents,
-        "groups": [
-            {
-                "number": group.number,
-                "name": group.name,
-                "words": list(group.words),
-                "size": len(group.rows),
-                "typical": list(group.typical),
-            }
-            for group in overview.groups
-        ],
+        "groups": groups,
         "pairs": [
-            {"a": a, "b": b, "score": round(score, 6), "share": background and background.share(score)}
-            for a, b, score in overview.pairs()
+            {"a": a, "b": b, "score": round(score, 6), "share": share} for a, b, score, share in _pairs(overview)
         ],
         "duplicates": [rows.tolist() for rows in overview.duplicates],
         "outliers": overview.outliers(),
-        "repeats": _repeats(overview) if overview.knows_repeats else None,
+        "repeats": {**left_out, "passages": passages} if overview.knows_repeats else None,
     }
 
 
-def _repeats(overview: Overview) -> dict[str, Any]:
-    row_of = {digest.id: row for row, digest in enumerate(overview.documents)}
-    return {
-        "documents": overview.repeats.shortened,
-        "kept": overview.repeats.kept,
-        "characters": overview.repeats.characters,
-        "passages": [
-            asdict(one) | {"examples": [row_of[id] for id in one.examples if id in row_of]}
-            for one in overview.repeats.passages
-        ],
-    }
+def _records(overview: Overview) -> Iterator[dict[str, Any]]:
+    """What the JSON and the table of documents both say of every document."""
+    group_of, closeness = overview.group_of, overview.neighbours.closeness
+    for row, digest in enumerate(overview.documents):
+        x, y = overview.points[row]
+        yield {
+            "id": digest.id,
+            "title": digest.title,
+            "group": int(group_of[row]) + 1 or None,
+            "label": digest.label or None,
+            "date": digest.date or None,
+            "folder": digest.folder or None,
+            "words": digest.words,
+            "x": round(float(x), 5),
+            "y": round(float(y), 5),
+            "closeness": round(float(closeness[row]), 6),
+        }
+
+
+def _pairs(overview: Overview) -> Iterator[tuple[int, int, float, float | None]]:
+    background = overview.background
+    for a, b, score in overview.pairs():
+        yield a, b, score, background and background.share(score)
 
 
 Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates", "repeats"]
@@ -94,20 +97,15 @@ def table_of(overview: Overview, table: str) -> tuple[list[str], Iterable[Sequen
         SettingsError: there is no such table.
     """
     require_one_of("table", table, TABLES)
-    ids = [digest.id for digest in overview.documents]
+    ids, near = [digest.id for digest in overview.documents], overview.neighbours
     if table == "groups":
-        header = ["group", "name", "documents", "words", "typical"]
-        return header, [
+        return ["group", "name", "documents", "words", "typical"], [
             (one.number, one.name, len(one.rows), ", ".join(one.words), ", ".join(ids[row] for row in one.typical))
             for one in overview.groups
         ]
     if table == "pairs":
-        background = overview.background
-        return ["a", "b", "score", "share"], [
-            (ids[a], ids[b], score, background and background.share(score)) for a, b, score in overview.pairs()
-        ]
+        return ["a", "b", "score", "share"], [(ids[a], ids[b], *scores) for a, b, *scores in _pairs(overview)]
     if table == "neighbours":
-        near = overview.neighbours
         return ["id", "rank", "neighbour", "score"], (
             (ids[row], rank, ids[int(other)], float(score))
             for row in range(len(ids))
@@ -122,28 +120,11 @@ def table_of(overview: Overview, table: str) -> tuple[list[str], Iterable[Sequen
             (one.documents, one.occurrences, one.characters, "; ".join(one.examples), one.text)
             for one in overview.repeats.passages
         ]
-    return _documents(overview)
-
-
-def _documents(overview: Overview) -> tuple[list[str], Iterable[Sequence[Any]]]:
     header = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
     header += ["closeness", "nearest", "nearest_score"]
-    group_of, closeness, near = overview.group_of, overview.neighbours.closeness, overview.neighbours
-    return header, [
-        (
-            digest.id,
-            digest.title,
-            int(group_of[row]) + 1 or None,
-            overview.groups[group_of[row]].name if group_of[row] >= 0 else None,
-            digest.label or None,
-            digest.date or None,
-            digest.folder or None,
-            digest.words,
-            float(overview.points[row, 0]),
-            float(overview.points[row, 1]),
-            float(closeness[row]),
-            overview.documents[int(near.rows[row, 0])].id,
-            float(near.scores[row, 0]),
-        )
-        for row, digest in enumerate(overview.documents)
-    ]
+    rows = []
+    for row, record in enumerate(_records(overview)):
+        record["group_name"] = overview.groups[record["group"] - 1].name if record["group"] else None
+        record |= {"nearest": ids[int(near.rows[row, 0])], "nearest_score": float(near.scores[row, 0])}
+        rows.append([record[name] for name in header])
+    return header, rows
