@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from graphdoc.analysis.figures.canvas import COLORS
-from graphdoc.analysis.figures.measured import MARKERS, plot_projection
+from graphdoc.analysis.figures.measured import plot_projection
 from graphdoc.analysis.projection import order_of, project, sample_rows
 from graphdoc.errors import EvaluationError
 
@@ -21,13 +20,6 @@ def test_neighbours_stay_together() -> None:
     distances = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(60)
     assert (labels[distances.argmin(axis=1)] == labels).all()
     np.testing.assert_array_equal(project(vectors), points)
-
-
-@pytest.mark.parametrize("shape", [(3, 5), (4, 1), (5, 2)])
-def test_few_documents(shape: tuple[int, int]) -> None:
-    points = project(np.random.default_rng(0).normal(size=shape))
-    assert points.shape == (shape[0], 2)
-    assert np.isfinite(points).all()
 
 
 def test_too_few_documents() -> None:
@@ -68,19 +60,3 @@ class TestPlot:
         assert not figure.axes[3].axison
         assert [text.get_text() for text in figure.legends[0].get_texts()] == [r"\$c", "a", "b"]
         assert min(imread(tmp_path / "plot.png").shape[:2]) > 500
-
-    def test_more_labels_than_looks(self) -> None:
-        most = len(COLORS) * len(MARKERS)
-        labels = [f"label {number:02}" for number in range(most + 3) for _ in range(2 if number < most - 1 else 1)]
-        figure = plot_projection({"model": np.random.default_rng(0).normal(size=(len(labels), 2))}, labels, None)
-        groups = figure.axes[0].collections
-        assert len(groups) == most
-        assert groups[-1].get_label() == "4 others"
-        assert len(groups[-1].get_offsets()) == 4  # type: ignore[arg-type]
-        looks = {
-            (tuple(group.get_facecolor()[0]), len(group.get_paths()[0].vertices))
-            for group in groups  # type: ignore[index, arg-type]
-        }
-        assert len(looks) == most
-        full = plot_projection({"model": np.zeros((most, 2))}, [str(number) for number in range(most)], None)
-        assert len(full.axes[0].collections) == most

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -78,31 +77,7 @@ def test_models_without_attention_have_no_panel_of_it(tiny_encoder: EncoderFacto
     assert passages.get_window_extent().width > 0.6 * figure.bbox.width, "it takes the room of the other panel"
 
 
-def test_the_closest_passages_are_linked_and_darker_is_closer(tiny_encoder: EncoderFactory) -> None:
-    comparison = make(tiny_encoder("bert"), 4, 5)
-    figure = comparison.plot()
-    axes = next(axes for axes in figure.axes if "closest" in axes.get_title(loc="left"))
-    scores = comparison.passages[:4, 4:].copy()
-    best = float(scores.max())
-    darkness = [sum(line.get_color()) for line in axes.lines]
-    assert len(darkness) == 3
-    assert darkness == sorted(darkness) and darkness[0] < darkness[-1]
-    assert f"{best:.2f}" in [text.get_text() for text in axes.texts]
-
-
-@pytest.mark.parametrize("parts", [(1, 1), (1, 3, 1, 2, 1)])
-def test_any_number_of_documents_and_sections(tiny_encoder: EncoderFactory, parts: tuple[int, ...]) -> None:
-    figure = make(tiny_encoder("bert", **COLDE), *parts).plot()
-    pairs = len(parts) * (len(parts) - 1) // 2
-    assert sum("closest" in title for title in titles(figure)) == pairs
-
-
 def test_too_many_sections_leave_the_documents_named(tiny_encoder: EncoderFactory) -> None:
     figure = make(tiny_encoder("bert", max_passages=100), MOST_NAMED_SECTIONS, 1).plot()
     axes = next(axes for axes in figure.axes if axes.get_title(loc="left") == "(b) sections")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["D1", "D2"]
-
-
-def test_headings_are_text_and_nothing_else(tiny_encoder: EncoderFactory) -> None:
-    figure = make(tiny_encoder("bert"), 2, 1, heading="$x_1$ <b>\n&").plot()
-    assert any(text.startswith(r"\$x_1\$ <b> & 1.0") for text in texts_of(figure))

@@ -84,29 +84,11 @@ class TestComparison:
         comparison = tiny_encoder().compare(structured[0], structured[1], sentences=True)
         figure = comparison.plot(level=level)  # type: ignore[arg-type]
         np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), comparison.scores(level))  # type: ignore[arg-type]
-        title = f"document similarity {comparison.document:.3f}, by {level}, model {comparison.model['name']}"
-        assert title in texts_of(figure)
-
-    def test_sections_carry_their_headings_and_scores(
-        self, tiny_encoder: EncoderFactory, structured: list[Document]
-    ) -> None:
-        comparison = tiny_encoder().compare(structured[0], structured[1])
-        shown = texts_of(comparison.plot())
-        for label in ("Opening", "Air & <wood>", "Salt", "Order", "Water", "Rice, vinegar and [tides]", "second"):
-            assert label in shown
-        assert f"{comparison.sections[1, 1]:.2f}" in shown
-
-    def test_one_passage_is_counted_in_whole_numbers(self, tiny_encoder: EncoderFactory) -> None:
-        figure = tiny_encoder().compare("Clocks drift.", "Tides rise.").plot(level="passage")
-        for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
-            np.testing.assert_array_equal(axis.get_majorticklocs(), np.rint(axis.get_majorticklocs()))
-
-    def test_a_zero_has_no_sign(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-        comparison = tiny_encoder().compare(structured[0], structured[1])
-        comparison.__dict__["sections"] = np.full(comparison.sections.shape, -0.001)
-        shown = texts_of(comparison.plot()).splitlines()
-        assert "0.00" in shown
-        assert "-0.00" not in shown
+        shown = texts_of(figure)
+        assert f"document similarity {comparison.document:.3f}, by {level}, model {comparison.model['name']}" in shown
+        if level == "section":
+            labels = ("Opening", "Air & <wood>", "Salt", "Order", "Water", f"{comparison.sections[1, 1]:.2f}")
+            assert all(label in shown for label in labels)
 
 
 class TestAttention:
@@ -164,9 +146,7 @@ class TestGraph:
         assert (tmp_path / "long.svg").stat().st_size < 1_000_000
 
 
-@pytest.mark.parametrize(
-    "heading", ["$x_1$ and $y", r"\$ \frac $\frac$ <b>&amp; ]]>", "\x1b[31m \x07 \u202e\x00\nbreak", ""]
-)
+@pytest.mark.parametrize("heading", [r"$x_1$ \$ \frac $\frac$ <b>&amp; ]]>", "\x1b[31m \x07 \u202e\x00\nbreak"])
 def test_headings_of_all_kinds(tiny_encoder: EncoderFactory, tmp_path: Path, heading: str) -> None:
     document = Document("a", (Section("Some text.", heading), Section("More text.", "Second")), heading)
     encoder = tiny_encoder()
@@ -250,6 +230,3 @@ class TestRun:
             "nmi": ([0, 20], [0.5, 0.6]),
         }
         assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-
-    def test_a_run_without_measures_has_one_panel(self) -> None:
-        assert len(plot_run(self.ENTRIES[1:3], None).axes) == 1

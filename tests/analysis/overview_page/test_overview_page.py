@@ -15,7 +15,6 @@ from comparison_payload import ATTACK
 
 from graphdoc.analysis.overview_page.page import Command, Report, lists_of, page_data, render_overview
 from graphdoc.errors import OutputError
-from graphdoc.overview import Overview
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +129,3 @@ def test_the_page_of_20_000_documents_is_small(payload: dict[str, Any], letter: 
     document = one | {"title": letter * 500, "opening": letter * 280, "neighbours": near, "telling_words": telling}
     large = payload | {"documents": [document | {"id": f"{letter * 60}{number}"} for number in range(20_000)]}
     assert len(render_overview(large).encode()) < 15e6
-
-
-def test_without_groups_and_copies() -> None:
-    overview = Overview.of_vectors(["a", "b"], np.eye(2))
-    page = render_overview(overview.to_dict())
-    assert "No groups" in page and "No near-duplicates" in page

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collections_of_topics import LICENCE, make_collection, make_overview, overview_of, with_licences
+from collections_of_topics import make_overview
 from comparison_payload import ATTACK
 from matplotlib.image import imread
 from open_report import Report
@@ -18,7 +18,6 @@ from open_report import Report
 from graphdoc.analysis.overview_page.page import Command
 from graphdoc.analysis.overview_page.page import Report as ReportLink
 from graphdoc.overview import Overview
-from graphdoc.segmentation import find_repeats
 
 pytestmark = pytest.mark.browser
 
@@ -231,37 +230,9 @@ def test_titles_full_of_attacks_run_nothing(browser: Any, tmp_path: Path, size: 
     shown.close()
 
 
-def test_repeated_passages_have_a_tab_on_a_phone(browser: Any, tmp_path: Path) -> None:
-    documents, vectors = make_collection(8)
-    documents = with_licences(documents, f"{LICENCE} {ATTACK} {'x' * 90}")
-    overview = overview_of(documents, vectors, repeats=find_repeats(documents))
-    shown = Report(browser, overview.to_html(tmp_path / "o.html"), viewport=SIZES["phone"])
-    shown.page.fill("#find", "vinegar")
-    shown.page.keyboard.press("Enter")
-    tabs = shown.page.locator("[role=tab]:visible").all()
-    assert len(tabs) == 6
-    assert all(tab.evaluate("(tab) => tab.getBoundingClientRect().right <= innerWidth") for tab in tabs)
-    shown.page.click("#tab-repeats")
-    most = str(overview.repeats.passages[0].documents)
-    assert shown.text("#panel-repeats tbody tr:first-child td:nth-child(2)") == most
-    assert "Permission is granted" in shown.text("#panel-repeats") and shown.page.evaluate(FITS)
-    shown.page.locator("#panel-repeats .doc").first.click()
-    assert title_of(shown) == documents[0].title and shown.page.evaluate("window.attacked") is None
-    shown.close()
-
-
 def test_without_scripts_the_lists_are_there(browser: Any, path: Path, overview: Overview) -> None:
     shown = Report(browser, path, viewport=SIZES["phone"], java_script_enabled=False)
     for group in overview.groups:
         assert group.words[0] in shown.page.inner_text("#panel-groups")
     assert shown.page.is_visible("#panel-pairs") and shown.page.is_hidden("#map")
-    shown.close()
-
-
-def test_a_map_of_two(browser: Any, tmp_path: Path) -> None:
-    path = Overview.of_vectors(["document 0", "document 1"], [[1.0, 0, 0], [0, 1, 0]]).to_html(tmp_path / "few.html")
-    shown = Report(browser, path, viewport=SIZES["desk"])
-    shown.page.focus("#map")
-    shown.page.keyboard.press("ArrowRight")
-    assert shown.text("#said").startswith("document ")
     shown.close()

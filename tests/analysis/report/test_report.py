@@ -70,23 +70,6 @@ def test_scores_titles_model_and_texts_stand_in_the_page_without_a_script(
     assert list(map(words, ancestors)) == ["The wider picture"]
 
 
-def test_sections_without_heading_are_called_as_on_the_terminal() -> None:
-    payload = make_payload(passages=(3, 2), sections=(3, 1))
-    for side in ("a", "b"):
-        payload["coverage"][side]["empty_sections"] = 0
-        for section in payload[side]["sections"]:
-            section.update(heading="", path=[])
-    similarity = {level: np.array(payload[level]) for level in ("sections", "passages")}
-
-    def labels(letter: str) -> list[str]:
-        scores = {level: matrix if letter == "A" else matrix.T for level, matrix in similarity.items()}
-        return [section["label"] for section in content.read_side(letter, payload, scores)["sections"]]
-
-    assert labels("A") == ["Opening", "Without heading", "Without heading"] and labels("B") == ["Whole text"]
-    payload["coverage"]["b"]["left_out"] = {"passage limit": 9}
-    assert labels("B") == ["Opening"]
-
-
 def test_matches_and_sections_lead_to_what_they_name(report: str, payload: dict[str, Any]) -> None:
     tree = parse(report)
     for link, match in zip(listed_pairs(tree, "passages"), payload["matches"]["passages"], strict=True):
@@ -179,12 +162,6 @@ def test_the_file_stays_small(payload: dict[str, Any], report: str, monkeypatch:
     assert 'id="head"' not in html and 'id="head"' in report
 
 
-def test_models_without_attention_have_no_switch(report: str) -> None:
-    without = render_report(make_payload())
-    for text in ('value="attention"', 'id="head"', 'name="direction"', "<strong>Attention</strong>", 'id="pair"'):
-        assert text in report and text not in without
-
-
 def test_attacks_are_text_and_nothing_else() -> None:
     html = render_report(make_attack(attention_heads=2))
     tree = parse(html)
@@ -216,13 +193,6 @@ def test_the_policy_allows_the_scripts_and_styles_of_the_page_and_no_other(repor
     assert "://" not in report.replace("http://www.w3.org", "")
     markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function"
     assert not re.search(markup, scripts[-1].text)
-
-
-@pytest.mark.parametrize(("passages", "sections"), [((1, 1), (1, 1)), ((1, 9), (1, 9)), ((40, 40), (40, 40))])
-def test_any_shape_is_shown(passages: tuple[int, int], sections: tuple[int, int]) -> None:
-    tree = parse(render_report(make_payload(passages=passages, sections=sections)))
-    assert len(tree.get_element_by_id("pane-a").find_class("passage")) == passages[0]
-    assert len(tree.get_element_by_id("pane-b").find_class("part")) == sections[1]
 
 
 def test_a_payload_of_another_format_is_refused(payload: dict[str, Any]) -> None:
@@ -293,13 +263,3 @@ def test_subtopics_are_those_of_the_comparison(comparison: Comparison) -> None:
     payload["subtopics"]["rows"][0]["words"] = ["<img src=x onerror=window.attacked=1>", "</script>"]
     attacked = parse(render_report(payload))
     assert not attacked.xpath("//img") and "<img src=x" in words(attacked.xpath("//button[@data-subtopic]")[0])
-
-
-def test_without_sentences_or_within_one_document_there_is_no_alignment(
-    tiny_encoder: Callable[..., DocumentEncoder],
-) -> None:
-    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
-    document = Document("a", [Section("The tide turns. Birds feed."), Section("Nobody pays.")])
-    for made in (encoder.compare(document, sentences=True), encoder.compare(document, document)):
-        assert "panel-alignment" not in {element.get("id") for element in parse(made.to_html()).iter()}
-        assert data_of(made.to_html())["alignment"] is None

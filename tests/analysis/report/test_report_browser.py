@@ -233,25 +233,6 @@ def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path) -
     report.close()
 
 
-@pytest.mark.parametrize("passages", [(1, 1), (2, 30)])
-def test_a_document_within_itself_and_odd_shapes(browser: Any, tmp_path: Path, passages: tuple[int, int]) -> None:
-    within = passages == (1, 1)
-    size = (9, 9) if within else passages
-    payload = make_payload(passages=size, sections=(1, 3), within=within, attention_heads=2, sentences=True)
-    report = Report(browser, write_text(tmp_path / "odd.html", render_report(payload)))
-    report.show_passages()
-    report.page.focus("#map")
-    for key in ("ArrowDown", "Enter"):
-        report.page.keyboard.press(key)
-    assert report.selected() == ["a-p1", "b-p1"]
-    assert ("the same passage" in report.text("#readout")) == within
-    choose(report, "level", "sentences")
-    report.page.focus("#map")
-    report.page.keyboard.press("n")
-    assert len(report.selected()) == 2
-    report.close()
-
-
 @pytest.fixture(scope="module")
 def comparison(tiny_encoder: Callable[..., DocumentEncoder]) -> Comparison:
     """Several paragraphs in a section, with subtopics that both documents or one have."""
