@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -60,12 +59,9 @@ def parse_yaml(text: str, *, as_written: bool = False) -> Any:
         YAMLError: it is no YAML, or too much of it; impossible dates, numbers and depths are errors of this kind too.
     """
     try:
-        values = yaml.load(text, _StringLoader if as_written else _Loader)
-        # Refuses a value that contains itself.
-        json.dumps(values, default=str, skipkeys=True)
+        return yaml.load(text, _StringLoader if as_written else _Loader)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise yaml.YAMLError(f"{type(error).__name__}: {one_line(str(error))}") from error
-    return values
 
 
 def _reason(error: Exception) -> str:
@@ -76,18 +72,21 @@ def _reason(error: Exception) -> str:
 
 
 class _StringLoader(yaml.BaseLoader):
-    """Reads scalars as strings, and refuses text of many aliases."""
+    """Reads scalars as strings, and refuses text whose aliases unfold without end."""
 
     aliases = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node."""
+        """Compose a node, which must not hold itself."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
-        self.aliases += isinstance(event, yaml.AliasEvent)
-        if self.aliases > MOST_ALIASES:
-            problem = f"it has more than {MOST_ALIASES} aliases"
-            raise yaml.composer.ComposerError(None, None, problem, event.start_mark)  # type: ignore[arg-type]
-        return super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
+        if isinstance(event, yaml.AliasEvent):
+            self.aliases += 1
+            # A node has an end when all that it holds is composed.
+            if self.aliases > MOST_ALIASES or (node is not None and node.end_mark is None):
+                problem = f"it has more than {MOST_ALIASES} aliases, or a value contains itself"
+                raise yaml.composer.ComposerError(None, None, problem, event.start_mark)  # type: ignore[arg-type]
+        return node
 
 
 class _Loader(_StringLoader, yaml.SafeLoader):
