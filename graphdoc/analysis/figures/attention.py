@@ -30,12 +30,9 @@ def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, h
 
     Args:
         table: the attention of one document.
-        path: image file to write; None only returns the figure.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
         layer: layer of the matrix.
         head: head to draw; None for the mean.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
     """
     chosen = None if layer == -1 else layer
     weights = table.document_weights(chosen, head)
@@ -106,10 +103,7 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
     Args:
         graph: the graph.
         title: what to write above it.
-        path: image file to write; None only returns the figure.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     figure = new_figure(8.2, 6.4)
     axes = figure.subplots()

@@ -55,11 +55,8 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
 
     Args:
         comparison: the comparison.
-        path: image file to write; None only returns the figure.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
         level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
     """
     scores = comparison.scores(level)
     rows, columns = scores.shape
@@ -104,10 +101,7 @@ def plot_matrix(
         names: names of the documents.
         similarity: what the scores are.
         model: what the vectors were made with.
-        path: image file to write; None only returns the figure.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     count = len(scores)
     order = order_of(scores)
@@ -137,10 +131,7 @@ def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None
 
     Args:
         comparison: two documents or more; five are still readable.
-        path: image file to write; None only returns the figure.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     pairs = list(combinations(range(len(comparison.documents)), 2))
     heights = [5.6, 7.4, *[2.05] * len(pairs)]

@@ -30,10 +30,7 @@ def plot_pairs(
         similarities: ``(pairs,)`` by name; the pairs are the same for all.
         labels: ``(pairs,)``, 1 for pairs that belong together, else 0; both occur.
         thresholds: the threshold of each, by name.
-        path: image file to write; None only returns the figure.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     panels = 1 + len(similarities)
     columns = 2 if panels <= 4 else 3
@@ -79,10 +76,7 @@ def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str 
     Args:
         panels: points ``(documents, 2)`` by name of the model; the documents are the same in all.
         labels: ``(documents,)``; beyond 24 the rarest ones share one colour.
-        path: image file to write; None only returns the figure.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
@@ -115,10 +109,7 @@ def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> F
     Args:
         entries: entries of the run's log; those with ``loss`` make the first panel, what begins with ``eval_`` the
             second.
-        path: image file to write; None only returns the figure.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     measured: dict[str, dict[int, float]] = {}
     for entry in entries:
