@@ -226,7 +226,7 @@ class Overview:
         near = form.Neighbours.of(fitted, settings["neighbours"])
         points = form.lay_out(fitted, seed)
         rows_of_groups = [] if form.are_alike(fitted) else form.find_groups(points, near, settings["group_size"])
-        groups = []
+        groups: list[Group] = []
         for rows, names in zip(
             rows_of_groups, form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP), strict=True
         ):

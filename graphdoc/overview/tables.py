@@ -83,7 +83,7 @@ def _records(overview: Overview) -> Iterator[dict[str, Any]]:
 def _pairs(overview: Overview) -> Iterator[tuple[int, int, float, float | None]]:
     background = overview.background
     for a, b, score in overview.pairs():
-        yield a, b, score, background and background.share(score)
+        yield a, b, score, None if background is None else background.share(score)
 
 
 Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates", "repeats"]
