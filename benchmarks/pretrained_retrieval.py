@@ -55,8 +55,8 @@ STARTS = {"untrained": "without contrastive pretraining", "pretrained": "with co
 BACKBONE = "sentence-transformers/all-MiniLM-L6-v2"
 # What a laptop changes in the recipes: a frozen encoder with a large learning rate for what lies above it.
 LAPTOP = (
-    "model.tune=frozen", "loss.similarity=cosine", "loss.temperature=0.05", "training.optimizer=adamw",
-    "training.learning_rate=1.0e-3", "training.precision=float32", "training.loading_processes=0",
+    "model.tune=frozen", "loss.similarity=cosine", "loss.temperature=0.05",
+    "training.learning_rate=1.0e-3", "training.loading_processes=0",
     "corpus.preparing_processes=1",
 )  # fmt: skip
 SHAPE = (

@@ -147,8 +147,6 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
             batch_size=DOCUMENTS,
             max_steps=steps,
             learning_rate=1e-3,
-            optimizer="adamw",
-            precision="bfloat16",
             keep_activations=100_000,
             loading_processes=1,
             save_steps=25,

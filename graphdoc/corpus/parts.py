@@ -15,7 +15,7 @@ from ..encoder import DocumentEncoder
 from ..errors import ModelError, OutputError
 from ..graphs.batch import GraphBatch
 from ..graphs.layout import Packing
-from ..inference.precision import Precision, computed_in, inference
+from ..inference.precision import Precision, computed_in, inference, training_precision
 from ..modeling import DocumentModel
 from ..modeling.document_model import weights_hash
 from ..runtime.files import is_unchanged, mark_checked, write_atomically
@@ -236,6 +236,6 @@ def frozen_vectors(
     training = settings.training
     if settings.model.tune != "frozen":
         return None
-    precision = None if training.precision == "float32" else training.precision
+    precision = training_precision(encoder.model.device)
     packing = Packing.on(encoder.model.device, training.token_budget, training.padding)
     return prepare_passage_vectors(corpus, encoder.model, packing, precision, processes, show_progress=show_progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,20 @@ PRECISIONS: dict[str, torch.dtype] = {
 # How many times as fast as float32 a product in bfloat16 has to be, for bfloat16 to be taken.
 LEAST_GAIN = 1.3
 logger = logging.getLogger("graphdoc.precision")
+
+
+def training_precision(device: torch.device) -> Precision | None:
+    """What a transformer is trained in on a device; None for the precision of its weights, float32.
+
+    That is bfloat16 on a GPU that has it, float16 on another one, and float32 elsewhere, unless Accelerate is told
+    otherwise (``accelerate launch --mixed_precision``).
+    """
+    asked = os.environ.get("ACCELERATE_MIXED_PRECISION", "")
+    if asked in ("bf16", "fp16"):
+        return "bfloat16" if asked == "bf16" else "float16"
+    if asked == "no" or device.type != "cuda":
+        return None
+    return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
 
 
 def require_precision(dtype: object) -> None:

@@ -24,12 +24,13 @@ from ..evaluation.evaluator import Evaluator
 from ..graphs.batch import GraphBatch, TokenIds
 from ..graphs.kinds import JoinedGraphs
 from ..graphs.layout import Packing
+from ..inference.precision import training_precision
 from ..losses import ONE_PROCESS, Loss
 from ..runtime.processes import place
 from ..sampling.batches import DocumentBatches, Rows
 from ..settings.run import CorpusSettings, RunSettings
 from ..training.data import Collate, Corpus, EpochLoader, TaskData, TrainingExample
-from ..training.loop import RunEvaluation, training_precision
+from ..training.loop import RunEvaluation
 from ..training.objectives import Objective
 from ..training.optimizer import finish_tuning
 from ..training.run import Recipe, RunContext, join_run, load_start, require_startable, run_recipe
@@ -300,7 +301,7 @@ def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
     return CachedStep(
         model,
         objective,
-        precision=training_precision(training, model.device),
+        precision=training_precision(model.device),
         packing=Packing.on(model.device, training.token_budget, training.padding),
         gather=ONE_PROCESS,
     )

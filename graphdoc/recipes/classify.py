@@ -20,13 +20,14 @@ from ..errors import DocumentError, SettingsError
 from ..evaluation import ClassificationEvaluator
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
 from ..graphs.kinds import GraphKind, JoinedGraphs
+from ..inference.precision import training_precision
 from ..losses import ClassificationLoss, balanced_weights
 from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches
 from ..sampling.batches import Rows
 from ..settings.finetuning import ClassificationSettings
 from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation, training_precision
+from ..training.loop import RunEvaluation
 from ..training.objectives import Classification
 from ..training.run import Recipe, RunContext, begin_training
 from .base import (
@@ -64,7 +65,7 @@ def recipe(run: RunContext[ClassificationSettings]) -> Recipe:
                 data.validation_documents(),
                 multi_label=labels.multi_label,
                 separator=labels.separator,
-                dtype=training_precision(settings.training, encoder.device),
+                dtype=training_precision(encoder.device),
                 best=best,
             ),
         )

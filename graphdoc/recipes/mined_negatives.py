@@ -21,6 +21,7 @@ from ..errors import EvaluationError, OutputError, SettingsError
 from ..evaluation import Judgements
 from ..graphs.kinds import JoinedGraphs
 from ..graphs.layout import Packing
+from ..inference.precision import training_precision
 from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash
 from ..retrieval.mining import MinedDocuments, MiningSettings, NegativeLists, PassageWords, WordScores, merged, mine
@@ -31,7 +32,6 @@ from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import LIST_MAKERS, RetrievalSettings
 from ..settings.run import TrainingSettings
 from ..similarity.kinds import similarity_of
-from ..training.loop import training_precision
 from ..training.run import RunContext
 from ..training.run_folder import NEGATIVES_FOLDER
 from .base import CorpusData, batch_of_parts, vectors_at
@@ -69,7 +69,7 @@ def corpus_vectors(
     found = np.empty((len(corpus), encoder.model.config.hidden_size), np.float32)
     windows = list(_windows(corpus.passage_counts))
     options: dict[str, Any] = {
-        "dtype": training_precision(training, encoder.device),
+        "dtype": training_precision(encoder.device),
         "packing": Packing.on(encoder.model.device, training.token_budget, training.padding),
     }
     with progress_bar(show_progress if processes.is_first else False, len(corpus)) as bar:
@@ -278,9 +278,7 @@ class MinedNegatives:
             asked = None
             if vectors is not None:
                 texts = list(own.values())
-                asked = run.encoder.encode_query(
-                    texts, dtype=training_precision(run.settings.training, run.encoder.device)
-                )
+                asked = run.encoder.encode_query(texts, dtype=training_precision(run.encoder.device))
             similarity = similarity_of(run.encoder.model.config.similarity).vectors
             lists = mine(
                 MinedDocuments(data.corpus.ids, data.corpus.groups, vectors, similarity),

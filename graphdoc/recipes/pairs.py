@@ -17,13 +17,14 @@ from ..documents.readers.pair_files import Pairs, Unknown, read_pair_file
 from ..errors import DocumentError
 from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs, require_both_labels
+from ..inference.precision import training_precision
 from ..runtime.text import counted
 from ..sampling.batches import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import PairRunSettings, PairValidationSettings
 from ..settings.run import CorpusSettings
-from ..training.loop import RunEvaluation, training_precision
+from ..training.loop import RunEvaluation
 from ..training.run import RunContext
 from .base import prepared_once
 
@@ -153,7 +154,7 @@ class PairValidation:
             unknown="leave_out",
             lengths=(),
             resamples=0,
-            dtype=training_precision(settings.training, self.run.encoder.device),
+            dtype=training_precision(self.run.encoder.device),
         )
         self.ids = {id for pair in evaluator.pairs for id in (pair.a, pair.b)}
         reasons = {"unknown": "of unknown documents", "with_themselves": "with themselves"}

@@ -23,12 +23,13 @@ from ..evaluation.measures import metric_name
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator
 from ..evaluation.resampling import folds_of
 from ..evaluation.trec import leave_out
+from ..inference.precision import training_precision
 from ..runtime.text import counted, left_out_line
 from ..sampling.batches import random_generator
 from ..segmentation.sentences import first_sentence
 from ..segmentation.spans import Coverage, SegmentedDocument, Span
 from ..settings.finetuning import TEXT_COLUMN, MadeFrom, RetrievalSettings
-from ..training.loop import RunEvaluation, training_precision
+from ..training.loop import RunEvaluation
 from ..training.run import RunContext
 from ..training.run_folder import MODEL_FOLDER
 from .base import prepared_once
@@ -406,7 +407,7 @@ class Ranking:
             best=settings.validation.best,
             unit=settings.loss.unit,
             depth=depth,
-            dtype=training_precision(settings.training, self._run.encoder.device),
+            dtype=training_precision(self._run.encoder.device),
         )
 
     def _require_answers(self, queries: Judgements, documents: Collection[str]) -> None:

@@ -20,7 +20,7 @@ from ..evaluation import Judgements
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..graphs.layout import Packing
-from ..inference.precision import computed_in, inference
+from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss
 from ..runtime.text import counted
@@ -28,7 +28,6 @@ from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
 from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import training_precision
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training
 from .base import CorpusData, Examples, RunOptions, train
@@ -233,7 +232,7 @@ class RetrievalData(CorpusData):
         if self.vectors is not None:
             model = encoder.model
             packing = Packing.on(model.device, training.token_budget, training.padding)
-            precision = computed_in(training_precision(training, model.device), model.passage_encoder, "the model")
+            precision = computed_in(training_precision(model.device), model.passage_encoder, "the model")
             with precision, inference(model):
                 vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing).float().cpu().numpy()
         return QueryCollator(

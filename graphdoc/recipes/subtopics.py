@@ -18,6 +18,7 @@ from ..errors import SettingsError
 from ..evaluation.pair_scores import pair_auc
 from ..evaluation.pairs import require_both_labels
 from ..inference.levels import sentence_segmenter
+from ..inference.precision import training_precision
 from ..losses import SubtopicLoss
 from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention
@@ -28,7 +29,7 @@ from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
 from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation, training_precision
+from ..training.loop import RunEvaluation
 from ..training.objectives import SubtopicClusters, paired_sentences
 from ..training.run import Recipe, RunContext, begin_training
 from .base import CorpusData, Examples, RunOptions, measuring_step, train
@@ -237,7 +238,7 @@ class SubtopicValidation(PairValidation):
         training = self.settings.training
         for document in self.run.encoder.with_passage_vectors(
             self._documents,
-            dtype=training_precision(training, self.run.encoder.device),
+            dtype=training_precision(self.run.encoder.device),
             token_budget=training.token_budget,
             padding=training.padding,
             show_progress=self.run.show_progress,

@@ -50,8 +50,6 @@ class ClassificationSettings(RunSettings):
 
     labels: LabelSettings = LabelSettings()
     """what the classes are"""
-    validation: HeldOutSettings = HeldOutSettings()
-    """what is measured meanwhile, where documents name no split"""
 
     @property
     def is_measured(self) -> bool:
@@ -153,7 +151,7 @@ class PairValidationSettings(ValidationSettings):
 class PairRunSettings(RunSettings):
     """A run that is measured on labelled pairs."""
 
-    validation: PairValidationSettings = PairValidationSettings()
+    validation: PairValidationSettings = PairValidationSettings()  # type: ignore[assignment]
     """what is measured meanwhile"""
 
     @property

@@ -44,8 +44,6 @@ class PretrainingSettings(RunSettings):
     """how documents are split into sub-documents: random halves, or one passage and the rest"""
     loss: SubDocumentLossSettings = SubDocumentLossSettings()
     """how sub-documents are separated"""
-    validation: HeldOutSettings = HeldOutSettings()
-    """what is measured meanwhile, always on the same sub-documents"""
 
     @property
     def similarity(self) -> Similarity:

@@ -148,19 +148,6 @@ class CorpusSettings(Settings):
 Tune = Literal["full", "lora", "frozen"]
 
 
-class LoraSettings(Settings):
-    """Low-rank updates of the passage encoder (Hu et al. 2021)."""
-
-    rank: Annotated[int, Field(ge=1, le=65_536)] = 8
-    """rank of the updates"""
-    alpha: Annotated[float, Field(gt=0)] = 16.0
-    """updates are scaled by alpha / rank"""
-    dropout: Share = 0.0
-    """dropout on what goes into an update"""
-    targets: list[str] = Field(default_factory=list)
-    """how the names of the linear layers end that get an update; [] means attention and feed-forward layers"""
-
-
 def _describe_model(schema: dict[str, Any]) -> None:
     schema |= DocumentSettings.model_json_schema()
 
@@ -175,8 +162,8 @@ class ModelSettings(Settings):
     """settings of the model itself, such as graph_kind, pooling or projection_size"""
     tune: Tune = "full"
     """how the passage encoder is trained; what lies above it is always trained"""
-    lora: LoraSettings = LoraSettings()
-    """the low-rank updates, for tune: lora"""
+    lora_rank: Annotated[int, Field(ge=1, le=65_536)] = 8
+    """rank of the low-rank updates of attention and feed-forward layers, for tune: lora (Hu et al. 2021)"""
     store: Literal["whole", "updates"] = "whole"
     """store whole checkpoints, or only what was trained on top of the backbone, which is then loaded by its name"""
     begin: Literal["random", "mean"] = "random"
@@ -196,10 +183,8 @@ class ModelSettings(Settings):
         return self
 
 
-Optimizer = Literal["adam", "adamw"]
 Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup"]
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
-TrainingPrecision = Literal["float32", "bfloat16", "float16"]
 LearningRate = Annotated[float, Field(gt=0, le=1e30)]
 # Beyond this a slip of the pen fills the memory of most machines before the first step.
 MOST_LOADING_PROCESSES = 128
@@ -223,19 +208,14 @@ class TrainingSettings(Settings):
     """highest learning rate"""
     encoder_learning_rate: LearningRate | None = None
     """that of the passage encoder; null for the same"""
-    optimizer: Optimizer = "adam"
-    """adam is the paper's"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    """decay of weights, not of biases and norms; not for adam"""
+    """decay of weights, not of biases and norms (AdamW); with 0, which is the paper's, that is Adam"""
     schedule: Schedule = "linear"
     """course of the learning rate after the warm-up"""
     warmup: Annotated[float, Field(ge=0, le=1e9)] = 0.1
     """share of all steps (below 1) or number of steps over which the learning rate rises"""
     clip: Annotated[float, Field(ge=0)] = 1.0
     """longest gradient; longer ones are shortened to it; 0 for none"""
-    precision: TrainingPrecision | None = None
-    """what the transformer computes in; null is bfloat16 on a GPU that has it, float16 on another one, else float32;
-    weights and loss are in float32"""
     token_budget: Count | None = None
     """most tokens, with padding, of a mini-batch; null takes few on a CPU and many on accelerators"""
     padding: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -247,13 +227,11 @@ class TrainingSettings(Settings):
     loading_processes: Annotated[int, Field(ge=0, le=MOST_LOADING_PROCESSES)] = 2
     """processes of each process that prepare batches ahead"""
     save_steps: Count | None = None
-    """steps between checkpoints; null for one at the end of every epoch"""
+    """steps between checkpoints, each of which is measured; null for one at the end of every epoch"""
     keep_checkpoints: Count = 2
     """checkpoints that are kept, apart from the best one"""
     log_steps: Count = 10
     """steps between entries in the log"""
-    evaluation_steps: Count | None = None
-    """steps between evaluations; null for one at the end of every epoch"""
     trackers: list[Tracker] = Field(default_factory=list)
     """where numbers are also written"""
 
@@ -318,7 +296,7 @@ class RunSettings(Settings):
     """what is trained, and where it starts"""
     training: TrainingSettings = TrainingSettings()
     """how long and how"""
-    validation: ValidationSettings = ValidationSettings()
+    validation: HeldOutSettings = HeldOutSettings()
     """what is measured meanwhile"""
 
     @model_validator(mode="before")

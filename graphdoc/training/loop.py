@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from ..errors import DocumentError, ModelError
 from ..graphs.layout import Packing
-from ..inference.precision import Precision, inference
+from ..inference.precision import inference, training_precision
 from ..modeling import DocumentModel
 from ..runtime.processes import Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
@@ -34,16 +34,6 @@ logger = logging.getLogger(__name__)
 
 # A stream has no end of an epoch at which to save and measure.
 STREAM_SAVE_STEPS = 500
-
-
-def training_precision(settings: TrainingSettings, device: torch.device) -> Precision | None:
-    """What the transformer computes in; None for the precision of its weights, float32.
-
-    Where the settings leave it open, that is bfloat16 on a GPU that has it, float16 on another one, else float32.
-    """
-    if settings.precision is None and device.type == "cuda":
-        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
-    return None if settings.precision == "float32" else settings.precision
 
 
 def reduce_gradients(parameters: Iterable[nn.Parameter], processes: int) -> int:
@@ -180,9 +170,9 @@ class TrainingLoop:
         steps = settings.max_steps or math.ceil(settings.epochs * (length or 0))
         # A stream does not say how long an epoch is.
         self._epoch_steps, often = (length, length) if length else (steps, min(STREAM_SAVE_STEPS, steps))
-        self._save_steps, self._evaluation_steps = settings.save_steps or often, settings.evaluation_steps or often
+        self._save_steps = settings.save_steps or often
         self.state = TrainState(max_steps=steps)
-        precision = training_precision(settings, model.device)
+        precision = training_precision(model.device)
         self._step = CachedStep(
             model,
             objective,
@@ -327,11 +317,11 @@ class TrainingLoop:
     def _finish_step(self, numbers: Mapping[str, Any]) -> None:
         """Log, measure and save, each where it is due."""
         step, is_last = self.state.global_step, self.state.global_step >= self.state.max_steps
-        evaluates = self._evaluation is not None and (step % self._evaluation_steps == 0 or is_last)
         saves = step % self._save_steps == 0 or is_last or self._is_stopping
+        evaluates = self._evaluation is not None and (step % self._save_steps == 0 or is_last)
         # What has been added up since the last entry is not part of a checkpoint: an entry before each makes resumed
         # runs log the same numbers.
-        if saves or evaluates or step % self.settings.log_steps == 0:
+        if saves or step % self.settings.log_steps == 0:
             means = self._means.take(self.processes)
             numbers = {name: float(value) for name, value in numbers.items()}
             self._write({"loss": means.pop("loss"), **numbers, **means})
@@ -339,9 +329,7 @@ class TrainingLoop:
             assert self._evaluation is not None
             measured = self.measure()
             self._write(measured)
-            best, is_greater = self._evaluation.best, self._evaluation.greater_is_better
-            # The best weights are of use only where they were kept.
-            saves = self.state.judge(measured, best, greater_is_better=is_greater) or saves
+            self.state.judge(measured, self._evaluation.best, greater_is_better=self._evaluation.greater_is_better)
         if saves:
             require_finite(self.model, step)
             state, optimizer, schedule = self.state, self._optimizer, self._schedule

@@ -18,7 +18,7 @@ from ..checkpoints.load import ENCODER, low_rank, without_low_rank
 from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
 from ..modeling.document_model import TRAINING_PARTS
-from ..settings.run import LoraSettings, TrainingSettings, Tune
+from ..settings.run import TrainingSettings, Tune
 
 TENSORS_FILE, VALUES_FILE = "optimizer.safetensors", "optimizer.json"
 
@@ -95,21 +95,19 @@ def _plain(value: object) -> object:
 ADAPTER = "default"
 
 
-def prepare_tuning(
-    model: DocumentModel, tune: Tune, lora: LoraSettings | None = None, *, subtopics: bool = False
-) -> None:
+def prepare_tuning(model: DocumentModel, tune: Tune, lora_rank: int = 8, *, subtopics: bool = False) -> None:
     """Mark the weights that a run trains; what lies above the passage encoder is always trained.
 
     Args:
         model: the model, changed in place.
         tune: ``full`` trains the passage encoder, ``lora`` adds low-rank updates to it and trains those, ``frozen``
             leaves it alone, with the structural embeddings that it is given.
-        lora: settings for ``lora``.
+        lora_rank: rank of the updates of ``lora``.
         subtopics: whether the loss looks at the head for subtopics, and so at the graph below it.
 
     Raises:
         MissingExtraError: ``lora`` without the package it needs.
-        ModelError: nothing would be trained, or no layer has such a name.
+        ModelError: nothing would be trained.
     """
     model.requires_grad_(True)
     if tune != "full":
@@ -122,7 +120,7 @@ def prepare_tuning(
     if model.subtopic_head is not None and not subtopics:
         model.subtopic_head.requires_grad_(False)
     if tune == "lora":
-        _add_low_rank_updates(model, lora or LoraSettings())
+        _add_low_rank_updates(model, lora_rank)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ModelError(
             "the model has no weights to train with tune='frozen': no projection, no graph layers that the readout "
@@ -131,28 +129,14 @@ def prepare_tuning(
         )
 
 
-def _add_low_rank_updates(model: DocumentModel, settings: LoraSettings) -> None:
+def _add_low_rank_updates(model: DocumentModel, rank: int) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise MissingExtraError("peft", "lora", "train low-rank updates (tune: lora)") from error
     transformer: Any = model.passage_encoder.transformer
-    targets = [name for name, module in transformer.named_modules() if isinstance(module, torch.nn.Linear)]
-    if settings.targets:
-        known = sorted({name.rpartition(".")[2] for name in targets})
-        targets = [name for name in targets if name.endswith(tuple(settings.targets))]
-        if not targets:
-            raise ModelError(
-                f"no linear layer of the passage encoder ends in {' or '.join(settings.targets)}; "
-                f"there are {', '.join(known)}"
-            )
-    config = LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,  # type: ignore[arg-type]
-        lora_dropout=settings.dropout,
-        target_modules=targets,
-    )
-    inject_adapter_in_model(config, transformer, ADAPTER)
+    targets = [name for name, module in transformer.named_modules() if isinstance(module, nn.Linear)]
+    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets), transformer, ADAPTER)
 
 
 def finish_tuning(model: DocumentModel) -> None:

@@ -151,7 +151,7 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopi
         ModelError: nothing of the model would be trained.
         MissingExtraError: low-rank updates without the library for them.
     """
-    prepare_tuning(encoder.model, settings.tune, settings.lora, subtopics=subtopics)
+    prepare_tuning(encoder.model, settings.tune, settings.lora_rank, subtopics=subtopics)
     encoder.model.config.trained = True
     encoder.model.config.background = None
 

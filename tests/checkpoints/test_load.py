@@ -21,7 +21,6 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.modeling.document_model import weights_hash
-from graphdoc.settings.run import LoraSettings
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -157,7 +156,7 @@ class TestUpdates:
         if tune == "lora":
             pytest.importorskip("peft", reason="needs the extra graphdoc[lora]")
         encoder = tiny_encoder("bert", readout="mean")
-        prepare_tuning(encoder.model, tune, LoraSettings(rank=2))
+        prepare_tuning(encoder.model, tune, 2)
         return encoder
 
     def save(self, encoder: DocumentEncoder, folder: Path) -> Path:

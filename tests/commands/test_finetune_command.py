@@ -193,7 +193,7 @@ class TestBadInput:
             (["rice"] * 6, (), ["rice"]),
             (["rice", "tide"] * 3, ("corpus.label_from=folder",), ["corpus.label_from"]),
             (["rice", "tide"] * 3, ("labels.multi_lable=true",), ["labels.multi_label"]),
-            (["rice", "tide"] * 3, ("model.lora.dropout=1",), ["model.lora.dropout=1"]),
+            (["rice", "tide"] * 3, ("model.lora_rank=0",), ["model.lora_rank=0"]),
         ],
         ids=["none", "several", "one", "folders", "name", "bounds"],
     )
@@ -212,7 +212,7 @@ class TestBadInput:
     def test_a_model_that_diverges_is_reported_before_it_is_measured(
         self, classify: Callable[..., Any], corpus: Callable[..., Path]
     ) -> None:
-        options = ("training.learning_rate=1e22", "training.warmup=0", "training.evaluation_steps=1")
+        options = ("training.learning_rate=1e22", "training.warmup=0", "training.save_steps=1")
         result = classify(corpus(rows(12)), *options)
         line = self.refused(result)
         assert "NaN" in line

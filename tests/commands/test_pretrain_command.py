@@ -411,7 +411,6 @@ class TestBadInput:
             (("validation.share=0.95",), "11 documents"),
             (("--device", "tpu"), "--device"),
             (("corpus.streaming=true",), "training.max_steps"),
-            (("model.tune=lora", "model.lora.targets=[nothing]"), "nothing"),
         ],
         ids=lambda value: value if isinstance(value, str) else None,
     )

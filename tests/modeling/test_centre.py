@@ -13,7 +13,7 @@ from graphdoc.checkpoints.save import model_card, save_checkpoint
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
-from graphdoc.settings.run import LoraSettings, ModelSettings
+from graphdoc.settings.run import ModelSettings
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -81,7 +81,7 @@ def test_it_is_saved_and_loaded_and_can_be_left_out(
 
 def test_a_file_of_updates_has_it(tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path) -> None:
     encoder = centred(tiny_encoder("bert"))
-    prepare_tuning(encoder.model, "lora", LoraSettings(rank=2))
+    prepare_tuning(encoder.model, "lora", 2)
     updates = trained_updates(encoder.model)
     save_checkpoint(encoder.model, encoder.tokenizer, tmp_path, name="updates", updates=updates)
     assert (tmp_path / UPDATES_FILE).exists() and torch.equal(updates["centre"], encoder.model.centre)

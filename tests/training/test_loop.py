@@ -261,9 +261,7 @@ def test_a_checkpoint_may_hold_updates_of_its_backbone_only(
 def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     scores = iter([1.0, 3.0, 2.0, 0.5, 0.25, 0.1])
-    loop = make_loop(
-        folder, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=1
-    )
+    loop = make_loop(folder, evaluation=lambda: {"score": next(scores)}, save_steps=2, keep_checkpoints=1)
     loop.run()
 
     # The last one stays too: a run that was asked to stop goes on from there.
@@ -274,7 +272,7 @@ def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Pat
     assert [entry["eval_score"] for entry in entries(folder) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
     # It is found where the folder was moved to.
     moved = folder.rename(tmp_path / "moved")
-    resumed = make_loop(moved, evaluation=lambda: {"score": 0.0}, evaluation_steps=2, save_steps=2, keep_checkpoints=1)
+    resumed = make_loop(moved, evaluation=lambda: {"score": 0.0}, save_steps=2, keep_checkpoints=1)
     resumed.run(moved / "checkpoint-10")
     for name, weight in weights(resumed).items():
         assert torch.equal(weight, best[name])
@@ -284,7 +282,7 @@ def test_a_best_checkpoint_that_is_gone_is_reported_and_another_one_is_best(
     make_loop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     scores = iter([9.0, 3.0, 2.0, 0.5, 0.25, 0.5, 0.25])
-    settings = {"evaluation": lambda: {"score": next(scores)}, "evaluation_steps": 2, "save_steps": 2}
+    settings = {"evaluation": lambda: {"score": next(scores)}, "save_steps": 2}
     make_loop(tmp_path, **settings).run()
     for step in (2, 8, 10):
         rmtree(tmp_path / f"checkpoint-{step}")
@@ -311,7 +309,7 @@ def test_of_models_that_are_as_good_one_is_chosen(
     def measure() -> dict[str, float]:
         return {"score": next(scores), **({"loss": next(rest)} if losses else {})}
 
-    loop = make_loop(tmp_path, evaluation=measure, evaluation_steps=2, save_steps=10)
+    loop = make_loop(tmp_path, evaluation=measure, save_steps=2)
     loop.run()
 
     assert (loop.state.best_global_step, loop.state.best_metric) == (best, 3.0)
@@ -355,7 +353,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(
 
 
 def test_learning_rates_of_encoder_and_head_can_differ(make_loop: Any, tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, encoder_learning_rate=1e-6, weight_decay=0.1, optimizer="adamw")
+    loop = make_loop(tmp_path, encoder_learning_rate=1e-6, weight_decay=0.1)
     groups = loop._optimizer.param_groups
 
     assert {(group["initial_lr"], group["weight_decay"]) for group in groups} == {

@@ -13,6 +13,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
+from graphdoc.inference.precision import training_precision
 from graphdoc.settings.run import ModelSettings, TrainingSettings
 from graphdoc.training.run import join_run, load_start
 
@@ -62,3 +63,22 @@ def test_one_gpu_is_not_for_several_processes(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(SettingsError) as error:
         join_run(TrainingSettings(), "cuda:3")
     assert "device=cuda:3" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("device", "has_bfloat16", "asked", "precision"),
+    [
+        ("cpu", True, "", None),
+        ("cpu", True, "bf16", "bfloat16"),
+        ("cuda", True, "", "bfloat16"),
+        ("cuda", False, "", "float16"),
+        ("cuda", True, "no", None),
+        ("cuda", True, "fp16", "float16"),
+    ],
+)
+def test_precision_follows_the_device_and_what_accelerate_is_told(
+    monkeypatch: pytest.MonkeyPatch, device: str, has_bfloat16: bool, asked: str, precision: str | None
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_bfloat16)
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
+    assert training_precision(torch.device(device)) == precision
