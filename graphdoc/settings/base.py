@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from ..errors import SettingsError
 from ..runtime.text import one_line
 
 _LONGEST_VALUE = 100
-_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument", "invalid_key")
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 
 Key = tuple[str, ...]
 
@@ -34,15 +32,16 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
     """
     errors: list[Any] = list(error.errors(include_url=False))
     first = next((one for one in errors if one["type"] in _UNKNOWN), errors[0])
-    key, inner = _place(kind, first["loc"])
-    path = ".".join(key)
+    key, fields = _place(kind, first["loc"])
     if first["type"] in _UNKNOWN:
-        name = str(first["loc"][len(key)])
-        return (*key, name), _unknown(kind, inner, key, name)
+        key = (*key, str(first["loc"][len(key)]))
+        nearest = difflib.get_close_matches(key[-1], fields, n=1, cutoff=0.4)
+        hint = f"did you mean {'.'.join((*key[:-1], *nearest))}?" if nearest else f"there are {', '.join(fields)}"
+        return key, f"{one_line('.'.join(key), _LONGEST_VALUE)} is unknown; {hint}"
     # Of several types that would do, the one that the value has says best what is wrong with it.
     same = (one for one in errors if one["type"] == "value_error" and _place(kind, one["loc"])[0] == key)
     first = next(same, first)
-    cause = first.get("ctx", {}).get("error")
+    path, cause = ".".join(key), first.get("ctx", {}).get("error")
     if isinstance(cause, SettingsError):
         # It begins with a key of the settings that were checked.
         named = re.match(r"[\w.]*", str(cause))
@@ -53,13 +52,18 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
     return key, f"{path}={shown(first['input'])} {reason}"
 
 
-def _unknown(root: type[BaseModel], kind: Any, key: Key, name: str) -> str:
-    names = list(_fields(kind))
-    everywhere = [".".join(other) for other in keys_of(root) if other[-1] == name]
-    near = [".".join((*key, one)) for one in difflib.get_close_matches(name, names, n=1, cutoff=0.4)]
-    best = " or ".join(everywhere or near)
-    hint = f"did you mean {best}?" if best else f"there are {', '.join(names)}"
-    return f"{'.'.join((*key, one_line(name, _LONGEST_VALUE)))} is unknown; {hint}"
+def _place(kind: Any, location: Sequence[str | int]) -> tuple[Key, list[str]]:
+    """The key that a location of pydantic's stands for, and the names of the settings that it holds."""
+    key: list[str] = []
+    for part in location:
+        fields = getattr(kind, "__pydantic_fields__", {})
+        if part not in fields:
+            break
+        key.append(str(part))
+        annotation = fields[str(part)].annotation
+        kinds = (one for one in (annotation, *get_args(annotation)) if hasattr(one, "__pydantic_fields__"))
+        kind = next(kinds, None)
+    return tuple(key), list(getattr(kind, "__pydantic_fields__", {}))
 
 
 def shown(value: object) -> str:
@@ -67,47 +71,6 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return one_line(repr(value.model_dump() if isinstance(value, BaseModel) else value), _LONGEST_VALUE)
-
-
-def keys_of(kind: Any, path: Key = ()) -> Iterator[Key]:
-    """The keys of settings and of all settings in them, each name by name.
-
-    Args:
-        kind: the settings.
-        path: where they are.
-    """
-    for name, field in _fields(kind).items():
-        yield (*path, name)
-        yield from keys_of(_kind(field), (*path, name))
-
-
-def _place(kind: Any, location: Sequence[str | int]) -> tuple[Key, Any]:
-    """The key that a location of pydantic's stands for, and the settings that it holds."""
-    key: list[str] = []
-    for part in location:
-        fields = _fields(kind)
-        if part not in fields:
-            break
-        key.append(str(part))
-        kind = _kind(fields[str(part)])
-    return tuple(key), kind
-
-
-def _fields(kind: Any) -> Mapping[str, FieldInfo]:
-    if kind is None:
-        return {}
-    if issubclass(kind, BaseModel):
-        return dict(kind.model_fields)
-    hints = get_type_hints(kind)
-    return {one.name: FieldInfo.from_annotation(hints[one.name]) for one in dataclasses.fields(kind)}
-
-
-def _kind(field: FieldInfo) -> Any:
-    """The settings that a field holds, also where they may be left out; None for a value."""
-    for one in (field.annotation, *get_args(field.annotation)):
-        if isinstance(one, type) and (issubclass(one, BaseModel) or dataclasses.is_dataclass(one)):
-            return one
-    return None
 
 
 def output_folder(output: str) -> Path:

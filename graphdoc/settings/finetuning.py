@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from ..documents.readers.pair_files import Unknown
 from ..errors import SettingsError
 from .base import Count, FileName, Settings, Share, shown
-from .document import Similarity, SubtopicSettings, Unit, ViewSettings
+from .document import SubtopicSettings, Unit, ViewSettings
 from .run import ContrastSettings, HeldOutSettings, RunSettings, TemperatureSettings, Tune, ValidationSettings
 
 Joining = Literal["components", "stars"]
@@ -47,6 +47,7 @@ class ClassificationSettings(RunSettings):
 
     next_command: ClassVar[str] = "graphdoc predict DOCUMENTS --model MODEL"
     defaults: ClassVar = {"output": "runs/classification", "validation": {"best": "accuracy"}}
+    numbers = "accuracy", "macro_f1", "micro_f1", "loss"
 
     labels: LabelSettings = LabelSettings()
     """what the classes are"""
@@ -55,11 +56,6 @@ class ClassificationSettings(RunSettings):
     def is_measured(self) -> bool:
         """Whether the model may be measured while the run goes on: only the documents tell which of them are."""
         return True
-
-    @property
-    def numbers(self) -> Sequence[str]:
-        """Names of what can decide which checkpoint is the best."""
-        return "accuracy", "macro_f1", "micro_f1", "loss"
 
 
 class PairFileSettings(Settings):
@@ -149,7 +145,9 @@ class PairValidationSettings(ValidationSettings):
 
 
 class PairRunSettings(RunSettings):
-    """A run that is measured on labelled pairs."""
+    """A run that is measured on labelled pairs; f1 and accuracy are those of the best threshold."""
+
+    numbers: ClassVar[Sequence[str]] = ("auc", "average_precision", "f1", "accuracy")
 
     validation: PairValidationSettings = PairValidationSettings()  # type: ignore[assignment]
     """what is measured meanwhile"""
@@ -158,11 +156,6 @@ class PairRunSettings(RunSettings):
     def is_measured(self) -> bool:
         """Whether the model is measured while the run goes on."""
         return self.validation.pairs is not None
-
-    @property
-    def numbers(self) -> Sequence[str]:
-        """Names of what can decide which checkpoint is the best; f1 and accuracy are those of the best threshold."""
-        return "auc", "average_precision", "f1", "accuracy"
 
 
 class ComparisonSettings(PairRunSettings):
@@ -297,6 +290,7 @@ class RetrievalSettings(RunSettings):
     """
 
     next_command: ClassVar[str] = "graphdoc search DOCUMENTS QUERY --model MODEL"
+    numbers = "ndcg@10", "map", "mrr@10", "recall@100"
     defaults: ClassVar = {"output": "runs/retrieval", "queries": {}, "validation": {"best": "ndcg@10"}}
     least_batch: ClassVar[int] = 2
 
@@ -328,16 +322,6 @@ class RetrievalSettings(RunSettings):
         """Whether the model is measured while the run goes on."""
         validation = self.validation
         return validation.source is not None or validation.split is not None or validation.share > 0
-
-    @property
-    def numbers(self) -> Sequence[str]:
-        """Names of what can decide which checkpoint is the best."""
-        return "ndcg@10", "map", "mrr@10", "recall@100"
-
-    @property
-    def similarity(self) -> Similarity:
-        """How vectors are compared by the loss, and from then on."""
-        return self.loss.similarity
 
 
 class MatchedPairSettings(PairFileSettings):
@@ -474,6 +458,7 @@ class SubtopicRunSettings(PairRunSettings):
         "training": {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0, "padding": 0.3},
         "pairs": {},
     }
+    numbers = "loss", "auc"
     # Graphs are made of its vectors.
     tunes: ClassVar[tuple[Tune, ...]] = ("frozen",)
     least_batch: ClassVar[int] = 2
@@ -484,11 +469,6 @@ class SubtopicRunSettings(PairRunSettings):
     """how sentences become graphs and subtopics"""
     loss: SubtopicLossSettings = SubtopicLossSettings()
     """what is learned"""
-
-    @property
-    def numbers(self) -> Sequence[str]:
-        """Names of what can decide which checkpoint is the best."""
-        return "loss", "auc"
 
     @model_validator(mode="after")
     def _check_pairs(self) -> Self:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ..errors import SettingsError
 from .base import Count
-from .document import Similarity, Unit
+from .document import Unit
 from .run import ContrastSettings, HeldOutSettings, RunSettings, TemperatureSettings, Tune
 
 Split = Literal["half", "one_passage"]
@@ -36,6 +35,7 @@ class PretrainingSettings(RunSettings):
         "training": {"batch_size": 1536},
         "validation": {"share": 0.0},
     }
+    numbers = "loss", "accuracy", "embedding_norm", "negative_similarity", "positive_similarity", "spread"
     least_batch: ClassVar[int] = 2
 
     recipe: Literal["sub_documents"] = "sub_documents"
@@ -44,21 +44,6 @@ class PretrainingSettings(RunSettings):
     """how documents are split into sub-documents: random halves, or one passage and the rest"""
     loss: SubDocumentLossSettings = SubDocumentLossSettings()
     """how sub-documents are separated"""
-
-    @property
-    def similarity(self) -> Similarity:
-        """How vectors are compared by the loss, and from then on."""
-        return self.loss.similarity
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the model is measured while the run goes on."""
-        return self.validation.share > 0
-
-    @property
-    def numbers(self) -> Sequence[str]:
-        """Names of what can decide which checkpoint is the best."""
-        return "loss", "accuracy", "embedding_norm", "negative_similarity", "positive_similarity", "spread"
 
     @model_validator(mode="after")
     def _check_corpus(self) -> Self:
@@ -126,9 +111,14 @@ class SentencePairSettings(RunSettings):
     defaults: ClassVar = {
         "output": "runs/sentence-pairs",
         "corpus": {"max_passages": 1000, "least_passages": 2, "deduplicate": True},
-        "training": {"batch_size": 8, "epochs": 50.0, "learning_rate": 2e-5, "optimizer": "adamw"},
+        "training": {"batch_size": 8, "epochs": 50.0, "learning_rate": 2e-5},
         "loss": {"temperature": 0.05},
     }
+    # Accuracy is measured where a sentence is compared with all others, and masked tokens where some are.
+    numbers = (
+        *("loss", "auc", "accuracy", "masked_accuracy", "masked_loss", "contrast_loss", "embedding_norm"),
+        *("negative_similarity", "positive_similarity", "spread"),
+    )
     # A sentence vector is that of the passage encoder, and tokens are masked below it.
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora")
 
@@ -140,19 +130,6 @@ class SentencePairSettings(RunSettings):
     """the terms of the loss"""
     validation: SentencePairValidationSettings = SentencePairValidationSettings()
     """what is measured meanwhile"""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the model is measured while the run goes on."""
-        return self.validation.share > 0
-
-    @property
-    def numbers(self) -> Sequence[str]:
-        """Names of what can decide which checkpoint is the best."""
-        masked = ("masked_accuracy", "masked_loss") if self.loss.mlm_weight else ()
-        compared = ("accuracy",) if self.loss.compares_all else ()
-        pairs = ("contrast_loss", "embedding_norm", "negative_similarity", "positive_similarity", "spread")
-        return "loss", "auc", *compared, *masked, *pairs
 
     @model_validator(mode="after")
     def _check_pairs(self) -> Self:

@@ -283,10 +283,11 @@ class RunSettings(Settings):
     unit: ClassVar[Unit | None] = None
     # Settings that have another default in the recipe than elsewhere.
     defaults: ClassVar[Mapping[str, Any]] = {"output": "runs/run"}
+    # What can decide which checkpoint is the best.
+    numbers: ClassVar[Sequence[str]] = ()
     # How the passage encoder can be trained, and what is least of a batch.
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora", "frozen")
     least_batch: ClassVar[int] = 1
-    # Whether the model may have another readout in the end.
 
     output: FileName
     """folder of the run; the trained model is its folder model"""
@@ -341,17 +342,13 @@ class RunSettings(Settings):
     @property
     def is_measured(self) -> bool:
         """Whether the model is measured while the run goes on, or may be, where only the documents tell."""
-        return False
-
-    @property
-    def numbers(self) -> Sequence[str]:
-        """Names of what can decide which checkpoint is the best."""
-        return ()
+        return self.validation.share > 0
 
     @property
     def similarity(self) -> Similarity:
         """How vectors are compared by the loss, and from then on."""
-        return "cosine"
+        similarity: Similarity = getattr(getattr(self, "loss", None), "similarity", "cosine")
+        return similarity
 
     @property
     def folder(self) -> Path:

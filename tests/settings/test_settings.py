@@ -64,7 +64,6 @@ def refused(load: Load) -> Callable[..., str]:
     [
         ("training: {batchsize: 3}", "training.batchsize", "training.batch_size?"),
         ("loss: {zzz: 3}", "loss.zzz", "temperature, similarity"),
-        ("batch_size: 3", "batch_size", "training.batch_size?"),
         ("model: {settings: {graph_layer: 1}}", "model.settings.graph_layer", "graph_layers?"),
     ],
 )
