@@ -49,9 +49,6 @@ def predict(
         explain: whether to say what every passage adds to the logits of the classes that a document gets.
         **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
-    Returns:
-        One prediction per document, in their order.
-
     Raises:
         ModelError: the model has no head.
         DocumentError: a document has no text, or something is no document.
@@ -63,12 +60,11 @@ def predict(
     >>> predict(encoder, ["Rice is steamed.", "Tides rise."]).probabilities.shape
     (2, 2)
     """
-    totals, least = Coverage(), threshold_of(encoder, threshold)
-    streamed = stream_predictions(encoder, documents, threshold=threshold, explain=explain, totals=totals, **options)
-    items = tuple(streamed)
+    totals, least, several = Coverage(), threshold_of(encoder, threshold), encoder.model.config.multi_label
+    stream = stream_predictions(encoder, documents, threshold=threshold, explain=explain, totals=totals, **options)
+    items = tuple(stream)
     totals.warn()
-    config = encoder.model.config
-    return Predictions(items, classes_of(encoder), config.multi_label, least, encoder.describe(), totals)
+    return Predictions(items, classes_of(encoder), several, least, encoder.describe(), totals)
 
 
 def stream_predictions(
@@ -82,15 +78,6 @@ def stream_predictions(
     """Predict as :func:`predict`, one window of documents after another, in constant memory.
 
     The model and the threshold are checked before the first document is asked for.
-
-    Returns:
-        The predictions, in the order of the documents.
-
-    >>> from graphdoc import DocumentEncoder
-    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
-    >>> _ = encoder.model.add_head(["cooking", "sea"])
-    >>> len(list(stream_predictions(encoder, ["Rice is steamed.", "Tides rise."])))
-    2
     """
     least = threshold_of(encoder, threshold)
     return (
@@ -164,15 +151,12 @@ def threshold_of(encoder: EncodingPipeline, threshold: float | None) -> float | 
     if not encoder.model.config.multi_label:
         if threshold is not None:
             raise SettingsError(
-                f"a threshold is for models with several labels, and {encoder.name} gives every document one; "
-                "leave it out"
+                f"a threshold is for models with several labels; {encoder.name} gives every document one"
             )
         return None
-    if threshold is None:
-        return THRESHOLD
-    if isinstance(threshold, bool) or not 0 < threshold < 1:
+    if threshold is not None and not 0 < threshold < 1:
         raise SettingsError(f"threshold={threshold!r} must be a probability above 0 and below 1")
-    return threshold
+    return THRESHOLD if threshold is None else threshold
 
 
 def word_contributions(
@@ -229,31 +213,26 @@ def _predictions(
     for the most likely one.
     """
     assert window.output.logits is not None
-    classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
-    logits = window.output.logits.cpu()
-    every, probabilities = as_numpy(logits), probabilities_of(logits, multi_label)
+    model, classes = encoder.model, classes_of(encoder)
+    several = bool(model.config.multi_label)
+    all_logits, all_probabilities = window.output.logits.cpu(), probabilities_of(window.output.logits.cpu(), several)
     for row, (segmented, rows) in enumerate(zip(window.documents, window.rows, strict=True)):
-        labels = given_labels(probabilities[row], classes, threshold)
+        logits, probabilities = as_numpy(all_logits)[row], all_probabilities[row]
+        labels = given_labels(probabilities, classes, threshold)
         decisions: list[Decision] = []
         if explained:
             names = explained if isinstance(explained, tuple) else labels
-            places = [place_of(name, classes) for name in names] or [int(every[row].argmax())]
-            parts, words = _contributions(encoder, segmented, window.passage_vectors[rows], places)
-            for place, part, own in zip(places, parts.T, words, strict=True):
-                probability, logit = float(probabilities[row, place]), float(every[row, place])
-                decisions.append(Decision(classes[place], probability, logit, part, own))
+            places = [place_of(name, classes) for name in names] or [int(logits.argmax())]
+            vectors = window.passage_vectors[rows]
+            batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)
+            with inference(model):
+                output = model.encode_graphs(vectors, batch, output_attention=True)
+                parts = as_numpy(logit_contributions(model, vectors, batch, output, places))
+            of_words, words = word_contributions(encoder, segmented, places)
+            parts = np.asarray(parts + of_words, np.float32)
+            decisions = [
+                Decision(classes[place], float(probabilities[place]), float(logits[place]), added, shares)
+                for place, added, shares in zip(places, parts.T, words, strict=True)
+            ]
         kept = replace(segmented, token_ids=(), passage_vectors=None)
-        yield Prediction(kept, classes, every[row], probabilities[row], labels, tuple(decisions), multi_label)
-
-
-def _contributions(
-    encoder: EncodingPipeline, segmented: SegmentedDocument, vectors: Tensor, places: Sequence[int]
-) -> tuple[Floats, list[tuple[WordPart, ...] | None]]:
-    """What every passage of a document adds to logits, ``(passages, classes)``, and what its words do, by class."""
-    model = encoder.model
-    batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)
-    with inference(model):
-        output = model.encode_graphs(vectors, batch, output_attention=True)
-        parts = as_numpy(logit_contributions(model, vectors, batch, output, places))
-    of_words, words = word_contributions(encoder, segmented, places)
-    return np.asarray(parts + of_words, np.float32), words
+        yield Prediction(kept, classes, logits, probabilities, labels, tuple(decisions), several)

@@ -152,24 +152,17 @@ class Prediction:
                 {
                     "label": decision.label,
                     "contribution": round(float(decision.contributions[row]), 6),
-                    **self.passage(row),
+                    "passage": row,
+                    "section": (span := self.segmented.passages[row]).section,
+                    "heading": self.document.sections[span.section].heading,
+                    "start": span.start,
+                    "end": span.end,
+                    "text": self.segmented.text(span),
                 }
                 for decision in self.decisions
                 for row in decision.strongest(passages)
             ],
             **({"words": words} if has_words else {}),
-        }
-
-    def passage(self, row: int) -> dict[str, Any]:
-        """A passage as plain values: its number, its section, its place there and its text."""
-        span = self.segmented.passages[row]
-        return {
-            "passage": row,
-            "section": span.section,
-            "heading": self.document.sections[span.section].heading,
-            "start": span.start,
-            "end": span.end,
-            "text": self.segmented.text(span),
         }
 
 
@@ -205,9 +198,6 @@ class Predictions(Sequence[Prediction]):
     def __getitem__(self, place: slice) -> tuple[Prediction, ...]: ...
     def __getitem__(self, place: int | slice) -> Prediction | tuple[Prediction, ...]:
         return self.items[place]
-
-    def __iter__(self) -> Iterator[Prediction]:
-        return iter(self.items)
 
     @property
     def labels(self) -> list[Any]:
@@ -316,9 +306,13 @@ def write_predictions(
             return
         values = map(_table_row, rows())
         first = list(islice(values, 1))
-        lists = ["passages", *("words" for row in first if "words" in row)]
-        columns = [*_columns(classes, multi_label), *lists]
-        (_write_csv if suffix == ".csv" else _write_parquet)(temporary, chain(first, values), columns)
+        has_words = any("words" in row for row in first)
+        columns = [*_columns(classes, multi_label), "passages", *(["words"] if has_words else [])]
+        if suffix == ".parquet":
+            _write_parquet(temporary, chain(first, values), columns)
+            return
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            write_rows(file, columns, ([_cell(row[name]) for name in columns] for row in chain(first, values)))
 
     write_atomically(path, write)
     return written
@@ -330,18 +324,13 @@ def _columns(classes: Sequence[str], multi_label: bool) -> list[str]:
     return ["id", "title", label, "probability", "coverage", *(f"p({name})" for name in classes)]
 
 
-def _table_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _table_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row with a column for the probability of every class."""
-    values = {name: value for name, value in row.items() if name != "probabilities"}
-    return values | {f"p({label})": value for label, value in row["probabilities"].items()}
+    return row | {f"p({label})": value for label, value in row.pop("probabilities").items()}
 
 
-def _write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    def cell(value: Any) -> Any:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
-
-    with path.open("w", encoding="utf-8", newline="") as file:
-        write_rows(file, columns, ([cell(row[name]) for name in columns] for row in rows))
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
 
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], columns: Sequence[str]) -> None:

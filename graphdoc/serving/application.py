@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -49,7 +48,7 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
 
     # It logs a traceback for every client that goes away.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
-    few, shown = min(10, service.limits.k), min(3, service.limits.passages)
+    most_hits, passages_shown = min(10, service.limits.k), min(3, service.limits.passages)
     tools = tool_server(service)
     ports = [f"{host}:*" for host in hosts]
     agents = tools.streamable_http_app(
@@ -62,16 +61,11 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         ),
     )
 
-    @asynccontextmanager
-    async def lifespan(_: Any) -> AsyncIterator[None]:
-        async with tools.session_manager.run():
-            yield
-
     application = FastAPI(
         title="graphdoc",
         version=__version__,
         description="Search an index of long documents by words, by vectors, or with a document of the index.",
-        lifespan=lifespan,
+        lifespan=lambda _: tools.session_manager.run(),
         # Their pages load scripts of another host.
         docs_url=None,
         redoc_url=None,
@@ -83,22 +77,23 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         status = 404 if isinstance(error, RetrievalError) else 422
         return JSONResponse({"error": str(error)}, status_code=status)
 
+    @application.get("/", response_class=HTMLResponse, response_model=None, include_in_schema=False)
     def page(
         q: str | None = None,
         document: str | None = None,
         by: str = "hybrid",
         where: str | None = None,
-        k: int = Query(few, ge=1),
+        k: int = Query(most_hits, ge=1),
     ) -> HTMLResponse:
-        text, status = (q or "").strip(), 200
-        # What the form offers depends on what the index keeps.
-        query, index = {"text": text, "document": document, "title": ""}, service.index.describe()
+        text, status, index = (q or "").strip(), 200, service.index.describe()
+        query = {"text": text, "document": document, "title": ""}
         results = SearchResults((), query, by, None, where, k, index)
         if text or document is not None:
             try:
                 results = service.search(text or None, document=document, by=by, where=where, k=k)
             except GraphdocError as error:
                 results, status = replace(results, warnings=(str(error),)), 422
+        # What the form offers depends on what the index keeps.
         content = replace(results, index=index).to_dict(explain=True, excerpt=True)
         if document is not None:
             options = {"by": by} if by in BY_SENTENCES else {}
@@ -106,13 +101,14 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
                 hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id'], **options})}"
         return HTMLResponse(search_page(content, form=True), status)
 
+    @application.get("/search")
     def search(
         q: str | None = None,
         document: str | None = None,
         by: str = "hybrid",
         where: str | None = None,
-        k: int = Query(few, ge=1),
-        passages: int = Query(shown, ge=0),
+        k: int = Query(most_hits, ge=1),
+        passages: int = Query(passages_shown, ge=0),
         explain: bool = False,
         weight: float | None = None,
         pool: int | None = Query(None, ge=1),
@@ -121,18 +117,16 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         options: dict[str, Any] = {"k": k, "by": by, "where": where, "weight": weight, "pool": pool}
         return service.search(q, document=document, passages=passages, **options).to_dict(explain=explain)
 
+    @application.get("/documents/{id:path}")
     def document(id: str) -> dict[str, Any]:
         """Give a document of the index."""
         return service.document(id)
 
+    @application.get("/compare", response_class=HTMLResponse, response_model=None)
     def compare(a: str, b: str, by: str | None = None) -> HTMLResponse:
         """Give the report that compares two documents of the index, with what a search ``by`` sentences gave them."""
         return HTMLResponse(service.comparison(a, b, by))
 
-    application.get("/", response_class=HTMLResponse, response_model=None, include_in_schema=False)(page)
-    application.get("/search")(search)
-    application.get("/documents/{id:path}")(document)
-    application.get("/compare", response_class=HTMLResponse, response_model=None)(compare)
     application.get("/index")(service.index.describe)
     # Streams to agents would stay open for ever, and nothing is sent in them.
     application.get("/mcp", include_in_schema=False)(lambda: Response(status_code=405, headers={"Allow": "POST"}))
@@ -174,7 +168,8 @@ def serve(application: Any, host: str, port: int, announce: Callable[[str], obje
                     known, since = before.get(connection, (None, now))
                     self._waiting[connection] = (cause, since if known == cause else now)
             too_many = len(self._waiting) - MOST_WAITING
-            for place, (connection, (_, since)) in enumerate(sorted(self._waiting.items(), key=lambda one: one[1][1])):
+            oldest_first = sorted(self._waiting.items(), key=lambda waiting: waiting[1][1])
+            for place, (connection, (_, since)) in enumerate(oldest_first):
                 if place < too_many or now - since > PATIENCE:
                     connection.transport.abort()
             return await super().on_tick(counter)

@@ -66,12 +66,11 @@ class SearchService:
             query: the text.
             document: id of the document.
             k: how many.
-            by: ``hybrid``, ``words`` or ``vectors``; with a document also a way by sentences, where the index keeps
-                them.
+            by: what to search by; see :meth:`~graphdoc.retrieval.index.DocumentIndex.search`.
             where: a filter.
-            passages: passages that are shown of each document, where it is not by sentences.
+            passages: passages that are shown of each document.
             weight: weight of words.
-            pool: by sentences: rank the documents that a hybrid search finds, so many.
+            pool: by sentences: documents of a hybrid search that are ranked.
             candidates: by sentences: ids of the documents that are ranked.
 
         Raises:
@@ -84,15 +83,13 @@ class SearchService:
         for name, size in sizes.items():
             most = getattr(self.limits, name)
             if size > most:
-                asked_for = f"{name} has {size:,} characters" if name in ("query", "where") else f"{name}={size}"
-                raise SettingsError(f"{asked_for}, and {most:,} are the most that is served; ask for less")
+                raise SettingsError(f"{name}={size} is too much; at most {most:,} are served")
         if by in BY_SENTENCES and self.index.paragraph is None:
             # A request shall not make the server encode for minutes.
             raise SettingsError(f"by is {by!r}, but the index keeps no sentences; choose hybrid, words or vectors")
-        asked = query if document is None else self.index.document(document)
-        assert asked is not None
+        source = self.index.document(document) if document is not None else query or ""
         options: dict[str, Any] = {"by": by, "where": where or None, "weight": weight}
-        return self.index.search(asked, k, **options, passages=passages, pool=pool, candidates=candidates)
+        return self.index.search(source, k, **options, passages=passages, pool=pool, candidates=candidates)
 
     def document(self, id: str) -> dict[str, Any]:
         """A document of the index as JSON has it, with its sections and metadata; NaN and infinity are null there.
@@ -119,8 +116,8 @@ class SearchService:
         if by is not None:
             require_one_of("by", by, BY_SENTENCES)
             # What a document scores does not depend on which others are ranked.
-            found = self.search(document=a, k=1, by=by, candidates=[b])
-            aligned = found[0].alignment if found else None
+            hits = self.search(document=a, k=1, by=by, candidates=[b])
+            aligned = hits[0].alignment if hits else None
         first, second = (self.index.encoded(id, sentences=self.index.paragraph is not None) for id in (a, b))
         return hit_report(self.index.encoder.compare(first, second), aligned)
 
