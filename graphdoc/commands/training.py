@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
 from ..settings.run import RunSettings
-from .output import Column, Table, console, names, plain
+from .output import Table, console, names, plain
 
 # Takes the settings and trains, in the place of the recipe, for scripts.
 OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]
@@ -126,10 +126,12 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Calla
         SettingsError: the settings are missing or wrong.
     """
     if options.list_recipes:
-        return _list_recipes(words.partition(" ")[0])
+        _list_recipes(words.partition(" ")[0])
+        return 0
     if options.schema:
-        found = {name: recipe for name, recipe in RECIPES.items() if f"{name} ".startswith(f"{words} ")}
-        return _print_schema(found or RECIPES)
+        recipes = [recipe for name, recipe in RECIPES.items() if f"{name} ".startswith(f"{words} ")]
+        _print_schema(recipes or list(RECIPES.values()))
+        return 0
     if words not in RECIPES:
         tasks = ", ".join(name.partition(" ")[2] for name in RECIPES if name.startswith("finetune "))
         raise SettingsError(f"{words}: give one of the tasks {tasks}")
@@ -144,8 +146,19 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Calla
         return 0
     trainings = {settings_of(recipe): recipe.train for recipe in recipes_of(words).values()}
     with quick_imports():
+        from ..training.run_folder import MODEL_FOLDER
+
         train = own or load(trainings[type(settings)])
-    return _train(train, settings, resume=options.resume, device=options.device)
+    model = train(settings, resume=options.resume, device=options.device)
+    is_finished = model == settings.folder / MODEL_FOLDER
+    if os.environ.get("RANK", "0") == "0":
+        if is_finished:
+            _print_results(settings.folder)
+        console().print(plain(f"wrote {model}"))
+        if is_finished:
+            command = settings.next_command.replace("MODEL", shlex.quote(one_line(str(model))))
+            console().print(plain(f"try it:  {command}"))
+    return 0 if is_finished else STOPPED
 
 
 def _prepare(settings: RunSettings) -> None:
@@ -161,51 +174,25 @@ def _prepare(settings: RunSettings) -> None:
     console().print(plain(f"ready in {corpus.folder}"))
 
 
-def _train(run: Callable[..., Path], settings: RunSettings, *, resume: bool, device: str | None) -> int:
-    """Train, and say what came of it and where the model is; gives the exit status."""
-    from ..training.run_folder import MODEL_FOLDER
-
-    model = run(settings, resume=resume, device=device)
-    is_finished = model == settings.folder / MODEL_FOLDER
-    if os.environ.get("RANK", "0") != "0":
-        return 0 if is_finished else STOPPED
-    if is_finished:
-        _print_results(settings.folder)
-    console().print(plain(f"wrote {model}"))
-    if not is_finished:
-        return STOPPED
-    command = settings.next_command.replace("MODEL", shlex.quote(one_line(str(model))))
-    console().print(plain(f"try it:  {command}"))
-    return 0
-
-
-def _four_decimals(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
-
-
 def _print_results(folder: Path) -> None:
     """A table of what was measured before and after."""
     from ..training.run_folder import read_results
 
     results = read_results(folder)
-    before, after = results.get("before", {}), results.get("after", {})
-    if not after:
+    parts = {name: results[name] for name in ("before", "after") if results.get(name)}
+    if "after" not in parts:
         return
-    parts = {name: part for name, part in (("before", before), ("after", after)) if part}
-    rows = Table([names("measured"), *(Column(name, _four_decimals) for name in parts)])
-    for name in after:
-        rows.add(name, *(part.get(name) for part in parts.values()))
+    rows = Table([names("measured"), *parts])
+    for name in parts["after"]:
+        numbers = (part.get(name) for part in parts.values())
+        rows.add(name, *("" if number is None else f"{number:.4f}" for number in numbers))
     rows.print(console())
     if (best := results.get("best")) and results.get("steps"):
         console().print(plain(f"the best model measured is that of step {best['step']:,} of {results['steps']:,}"))
 
 
-def _list_recipes(command: str) -> int:
-    """Print the recipes of the package with their first line; gives the exit status.
-
-    Args:
-        command: ``pretrain`` or ``finetune``.
-    """
+def _list_recipes(command: str) -> None:
+    """Print the recipes of ``pretrain`` or ``finetune`` that the package has, with their first sentence."""
     rows = Table([names("recipe"), names("task"), names("what it is")])
     for name, path in shipped_recipes(command).items():
         lines = [line.removeprefix("#").strip() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -213,17 +200,11 @@ def _list_recipes(command: str) -> int:
         about = _SENTENCE_END.split(" ".join(lines[: lines.index("")] if "" in lines else lines[:1]))[0]
         rows.add(name, task[1] if task else "", about)
     rows.print(console())
-    return 0
 
 
-def _print_schema(recipes: Mapping[str, RecipeTargets]) -> int:
-    """Print a JSON Schema of the settings of some recipes, for editors; gives the exit status.
-
-    Args:
-        recipes: the recipes by their words.
-    """
-    schemas: list[dict[str, Any]] = [settings_of(recipe).model_json_schema() for recipe in recipes.values()]
+def _print_schema(recipes: Sequence[RecipeTargets]) -> None:
+    """Print a JSON Schema of the settings of some recipes, for editors."""
+    schemas: list[dict[str, Any]] = [settings_of(recipe).model_json_schema() for recipe in recipes]
     definitions = {name: part for schema in schemas for name, part in schema.pop("$defs").items()}
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     print(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": definitions}))
-    return 0

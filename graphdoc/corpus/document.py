@@ -250,6 +250,5 @@ class CorpusReport:
         return "; ".join(parts)
 
     def log(self, name: str) -> None:
-        """Log the summary, as a warning where anything was left out."""
-        left_out = self.too_short or self.duplicates or self.errors or self.ignored or self.passages_cut
-        logger.log(logging.WARNING if left_out else logging.INFO, "%s", one_line(f"{name}: {self.summary()}"))
+        """Log the summary."""
+        logger.info("%s", one_line(f"{name}: {self.summary()}"))
