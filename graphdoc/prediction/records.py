@@ -152,18 +152,20 @@ class Prediction:
                 {
                     "label": decision.label,
                     "contribution": round(float(decision.contributions[row]), 6),
-                    "passage": row,
-                    "section": (span := self.segmented.passages[row]).section,
-                    "heading": self.document.sections[span.section].heading,
-                    "start": span.start,
-                    "end": span.end,
-                    "text": self.segmented.text(span),
+                    **self.passage(row),
                 }
                 for decision in self.decisions
                 for row in decision.strongest(passages)
             ],
             **({"words": words} if has_words else {}),
         }
+
+    def passage(self, row: int) -> dict[str, Any]:
+        """A passage as plain values: its number, its section, its place there and its text."""
+        span = self.segmented.passages[row]
+        heading = self.document.sections[span.section].heading
+        place = {"section": span.section, "heading": heading, "start": span.start, "end": span.end}
+        return {"passage": row, **place, "text": self.segmented.text(span)}
 
 
 @dataclass(frozen=True)
