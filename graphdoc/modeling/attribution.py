@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -43,9 +43,26 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     if isinstance(model.readout, WeightedReadout) and (not output.attention or model.reads_initial_nodes):
         assert output.readout_weights is not None
         return passages * output.readout_weights.unsqueeze(-1)
-    return torch.cat(
-        [model.readout.terms(states, batch, output) for states in node_terms(model, passages, batch, output)]
-    )
+    assert output.attention is not None and output.layer_inputs is not None
+    count, hidden = passages.shape
+    block = max(1, BLOCK_CELLS // (len(batch.node_kind) * hidden))
+    layers = [] if model.reads_initial_nodes else list(zip(model.graph.layers, output.attention, strict=True))
+    # What ELU multiplied every node's state by before every layer but the first. What went into it is computed anew:
+    # where it saturates, nothing can be read off what came out.
+    ratios = []
+    for number, after in enumerate(output.layer_inputs[1 : len(layers)]):
+        before = _attend(*layers[number], output.layer_inputs[number].unsqueeze(0), batch, 1.0).squeeze(0)
+        ratios.append(torch.where(before.abs() > 1e-12, after / before, torch.ones_like(after)))
+    terms = []
+    for start in range(0, count, block):
+        origins = torch.arange(start, min(start + block, count), device=passages.device)
+        states = _initial_states(origins, passages, batch)
+        for number, (layer, weights) in enumerate(layers):
+            if number:
+                states = states * ratios[number - 1]
+            states = _attend(layer, weights, states, batch, 1.0 / count)
+        terms.append(model.readout.terms(states, batch, output))
+    return torch.cat(terms)
 
 
 def logit_contributions(
@@ -69,38 +86,6 @@ def logit_contributions(
     """
     assert model.head is not None, "a model without head has no logits"
     return passage_terms(model, passage_vectors, batch, output) @ model.head.linear.weight[list(classes)].T
-
-
-def node_terms(model: DocumentModel, passages: Tensor, batch: GraphBatch, output: DocumentOutput) -> Iterator[Tensor]:
-    """Split every node of a document into one term per passage; the terms of a node add up to it.
-
-    Args:
-        model: the model, in eval mode.
-        passages: initial passage nodes of one document, ``(passages, hidden)``.
-        batch: that document alone.
-        output: the model's output for it, with attention.
-
-    Yields:
-        Terms of some passages after the others, ``(some passages, nodes, hidden)``.
-    """
-    assert output.attention is not None and output.layer_inputs is not None
-    count, hidden = passages.shape
-    block = max(1, BLOCK_CELLS // (len(batch.node_kind) * hidden))
-    layers = [] if model.reads_initial_nodes else list(zip(model.graph.layers, output.attention, strict=True))
-    # What ELU multiplied every node's state by before every layer but the first. What went into it is computed anew:
-    # where it saturates, nothing can be read off what came out.
-    ratios = []
-    for number, after in enumerate(output.layer_inputs[1 : len(layers)]):
-        before = _attend(*layers[number], output.layer_inputs[number].unsqueeze(0), batch, 1.0).squeeze(0)
-        ratios.append(torch.where(before.abs() > 1e-12, after / before, torch.ones_like(after)))
-    for start in range(0, count, block):
-        origins = torch.arange(start, min(start + block, count), device=passages.device)
-        states = _initial_states(origins, passages, batch)
-        for number, (layer, weights) in enumerate(layers):
-            if number:
-                states = states * ratios[number - 1]
-            states = _attend(layer, weights, states, batch, 1.0 / count)
-        yield states
 
 
 def _attend(layer: Module, weights: Tensor, states: Tensor, batch: GraphBatch, bias_share: float) -> Tensor:

@@ -70,7 +70,11 @@ def start_at_mean(model: DocumentModel) -> None:
         nn.init.eye_(model.projection.weight)
         nn.init.zeros_(model.projection.bias)
     for layer in model.graph.layers:
-        cast(GraphAttention, layer).start_at_skip(MESSAGE_SHARE)
+        conv = cast(GraphAttention, layer).conv
+        if conv.res is not None:
+            nn.init.eye_(conv.res.weight)
+        conv.lin.weight.mul_(MESSAGE_SHARE)
+        nn.init.zeros_(conv.bias)
 
 
 # Standard deviation of a new head's weights, as in BERT and RoBERTa.

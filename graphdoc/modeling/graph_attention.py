@@ -109,17 +109,6 @@ class GraphAttention(nn.Module):
         """What the skip connection makes of nodes, ``(..., hidden)``."""
         return nodes if self.conv.res is None else self.conv.res(nodes)
 
-    def start_at_skip(self, share: float) -> None:
-        """Let nodes stay nearly as they are: what they take from others is scaled to a share.
-
-        Args:
-            share: what is left of messages whose weights are of the usual size.
-        """
-        if self.conv.res is not None:
-            nn.init.eye_(self.conv.res.weight)
-        self.conv.lin.weight.mul_(share)
-        nn.init.zeros_(self.conv.bias)
-
     def forward(
         self, nodes: Tensor, batch: GraphBatch, plan: AttentionPlan, return_attention: bool = False
     ) -> tuple[Tensor, Tensor | None]:

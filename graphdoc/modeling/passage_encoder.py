@@ -47,14 +47,9 @@ def dropout(values: Tensor, share: float) -> Tensor:
     draws = SFC64(int(torch.randint(2**62, ()))).random_raw(-(-count // ELEMENTS)).view(np.int16)
     is_kept = torch.from_numpy(draws[:count]).view(values.shape)
     torch.ge(is_kept, threshold - STEPS // 2, out=is_kept)
-    # What the type of the values makes of the scale, so that the ways below agree to the last bit on finite values.
-    scale = float(torch.tensor(STEPS / (STEPS - threshold), dtype=values.dtype))
-    if torch.is_grad_enabled():
-        return values * is_kept.to(values.dtype).mul_(scale)
-    # Fresh memory costs as much as the arithmetic: nothing has to be remembered here, so that one piece will do.
-    if values.element_size() == is_kept.element_size():
-        return is_kept.neg_().bitwise_and_(values.view(torch.int16)).view(values.dtype).mul_(scale)
-    return is_kept.to(values.dtype).mul_(scale).mul_(values)
+    mask = is_kept.to(values.dtype).mul_(STEPS / (STEPS - threshold))
+    # Fresh memory costs as much as the arithmetic, and without gradients nothing has to be remembered.
+    return values * mask if torch.is_grad_enabled() else mask.mul_(values)
 
 
 class QuickDropout(TorchFunctionMode):
@@ -245,11 +240,6 @@ class PassageEncoder(nn.Module):
                 f"{f' ({reason})' if reason else ''}; use another of {', '.join(ATTENTIONS)}"
             )
 
-    @property
-    def reads_token_types(self) -> bool:
-        """Whether the transformer tells the tokens of a second text by an embedding of their own, as BERT does."""
-        return int(getattr(self.transformer.config, "type_vocab_size", None) or 0) > 1
-
     def tokens(
         self,
         input_ids: Tensor,
@@ -273,7 +263,7 @@ class PassageEncoder(nn.Module):
         if added is not None:
             embeddings = self.transformer.get_input_embeddings()(input_ids)
             inputs = {"inputs_embeds": embeddings + added.unsqueeze(1).to(embeddings.dtype)}
-        if token_types is not None and self.reads_token_types:
+        if token_types is not None and (getattr(self.transformer.config, "type_vocab_size", None) or 0) > 1:
             inputs["token_type_ids"] = token_types
         with quick_dropout(self.transformer, input_ids.device):
             hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state

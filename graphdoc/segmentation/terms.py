@@ -6,7 +6,6 @@ Vocabularies of models depend on it, and to import it from there takes half a se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -106,10 +105,6 @@ class TermMaker:
         """What a sentence is compared by."""
         placed, words = self._read(sentence)
         return SentenceTerms(frozenset(term for term, _ in placed), words)
-
-    def all_terms(self, sentences: Iterable[str]) -> list[SentenceTerms]:
-        """What each of some sentences is compared by."""
-        return [self.terms(sentence) for sentence in sentences]
 
     def occurrences(self, text: str) -> list[str]:
         """All terms of a text in their order, as often as they occur."""

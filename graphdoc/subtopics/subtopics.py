@@ -263,7 +263,7 @@ class WordSubtopics(SubtopicFinder):
 
     def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Any:
         """Terms of every sentence."""
-        return self._terms.all_terms(texts)
+        return [self._terms.terms(text) for text in texts]
 
     def similarity(self, first: Any, second: Any) -> Floats:
         """Common words over lengths."""

@@ -20,7 +20,6 @@ from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.inference.levels import sentence_segmenter
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import encode_sentences
-from graphdoc.retrieval.table import tokens_hash
 from graphdoc.segmentation.context import SHARE, short_token_ids, token_ids, token_spans, without_limits
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.segmentation.spans import Coverage
@@ -100,18 +99,6 @@ def test_a_long_one_is_cut_and_counted(tokenizer: PreTrainedTokenizerFast) -> No
     assert Coverage.from_dict(plain.coverage.to_dict()) == plain.coverage
 
 
-def test_a_passage_over_the_limit_with_it_is_cut_at_sentence_ends(tokenizer: PreTrainedTokenizerFast) -> None:
-    limit = max(
-        len(ids) for ids in segmenter(tokenizer, passage_words=20, max_tokens=80).segment(document_of()).token_ids
-    )
-    settings = {"passage_words": 20, "max_tokens": limit}
-    plain = segmenter(tokenizer, **settings).segment(document_of())
-    found = segmenter(tokenizer, context="both", **settings).segment(document_of())
-    assert len(found.passages) > len(plain.passages)
-    assert all(text.endswith(".") for text in found.texts)
-    assert all(len(ids) <= limit for ids in found.token_ids)
-
-
 def test_sentences_queries_and_words_have_none(tiny_encoder: EncoderFactory) -> None:
     encoder, plain = (tiny_encoder("bert", context=context) for context in ("both", "none"))
     document = document_of()
@@ -161,18 +148,6 @@ def test_sentences_have_a_context_of_their_own(
     assert encoder.describe()["sentence_context"] == context and "sentence_context" not in plain.describe()
 
 
-def test_subtopics_are_those_of_the_sentences_alone(tiny_encoder: EncoderFactory) -> None:
-    encoder, plain = (tiny_encoder("bert", sentence_context=one) for one in ("title", "none"))
-    pair = [replace(document_of(title=title), id=title) for title in ("Koji", "Miso")]
-    found, expected = (one.compare(*pair, sentences=True, subtopics="vectors") for one in (encoder, plain))
-    assert found.subtopics is not None and expected.subtopics is not None
-    assert found.subtopics.to_dict() == expected.subtopics.to_dict()
-    assert not np.allclose(found.sentences, expected.sentences, atol=1e-3)
-    encoded = encoder.encode_levels(pair[0], sentences=True)
-    again = encoder.compare(encoded, pair[1], subtopics="vectors")
-    assert again.subtopics is not None and again.subtopics.to_dict() == found.subtopics.to_dict()
-
-
 def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
     encoder, plain = (tiny_encoder("bert", sentence_context=one, context=one) for one in ("title", "none"))
     texts = [sentence_segmenter(one, with_context=False).segment(document_of()) for one in (encoder, plain)]
@@ -214,13 +189,6 @@ def test_folders_of_vectors_name_it_where_they_depend_on_it(tiny_encoder: Encode
                 DocumentIndex.open(folder, plain)
         else:
             assert len(DocumentIndex.open(folder, plain)) == 1
-
-
-def test_an_edited_title_is_encoded_anew(tiny_encoder: EncoderFactory) -> None:
-    encoder, plain = (tiny_encoder("bert", context=context) for context in ("title", "none"))
-    for one, same in ((plain, True), (encoder, False)):
-        before, after = (one.segment(document_of(title=title)).token_ids for title in ("Koji", "Miso"))
-        assert ([tokens_hash(ids) for ids in before] == [tokens_hash(ids) for ids in after]) is same
 
 
 def test_headings_alone_are_no_text(tiny_encoder: EncoderFactory) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import gzip
-import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -327,28 +325,6 @@ def test_monstrous_documents_are_cut_whole(pieces: PreTrainedTokenizerFast, sect
     assert len(result.passages) == 100
     assert result.coverage.left_out["passage limit"] > 0.5 * result.coverage.characters
     check(result, pieces, 256)
-
-
-@pytest.mark.parametrize(
-    "name", ["newsgroups20/test.jsonl.gz", pytest.param("scisumm_acl/papers.jsonl.gz", marks=pytest.mark.slow)]
-)
-def test_real_texts(tokenizer: PreTrainedTokenizerFast, name: str) -> None:
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{name} is not there")
-    documents = []
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line, _ in zip(lines, range(40), strict=False):
-            row = json.loads(line)
-            texts = [section["text"] for section in row["sections"]] if "sections" in row else [row["text"]]
-            documents.append(Document(row["id"], tuple(map(Section, texts))))
-    segmenter = Segmenter(tokenizer, SegmentationConfig(max_passages=None))
-    for result in segmenter.segment_many(documents):
-        check(result, tokenizer, 256)
-        check_nothing_is_lost(result, tokenizer)
-        for number, section in enumerate(result.document.sections):
-            kept = "".join(result.text(passage) for passage in result.passages if passage.section == number)
-            assert squeezed(kept) == squeezed(section.text)
 
 
 @pytest.mark.parametrize(
