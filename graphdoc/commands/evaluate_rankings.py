@@ -32,7 +32,7 @@ from .sources import CorpusReading
 
 if TYPE_CHECKING:
     from ..documents.document import Document
-    from ..evaluation import Candidates, Judgements
+    from ..evaluation import Judgements, RankingTable
     from ..evaluation.rankers import Rankings
     from ..evaluation.trec import Qrels, Run
     from ..retrieval.index import DocumentIndex
@@ -44,6 +44,8 @@ _TOGETHER = 6
 RANKED = 1000
 _RELATED_ROWS = ("tf-idf", "vectors", "flat", "sentences")
 _RELATED_MEASURES = ("nDCG@10", "MAP", "MPR", "MRR", "HR@10", "HR@100")
+# Folds of the cross-validation of weights; a query each where there are fewer queries.
+FOLDS = 5
 _PUBLISHED = ("MPR-published", "MRR-published", "HR-published@10", "HR-published@100")
 
 
@@ -64,20 +66,17 @@ class RankingOptions:
     run_folder: Annotated[str | None, OUTPUT] = None
     """write every ranking and the judgements in the format of TREC to this folder"""
 
+    def outputs(self, sources: Sequence[str], folder: Path | None = None) -> Outputs:
+        """The files that are asked for; ``folder`` is written to as well."""
+        if self.run_folder is not None:
+            require_name(self.run_folder)
+        return Outputs([*sources, *self.run], folders=[self.run_folder, folder], json=self.json, csv=self.csv)
 
-def _outputs(
-    ranking: RankingOptions, sources: Sequence[str | None], folders: Sequence[str | Path | None] = ()
-) -> Outputs:
-    if ranking.run_folder is not None:
-        require_name(ranking.run_folder)
-    folders = [ranking.run_folder, *folders]
-    return Outputs([*sources, *ranking.run], folders=folders, json=ranking.json, csv=ranking.csv)
+    def measures(self, default: Sequence[str]) -> list[str]:
+        """The measures, each once."""
+        from ..evaluation.measures import require_measures
 
-
-def _measures(ranking: RankingOptions, default: Sequence[str]) -> list[str]:
-    from ..evaluation.measures import require_measures
-
-    return [str(measure) for measure in require_measures(ranking.measure or default)]
+        return [str(measure) for measure in require_measures(self.measure or default)]
 
 
 def _other_runs(
@@ -119,17 +118,14 @@ def _show(
     rankings: Rankings,
     runs: Mapping[str, Run],
     qrels: Qrels,
-    measures: Sequence[str],
+    table: RankingTable,
     about: Mapping[str, Any],
     lines: Sequence[str],
     report: ReadingReport | None,
-    against: str,
-    candidates: Candidates | None = None,
 ) -> None:
-    """Measure all rows, print and write."""
-    from ..evaluation import RankingTable, write_qrels, write_run
+    """Print and write what was measured of all rows."""
+    from ..evaluation import write_qrels, write_run
 
-    table = RankingTable.of(runs, qrels, measures, against=ranking.against or against, candidates=candidates)
     content = {
         "format": "graphdoc.search/1",
         **about,
@@ -203,15 +199,15 @@ def evaluate_search(
     """
     with quick_imports():
         from ..retrieval.lance import folder_of
-    outputs = _outputs(ranking, [queries, *corpus], [None if index is None else folder_of(index)])
+    outputs = ranking.outputs([queries, *corpus], None if index is None else folder_of(index))
 
     with quick_imports():
-        from ..evaluation import own_documents, read_judgements
+        from ..evaluation import RankingTable, own_documents, read_judgements
         from ..evaluation.measures import DEFAULT_MEASURES
         from ..evaluation.rankers import SEARCHES, WEIGHTED, rank_queries
         from ..evaluation.trec import leave_out
 
-    measures = _measures(ranking, DEFAULT_MEASURES)
+    measures = ranking.measures(DEFAULT_MEASURES)
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
     others, notes = _other_runs(ranking, [*SEARCHES, *WEIGHTED], judgements.queries)
@@ -226,7 +222,7 @@ def evaluate_search(
         judgements.queries,
         judgements.qrels,
         k=RANKED,
-        folds=_folds_of(len(judgements)),
+        folds=max(2, min(FOLDS, len(judgements))),
         measure=measures[0],
         own=own,
     )
@@ -248,23 +244,11 @@ def evaluate_search(
         "judged_documents_not_indexed": unknown,
         "source_grade": source_grade,
     }
-    _show(
-        ranking,
-        outputs,
-        rankings,
-        {name: leave_out(scores, own) for name, scores in {**rankings.runs, **others}.items()},
-        leave_out(judgements.qrels, own),
-        measures,
-        {"data": data, "index": about, "top": RANKED},
-        lines,
-        report,
-        "words",
-    )
-
-
-def _folds_of(queries: int) -> int:
-    """Folds of the cross-validation of weights: five, or a query each where there are fewer."""
-    return max(2, min(5, queries))
+    runs = {name: leave_out(scores, own) for name, scores in {**rankings.runs, **others}.items()}
+    qrels = leave_out(judgements.qrels, own)
+    table = RankingTable.of(runs, qrels, measures, against=ranking.against or "words")
+    content = {"data": data, "index": about, "top": RANKED}
+    _show(ranking, outputs, rankings, runs, qrels, table, content, lines, report)
 
 
 def _index(
@@ -321,15 +305,15 @@ def evaluate_related(
         direction: one-way, from the query document, or symmetric similarity
         as_published: also the measures as SDR's published code counts: ranks from 0, missing documents in HR
     """
-    outputs = _outputs(ranking, [relevant, *corpus])
+    outputs = ranking.outputs([relevant, *corpus])
 
     with quick_imports():
-        from ..evaluation import Candidates
+        from ..evaluation import Candidates, RankingTable
         from ..evaluation.rankers import JOINED, RANKERS, RankedCorpus, rank_documents, require_rankers
 
     rows = list(dict.fromkeys(by or _RELATED_ROWS))
     require_rankers(rows)
-    measures = _measures(ranking, _RELATED_MEASURES)
+    measures = ranking.measures(_RELATED_MEASURES)
     if as_published:
         measures += [name for name in _PUBLISHED if name not in measures]
     needs_model = any(RANKERS[part].needs_model for name in rows for part in name.split(JOINED))
@@ -348,7 +332,7 @@ def evaluate_related(
     }
     ranked = RankedCorpus(documents, lambda: encoder or model.load(), normalisation=normalisation, direction=direction)
     rankings = rank_documents(
-        ranked, sources, judgements.qrels, rows, measure=measures[0], folds=_folds_of(len(sources))
+        ranked, sources, judgements.qrels, rows, measure=measures[0], folds=max(2, min(FOLDS, len(sources)))
     )
     pairs = sum(sum(grade > 0 for grade in grades.values()) for grades in judgements.qrels.values())
     lines = [
@@ -370,19 +354,11 @@ def evaluate_related(
         "normalisation": normalisation,
         "direction": direction,
     }
-    _show(
-        ranking,
-        outputs,
-        rankings,
-        {**rankings.runs, **others},
-        judgements.qrels,
-        measures,
-        about,
-        lines,
-        report,
-        rows[0],
-        candidates=Candidates(len(documents) - 1, absent),
+    runs, candidates = {**rankings.runs, **others}, Candidates(len(documents) - 1, absent)
+    table = RankingTable.of(
+        runs, judgements.qrels, measures, against=ranking.against or rows[0], candidates=candidates
     )
+    _show(ranking, outputs, rankings, runs, judgements.qrels, table, about, lines, report)
 
 
 def _judgements(relevant: str, documents: Sequence[Document], *, mutual: bool) -> tuple[Judgements, dict[str, int]]:

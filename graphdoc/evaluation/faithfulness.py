@@ -56,28 +56,22 @@ _MOST_PAIRS = 2**18
 
 
 def kept_passages(order: Integers, kind: Kind, steps: int) -> list[Kept]:
-    """Which passages are there at every point of a curve.
+    """Which passages are there at every point of a curve, ``(passages,)`` each; never without a passage.
 
     Args:
         order: ``(passages,)``, the passages, those that go out or come in first before the others.
         kind: ``deletion`` or ``insertion``.
         steps: most steps; a document with fewer passages to take out has a step for each.
-
-    Returns:
-        ``(passages,)`` for every point; never without a passage.
     """
-    points = []
-    for count in _counts(len(order), steps).tolist():
-        kept = np.zeros(len(order), np.bool_)
-        kept[order[count:] if kind == "deletion" else order[: count + 1]] = True
-        points.append(kept)
-    return points
+    place = np.argsort(order)
+    counts = _counts(len(order), steps).tolist()
+    return [place >= count if kind == "deletion" else place <= count for count in counts]
 
 
 def curve_of(order: Integers, kind: Kind, steps: int, values: Mapping[bytes, float]) -> Floats:
     """The curve of one order, ``(steps + 1,)``, of the numbers with some passages by the bytes of :data:`Kept`."""
-    found = [values[kept.tobytes()] for kept in kept_passages(order, kind, steps)]
-    return np.interp(np.linspace(0, 1, steps + 1), _counts(len(order), steps) / (len(order) - 1), found)
+    points = [values[kept.tobytes()] for kept in kept_passages(order, kind, steps)]
+    return np.interp(np.linspace(0, 1, steps + 1), _counts(len(order), steps) / (len(order) - 1), points)
 
 
 def _counts(passages: int, steps: int) -> Integers:
@@ -110,9 +104,11 @@ def encode_shortened(
         lexical: reads the words of passages, where the model has a lexical part.
     """
     assert document.passage_vectors is not None
-    vectors, logits, passages = list[npt.NDArray[np.float32]](), list[npt.NDArray[np.float32]](), list[Floats]()
+    outputs = []
     words = None if lexical is None else lexical.counts(document.texts)
-    for some in _together(kept):
+    together = max(1, _MOST_PAIRS // len(document.passages) ** 2)
+    for start in range(0, len(kept), together):
+        some = kept[start : start + together]
         parts = [
             replace(
                 document,
@@ -135,28 +131,13 @@ def encode_shortened(
         if lexical is not None and words is not None and rows is not None:
             documents = lexical.beside(documents, rows)
             nodes = lexical.beside(nodes, words[np.concatenate([np.flatnonzero(left) for left in some])])
-        vectors.append(as_numpy(documents))
-        ends = np.cumsum([int(left.sum()) for left in some])[:-1]
-        passages += [part.astype(np.float64) for part in np.split(as_numpy(nodes), ends)]
-        if output.logits is not None:
-            logits.append(as_numpy(output.logits))
-    every = np.concatenate(logits).astype(np.float64) if logits else None
-    return Shortened(np.concatenate(vectors).astype(np.float64), passages, every)
-
-
-def _together(kept: Sequence[Kept]) -> Iterator[list[Kept]]:
-    """Cut the times into runs whose graphs have room together."""
-    some: list[Kept] = []
-    used = 0
-    for left in kept:
-        cost = int(left.sum()) ** 2
-        if some and used + cost > _MOST_PAIRS:
-            yield some
-            some, used = [], 0
-        some.append(left)
-        used += cost
-    if some:
-        yield some
+        outputs.append((documents, nodes, output.logits))
+    vectors, nodes_of, logits = (
+        None if parts[0] is None else np.concatenate([as_numpy(part) for part in parts]).astype(np.float64)
+        for parts in zip(*outputs, strict=True)
+    )
+    assert vectors is not None and nodes_of is not None
+    return Shortened(vectors, np.split(nodes_of, np.cumsum([left.sum() for left in kept])[:-1]), logits)
 
 
 def passage_attention(model: DocumentModel, batch: GraphBatch, output: DocumentOutput) -> Floats:
@@ -193,8 +174,7 @@ def passage_attention(model: DocumentModel, batch: GraphBatch, output: DocumentO
     return np.asarray((of_document + np.bincount(source[from_section], through, nodes))[passages])
 
 
-@dataclass(frozen=True)
-class _Explained:
+class _Explained(NamedTuple):
     """A document with what its passages are ranked by, and its vectors or its likeliest class."""
 
     segmented: SegmentedDocument
@@ -203,34 +183,8 @@ class _Explained:
     likeliest: int = -1
     contributions: Floats | None = None
 
-    @property
-    def id(self) -> str:
-        return self.segmented.document.id
 
-    @classmethod
-    def of(cls, encoder: DocumentEncoder, segmented: SegmentedDocument, *, classes: bool) -> _Explained:
-        model = encoder.model
-        # Attention needs the whole graph also where vectors do not.
-        batch = encoder.add_words(GraphBatch.from_documents([segmented], model.config.graph), [segmented])
-        batch = batch.to(model.device)
-        vectors = batch.passage_vectors
-        assert vectors is not None
-        with inference(model):
-            output = model.encode_graphs(vectors, batch, output_attention=True)
-            attention = passage_attention(model, batch, output)
-            if not classes:
-                document = whole_document(encoder, segmented, vectors, batch, output)
-                document = replace(document, attention=chunkwise_attention(output, output))
-                return cls(segmented, attention, with_words(encoder, document))
-            assert output.logits is not None
-            likeliest = int(output.logits[0].argmax())
-            parts = as_numpy(logit_contributions(model, vectors, batch, output, [likeliest]))
-        contributions = (parts + word_contributions(encoder, segmented, [likeliest])[0])[:, 0]
-        return cls(segmented, attention, likeliest=likeliest, contributions=contributions)
-
-
-@dataclass(frozen=True)
-class _Case:
+class _Case(NamedTuple):
     """A number that is watched while a document is shortened.
 
     Args:
@@ -240,46 +194,62 @@ class _Case:
         values: the number of every shortened document, ``(times,)``.
     """
 
-    document: _Explained
+    document: SegmentedDocument
     name: str
     scores: Mapping[str, Floats]
     values: Callable[[Shortened], Floats]
 
-    @classmethod
-    def of_pair(cls, document: _Explained, other: _Explained, kind: str, words: Floats) -> _Case:
-        """The similarity to another document, which is not shortened."""
-        a, b = document.encoded, other.encoded
-        assert a is not None and b is not None
-        attention = document.attention
-        if a.attention is not None and b.attention is not None:
-            # Chunkwise attention is that of the other document's passages to these.
-            attention = b.attention.to(a.attention).mean(axis=(0, 1))
-        similarity = similarity_of(kind)
 
-        def values(shortened: Shortened) -> Floats:
-            times = [Compared(*time) for time in zip(shortened.vectors, shortened.passages, strict=True)]
-            return similarity.scores(times, [b])[:, 0]
+def _explained(encoder: DocumentEncoder, segmented: SegmentedDocument, *, classes: bool) -> _Explained:
+    model = encoder.model
+    # Attention needs the whole graph also where vectors do not.
+    batch = encoder.add_words(GraphBatch.from_documents([segmented], model.config.graph), [segmented])
+    batch = batch.to(model.device)
+    vectors = batch.passage_vectors
+    assert vectors is not None
+    with inference(model):
+        output = model.encode_graphs(vectors, batch, output_attention=True)
+        attention = passage_attention(model, batch, output)
+        if not classes:
+            document = whole_document(encoder, segmented, vectors, batch, output)
+            document = replace(document, attention=chunkwise_attention(output, output))
+            return _Explained(segmented, attention, with_words(encoder, document))
+        assert output.logits is not None
+        likeliest = int(output.logits[0].argmax())
+        parts = as_numpy(logit_contributions(model, vectors, batch, output, [likeliest]))
+    contributions = (parts + word_contributions(encoder, segmented, [likeliest])[0])[:, 0]
+    return _Explained(segmented, attention, likeliest=likeliest, contributions=contributions)
 
-        contributions = similarity.contributions(a, b).sum(axis=1)
-        return cls(
-            document,
-            other.id,
-            {"contribution": contributions, "attention": attention, "words": words},
-            values,
-        )
 
-    @classmethod
-    def of_class(cls, document: _Explained, name: str, multi_label: bool, words: Floats) -> _Case:
-        """The probability of the class that the whole document most likely belongs to."""
-        assert document.contributions is not None
+def _case_of_pair(document: _Explained, other: _Explained, kind: str, words: Floats) -> _Case:
+    """The similarity to another document, which is not shortened."""
+    a, b = document.encoded, other.encoded
+    assert a is not None and b is not None
+    attention = document.attention
+    if a.attention is not None and b.attention is not None:
+        # Chunkwise attention is that of the other document's passages to these.
+        attention = b.attention.to(a.attention).mean(axis=(0, 1))
+    similarity = similarity_of(kind)
 
-        def values(shortened: Shortened) -> Floats:
-            assert shortened.logits is not None
-            probabilities = probabilities_of(torch.from_numpy(shortened.logits), multi_label)
-            return probabilities[:, document.likeliest].astype(np.float64)
+    def values(shortened: Shortened) -> Floats:
+        times = [Compared(*time) for time in zip(shortened.vectors, shortened.passages, strict=True)]
+        return similarity.scores(times, [b])[:, 0]
 
-        scores = {"contribution": document.contributions, "attention": document.attention, "words": words}
-        return cls(document, name, scores, values)
+    scores = {"contribution": similarity.contributions(a, b).sum(axis=1), "attention": attention, "words": words}
+    return _Case(document.segmented, other.segmented.document.id, scores, values)
+
+
+def _case_of_class(document: _Explained, name: str, multi_label: bool, words: Floats) -> _Case:
+    """The probability of the class that the whole document most likely belongs to."""
+    assert document.contributions is not None
+
+    def values(shortened: Shortened) -> Floats:
+        assert shortened.logits is not None
+        probabilities = probabilities_of(torch.from_numpy(shortened.logits), multi_label)
+        return probabilities[:, document.likeliest].astype(np.float64)
+
+    scores = {"contribution": document.contributions, "attention": document.attention, "words": words}
+    return _Case(document.segmented, name, scores, values)
 
 
 @dataclass(frozen=True)
@@ -306,11 +276,8 @@ class FaithfulnessScores:
     @cached_property
     def by_document(self) -> Floats:
         """The curves of every document, ``(documents, methods, 2, steps + 1)``."""
-        numbers: dict[str, int] = {}
-        rows = np.array([numbers.setdefault(document, len(numbers)) for document, _ in self.cases])
-        totals = np.zeros((len(numbers), *self.curves.shape[1:]))
-        np.add.at(totals, rows, self.curves)
-        return totals / np.bincount(rows).reshape(-1, 1, 1, 1)
+        ids = np.array([document for document, _ in self.cases])
+        return np.array([self.curves[ids == id].mean(axis=0) for id in dict.fromkeys(ids.tolist())])
 
     @cached_property
     def _samples(self) -> Floats | None:
@@ -319,26 +286,16 @@ class FaithfulnessScores:
             return None
         return resampled_means(self.by_document, self.resamples, self.seed)
 
-    def curve(self, method: str, kind: Kind) -> Floats:
-        """The mean curve, ``(steps + 1,)``."""
-        return np.asarray(self.by_document.mean(axis=0)[self.methods.index(method), KINDS.index(kind)])
-
     def area(self, method: str, kind: Kind) -> Estimate:
         """The area under the mean curve."""
         place = self.methods.index(method), KINDS.index(kind)
         samples = None if self._samples is None else areas(self._samples[:, *place])
-        return Estimate(float(areas(self.curve(method, kind))), samples)
+        return Estimate(float(areas(self.by_document.mean(axis=0)[place])), samples)
 
     def ahead(self, method: str, kind: Kind, of: str = RANDOM) -> Estimate:
-        """By how much a method explains better than another: less area in deletion, more in insertion.
-
-        Args:
-            method: the method.
-            kind: ``deletion`` or ``insertion``.
-            of: the other method.
-        """
-        one, other = self.area(method, kind), self.area(of, kind)
-        return other - one if kind == "deletion" else one - other
+        """By how much a method explains better than another: less area in deletion, more in insertion."""
+        area, other = self.area(method, kind), self.area(of, kind)
+        return other - area if kind == "deletion" else area - other
 
 
 class FaithfulnessEvaluation:
@@ -398,38 +355,34 @@ class FaithfulnessEvaluation:
             vectors = as_numpy(window.passage_vectors)
             for segmented, place in zip(window.documents, window.rows, strict=True):
                 ready = replace(segmented, token_ids=(), passage_vectors=vectors[place])
-                explained.append(_Explained.of(encoder, ready, classes=self.pairs is None))
-        cases = [case for case in self._cases(encoder, explained) if len(case.document.segmented.passages) > 1]
+                explained.append(_explained(encoder, ready, classes=self.pairs is None))
+        cases = [case for case in self._cases(encoder, explained) if len(case.document.passages) > 1]
         if not cases:
             raise EvaluationError(f"no document has two passages for {encoder.name}")
         uniform = [name for name in ("attention", "words") if all(_is_uniform(case.scores[name]) for case in cases)]
         methods = tuple(name for name in METHODS if name not in uniform)
-        curves = np.empty((len(cases), len(methods), len(KINDS), self.steps + 1))
+        curves: list[Floats] = []
         with progress_bar(show_progress, len(explained), "Removing passages") as bar:
-            for _, group in groupby(range(len(cases)), key=lambda row: id(cases[row].document)):
-                rows = list(group)
-                curves[rows] = self._curves(encoder, [cases[row] for row in rows], methods)
+            for _, group in groupby(cases, key=lambda case: id(case.document)):
+                curves += self._curves(encoder, list(group), methods)
                 bar.update()
-        names = tuple((case.document.id, case.name) for case in cases)
-        return FaithfulnessScores(methods, names, curves, self.resamples, self.seed)
+        names = tuple((case.document.document.id, case.name) for case in cases)
+        return FaithfulnessScores(methods, names, np.array(curves), self.resamples, self.seed)
 
-    def _cases(self, encoder: DocumentEncoder, explained: list[_Explained]) -> list[_Case]:
+    def _cases(self, encoder: DocumentEncoder, explained: list[_Explained]) -> Iterator[_Case]:
         """All cases, those of one document one after the other."""
         words = TfidfVectors([document.segmented.document.text for document in explained])
         passages = [words.of(document.segmented.texts) for document in explained]
         config = encoder.model.config
         if self.pairs is not None:
-            row_of = {document.id: row for row, document in enumerate(explained)}
+            row_of = {document.segmented.document.id: row for row, document in enumerate(explained)}
             both = [(row_of[x], row_of[y]) for a, b, _ in self.pairs for x, y in ((a, b), (b, a))]
-            return [
-                _Case.of_pair(
-                    explained[a], explained[b], config.similarity, (passages[a] @ words.matrix[b].T).toarray().ravel()
-                )
-                for a, b in sorted(both, key=lambda rows: rows[0])
-            ]
+            for a, b in sorted(both, key=lambda rows: rows[0]):
+                shared = (passages[a] @ words.matrix[b].T).toarray().ravel()
+                yield _case_of_pair(explained[a], explained[b], config.similarity, shared)
+            return
         classes = classes_of(encoder)
         likeliest = np.array([document.likeliest for document in explained])
-        cases = []
         for row, document in enumerate(explained):
             # Rocchio's classifier, to which the document itself is unknown: mean of the class less mean of the others.
             weights = np.zeros(len(explained))
@@ -437,15 +390,14 @@ class FaithfulnessEvaluation:
                 chosen[row] = False
                 weights[chosen] = sign / max(int(chosen.sum()), 1)
             shared = np.asarray(passages[row] @ (words.matrix.T @ weights), np.float64).ravel()
-            cases.append(_Case.of_class(document, classes[document.likeliest], bool(config.multi_label), shared))
-        return cases
+            yield _case_of_class(document, classes[document.likeliest], bool(config.multi_label), shared)
 
-    def _curves(self, encoder: DocumentEncoder, cases: Sequence[_Case], methods: tuple[str, ...]) -> Floats:
-        """The curves of all cases of one document, ``(cases, methods, 2, steps + 1)``."""
+    def _curves(self, encoder: DocumentEncoder, cases: Sequence[_Case], methods: tuple[str, ...]) -> list[Floats]:
+        """The curves of all cases of one document, ``(methods, 2, steps + 1)`` each."""
         document = cases[0].document
         # Random orders depend on the seed and the document's id, not on what else is measured.
-        draw = np.random.default_rng([self.seed, crc32(document.id.encode("utf-8", "replace"))])
-        chance = [draw.permutation(len(document.segmented.passages)) for _ in range(self.orders)]
+        draw = np.random.default_rng([self.seed, crc32(document.document.id.encode("utf-8", "replace"))])
+        chance = [draw.permutation(len(document.passages)) for _ in range(self.orders)]
         orders = [
             [chance if method == RANDOM else [order_by(case.scores[method], chance[0])] for method in methods]
             for case in cases
@@ -459,24 +411,21 @@ class FaithfulnessEvaluation:
             for kind in KINDS
             for kept in kept_passages(order, kind, self.steps)
         }
-        shortened = encode_shortened(encoder.model, document.segmented, list(wanted.values()), encoder.lexical)
+        shortened = encode_shortened(encoder.model, document, list(wanted.values()), encoder.lexical)
         curves = []
         for case, of_case in zip(cases, orders, strict=True):
             values = dict(zip(wanted, case.values(shortened).tolist(), strict=True))
-            curves.append(
-                [
-                    [np.mean([curve_of(order, kind, self.steps, values) for order in of_method], 0) for kind in KINDS]
-                    for of_method in of_case
-                ]
-            )
-        return np.array(curves)
+            parts = [
+                [np.mean([curve_of(order, kind, self.steps, values) for order in of_method], 0) for kind in KINDS]
+                for of_method in of_case
+            ]
+            curves.append(np.array(parts))
+        return curves
 
 
 def order_by(scores: npt.ArrayLike, ties: Integers) -> Integers:
     """Passages by falling score, equal ones in the order of ``ties``: that of the text would favour its beginning."""
-    places = np.empty(len(ties), np.int64)
-    places[ties] = np.arange(len(ties))
-    return np.lexsort((places, -np.asarray(scores, np.float64)))
+    return np.lexsort((np.argsort(ties), -np.asarray(scores, np.float64)))
 
 
 def _is_uniform(scores: Floats) -> bool:

@@ -164,7 +164,6 @@ def test_means_are_taken_by_document_and_differences_are_paired() -> None:
     scores = FaithfulnessScores(("contribution", "random"), cases, curves, resamples=50)
     expected = np.stack([curves[:2].mean(axis=0), curves[2], curves[3], curves[4:].mean(axis=0)])
     np.testing.assert_allclose(scores.by_document, expected)
-    np.testing.assert_allclose(scores.curve("random", "insertion"), expected.mean(axis=0)[1, 1])
     ahead = scores.ahead("contribution", "deletion")
     single = areas(expected[:, 1, 0] - expected[:, 0, 0])
     assert ahead.value == pytest.approx(single.mean())
@@ -187,13 +186,12 @@ def test_deletion_and_insertion_are_the_two_sides_of_an_order(passages: int, ste
         assert set(np.flatnonzero(kept)) == set(order[: count + 1].tolist())
 
 
-@pytest.mark.parametrize("most", [2**18, 1])
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "most"),
     [
-        {"graph_kind": "hierarchical"},
-        {"labels": ["a", "b", "c"], "readout": "mean"},
-        {"readout": "sections", "graph_layers": 0, "chunk_attention_heads": 2, "section_lstm_size": 6},
+        ({"graph_kind": "hierarchical"}, 2**18),
+        ({"labels": ["a", "b", "c"], "readout": "mean"}, 1),
+        ({"readout": "sections", "graph_layers": 0, "chunk_attention_heads": 2, "section_lstm_size": 6}, 1),
     ],
 )
 def test_a_shortened_document_is_encoded_as_if_it_had_never_been_longer(
@@ -230,11 +228,10 @@ def attention_of(model: DocumentModel, document: Any) -> tuple[np.ndarray, Graph
     return passage_attention(model, batch, output), batch, output
 
 
-@pytest.mark.parametrize("readout", ["document_node", "mean"])
 def test_attention_is_that_of_the_document_node_in_the_last_layer(
-    tiny_model: ModelFactory, random_document: Any, readout: str
+    tiny_model: ModelFactory, random_document: Any
 ) -> None:
-    model = tiny_model(readout=readout, graph_kind="full", graph_layers=2, graph_heads=2)
+    model = tiny_model(readout="document_node", graph_kind="full", graph_layers=2, graph_heads=2)
     attention, batch, output = attention_of(model, random_document(SECTIONS))
     expected = np.zeros(len(SECTIONS))
     for (source, target), weights in zip(batch.edge_index.T.tolist(), output.attention[1].tolist(), strict=True):
