@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -98,13 +97,10 @@ def documents(count: int, seed: int, several: bool = False) -> list[Document]:
     return result
 
 
-def test_single_labels() -> None:
+def test_labels_are_learned_from_words() -> None:
     test = documents(30, 1)
     found = lexical_predictions(LabelledDocuments.of(documents(30, 0)), test)
     assert found == [(document.label,) for document in test]
-
-
-def test_several_labels() -> None:
     train = LabelledDocuments.of(documents(60, 0, several=True), multi_label=True)
     test = documents(30, 1, several=True)
     found = lexical_predictions(train, test)
@@ -125,13 +121,9 @@ def test_what_cannot_be_learned() -> None:
         lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "b")]), [])
 
 
-def test_classes_that_all_documents_have_and_a_class_with_one() -> None:
-    def labelled(*labels: Any) -> list[Document]:
-        texts = ["rice steam", "rice tide", "rice wave"]
-        return [Document(own[0] + text, (Section(text),), label=own) for text, own in zip(texts, labels, strict=True)]
-
-    train = labelled(("a", "b"), ("a",), ("a",))
+def test_a_class_that_all_documents_have() -> None:
+    labels = [("a", "b"), ("a",), ("a",)]
+    texts = ["rice steam", "rice tide", "rice wave"]
+    train = [Document(text, (Section(text),), label=own) for text, own in zip(texts, labels, strict=True)]
     found = lexical_predictions(LabelledDocuments.of(train, multi_label=True), train)
-    assert all("a" in labels for labels in found)
-    single = labelled("b", "c", "c")
-    assert lexical_predictions(LabelledDocuments.of(single), single) == [("b",), ("c",), ("c",)]
+    assert all("a" in names for names in found)

@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError
-from graphdoc.evaluation import ClassificationEvaluator
+from graphdoc.evaluation import ClassificationEvaluator, classification_scores
+from graphdoc.evaluation.classification import BINS, calibration
 
 EncoderFactory = Callable[..., DocumentEncoder]
 CLASSES = ["a", "b", "c"]
@@ -40,6 +43,19 @@ def classifier(tiny_encoder: EncoderFactory) -> EncoderFactory:
     return make
 
 
+def test_several_labels(classifier: EncoderFactory) -> None:
+    encoder = classifier(multi_label=True)
+    truth = [["a"], [], ["b", "c"], ["a", "b", "c"], ["c"], "a;c", ["b"], [], ["a"], "b"]
+    evaluation = ClassificationEvaluator(documents(truth), multi_label=True, separator=";", threshold=0.3)
+    measured = evaluation(encoder)
+    predictions = encoder.predict(documents(truth), threshold=0.3)
+    sets = [set(labels.split(";")) if isinstance(labels, str) else set(labels) for labels in truth]
+    y = np.array([[name in names for name in CLASSES] for names in sets])
+    assert measured["micro_f1"] == pytest.approx(f1_score(y, predictions.probabilities >= 0.3, average="micro"))
+    p = predictions.probabilities.astype(np.float64)
+    assert measured["loss"] == pytest.approx(-np.mean(y * np.log(p) + (1 - y) * np.log(1 - p)), rel=1e-4)
+
+
 def test_single_labels(classifier: EncoderFactory) -> None:
     encoder = classifier()
     truth = list("abcabcabca")
@@ -48,26 +64,9 @@ def test_single_labels(classifier: EncoderFactory) -> None:
     measured = ClassificationEvaluator(documents(truth))(encoder)
     assert set(measured) == {"accuracy", "macro_f1", "calibration_error", "loss"}
     assert measured["accuracy"] == pytest.approx(accuracy_score(truth, predictions.labels))
-    assert measured["macro_f1"] == pytest.approx(f1_score(truth, predictions.labels, average="macro"))
     # Not scikit-learn's log_loss, which cuts probabilities below the precision of their type.
     p = predictions.probabilities.astype(np.float64)[range(len(truth)), [CLASSES.index(one) for one in truth]]
     assert measured["loss"] == pytest.approx(-np.log(p).mean(), rel=1e-4)
-
-
-def test_several_labels(classifier: EncoderFactory) -> None:
-    encoder = classifier(multi_label=True)
-    truth = [["a"], [], ["b", "c"], ["a", "b", "c"], ["c"], "a;c", ["b"], [], ["a"], "b"]
-    evaluation = ClassificationEvaluator(documents(truth), multi_label=True, separator=";", threshold=0.3)
-    measured = evaluation(encoder)
-    predictions = encoder.predict(documents(truth), threshold=0.3)
-    sets = [set(one.split(";")) if isinstance(one, str) else set(one) for one in truth]
-    y = np.array([[name in own for name in CLASSES] for own in sets])
-    found = predictions.probabilities >= 0.3
-    assert measured["accuracy"] == pytest.approx(accuracy_score(y, found))
-    assert measured["micro_f1"] == pytest.approx(f1_score(y, found, average="micro"))
-    assert measured["macro_f1"] == pytest.approx(f1_score(y, found, average="macro"))
-    p = predictions.probabilities.astype(np.float64)
-    assert measured["loss"] == pytest.approx(-np.mean(y * np.log(p) + (1 - y) * np.log(1 - p)), rel=1e-4)
 
 
 def test_documents_without_label_are_left_out_and_unknown_labels_count(classifier: EncoderFactory) -> None:
@@ -99,45 +98,40 @@ def test_documents_can_be_cut_once(classifier: EncoderFactory, monkeypatch: pyte
         ready(encoder)
 
 
-class TestMistakes:
-    def test_those_that_the_model_is_most_sure_of_come_first(self, classifier: EncoderFactory) -> None:
-        encoder = classifier()
-        given = encoder.predict(documents([None] * 10)).labels
-        # Right three times, whatever the model says.
-        truth = [label if row < 3 else CLASSES[CLASSES.index(label) - 1] for row, label in enumerate(given)]
-        truth[4] = "x"
-        evaluation = ClassificationEvaluator(documents(truth))
-        predictions = evaluation.predict(encoder)
-        labels, confidence = [label for (label,) in predictions.labels], predictions.probabilities.max(axis=1)
-        found = evaluation.mistakes(encoder, predictions, most=4)
-        wrong = [row for row, label in enumerate(labels) if label != truth[row]]
-        assert wrong == list(range(3, 10))
-        ranked = sorted(wrong, key=lambda row: -confidence[row])
-        assert [int(one.prediction.id[1:]) for one in found] == ranked[:4]
-        assert 4 in [int(one.prediction.id[1:]) for one in evaluation.mistakes(encoder, predictions, most=10)]
-        for one in evaluation.mistakes(encoder, predictions, most=10):
-            row = int(one.prediction.id[1:])
-            assert one.prediction.id == f"d{row}"
-            explained = [decision.label for decision in one.prediction.decisions]
-            assert explained == [labels[row]] + [truth[row]] * (truth[row] != "x")
-            content = one.to_dict(2)
-            assert (content["truth"], content["given"]) == ([truth[row]], [labels[row]])
-            assert content["confidence"] == pytest.approx(confidence[row], abs=1e-5)
-            assert len(content["passages"]) == min(2, len(one.prediction.segmented.passages))
-            parts = [passage["contributions"][explained[0]] for passage in content["passages"]]
-            assert parts == sorted(parts, reverse=True)
-            assert all(list(passage["contributions"]) == explained for passage in content["passages"])
+def test_mistakes_that_the_model_is_most_sure_of_come_first(classifier: EncoderFactory) -> None:
+    encoder = classifier()
+    given = encoder.predict(documents([None] * 10)).labels
+    # Right three times, whatever the model says.
+    truth = [label if row < 3 else CLASSES[CLASSES.index(label) - 1] for row, label in enumerate(given)]
+    truth[4] = "x"
+    evaluation = ClassificationEvaluator(documents(truth))
+    predictions = evaluation.predict(encoder)
+    labels, confidence = [label for (label,) in predictions.labels], predictions.probabilities.max(axis=1)
+    every = evaluation.mistakes(encoder, predictions, most=10)
+    rows = [int(mistake.prediction.id[1:]) for mistake in every]
+    assert rows == sorted(range(3, 10), key=lambda row: -confidence[row])
+    most = evaluation.mistakes(encoder, predictions, most=4)
+    assert [int(mistake.prediction.id[1:]) for mistake in most] == rows[:4]
+    for row, mistake in zip(rows, every, strict=True):
+        explained = [decision.label for decision in mistake.prediction.decisions]
+        assert explained == [labels[row]] + [truth[row]] * (truth[row] != "x")
+        content = mistake.to_dict(2)
+        assert (content["truth"], content["given"]) == ([truth[row]], [labels[row]])
+        assert content["confidence"] == pytest.approx(confidence[row], abs=1e-5)
+        assert len(content["passages"]) == min(2, len(mistake.prediction.segmented.passages))
+        parts = [passage["contributions"][explained[0]] for passage in content["passages"]]
+        assert parts == sorted(parts, reverse=True)
 
-    def test_classes_that_are_missed(self, classifier: EncoderFactory) -> None:
-        encoder = classifier(multi_label=True)
-        evaluation = ClassificationEvaluator(documents([["a", "b", "c", "x"]] * 10), multi_label=True)
-        predictions = evaluation.predict(encoder)
-        found = evaluation.mistakes(encoder, predictions, most=3)
-        assert len(found) == 3
-        for one in found:
-            assert one.missed and one.label not in one.prediction.labels
-            assert one.prediction.decisions[0].label == one.label
-            assert one.confidence == pytest.approx(1 - one.prediction.decisions[0].probability, abs=1e-5)
+
+def test_classes_that_are_missed(classifier: EncoderFactory) -> None:
+    encoder = classifier(multi_label=True)
+    evaluation = ClassificationEvaluator(documents([["a", "b", "c", "x"]] * 10), multi_label=True)
+    mistakes = evaluation.mistakes(encoder, evaluation.predict(encoder), most=3)
+    assert len(mistakes) == 3
+    for mistake in mistakes:
+        decision = mistake.prediction.decisions[0]
+        assert mistake.missed and mistake.label not in mistake.prediction.labels and decision.label == mistake.label
+        assert mistake.confidence == pytest.approx(1 - decision.probability, abs=1e-5)
 
 
 def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: EncoderFactory) -> None:
@@ -150,3 +144,77 @@ def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: Encod
         evaluation(classifier(multi_label=True))
     with pytest.raises(EvaluationError, match=r"a, b, c.* x"):
         ClassificationEvaluator(documents(["x"] * 10))(classifier())
+    with pytest.raises(EvaluationError, match="no documents"):
+        classification_scores([], [], CLASSES)
+    with pytest.raises(EvaluationError, match="2 of 2"):
+        classification_scores(each("ab"), each("ab"), CLASSES, np.full((2, 3), np.nan))
+
+
+def each(labels: Any) -> list[tuple[str, ...]]:
+    return [(name,) for name in labels]
+
+
+def test_scores_of_single_labels_by_hand() -> None:
+    scores = classification_scores(each("aaabbc"), each("aabbbb"), CLASSES)
+    assert scores.accuracy == scores.micro_f1 == pytest.approx(4 / 6)
+    assert [(c.label, c.documents, c.given) for c in scores.classes] == [("a", 3, 2), ("b", 2, 4), ("c", 1, 0)]
+    assert [(c.precision, c.recall) for c in scores.classes] == [(1, pytest.approx(2 / 3)), (0.5, 1), (0, 0)]
+    assert [c.f1 for c in scores.classes] == pytest.approx([2 * 1 * (2 / 3) / (1 + 2 / 3), 2 * 0.5 / 1.5, 0])
+    assert scores.confusion is not None and scores.confusion.tolist() == [[2, 1, 0], [0, 2, 0], [0, 1, 0]]
+    assert (scores.accuracy_known, scores.unknown, scores.calibration) == (scores.accuracy, {}, None)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcx"), st.sampled_from("abc")), min_size=1, max_size=30))
+def test_scores_of_single_labels_as_scikit_learn_has_them(pairs: list[tuple[str, str]]) -> None:
+    truth, found = zip(*pairs, strict=True)
+    scores = classification_scores(each(truth), each(found), CLASSES)
+    assert scores.accuracy == pytest.approx(accuracy_score(truth, found))
+    assert scores.macro_f1 == pytest.approx(f1_score(truth, found, average="macro", zero_division=0.0))
+    assert scores.micro_f1 == pytest.approx(f1_score(truth, found, average="micro"))
+
+
+@given(st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.sets(st.sampled_from("abc"))), min_size=1))
+def test_scores_of_several_labels_as_scikit_learn_has_them(pairs: list[tuple[set[str], set[str]]]) -> None:
+    truth, found = zip(*((tuple(sorted(a)), tuple(sorted(b))) for a, b in pairs), strict=True)
+    matrices = [np.array([[name in own for name in CLASSES] for own in labels]) for labels in (truth, found)]
+    scores = classification_scores(truth, found, CLASSES, multi_label=True)
+    assert scores.accuracy == pytest.approx(accuracy_score(*matrices))
+    assert scores.micro_f1 == pytest.approx(f1_score(*matrices, average="micro", zero_division=0.0))
+    occurs = matrices[0].any(0) | matrices[1].any(0)
+    expected = f1_score(*matrices, average=None, zero_division=0.0)[occurs]
+    assert scores.macro_f1 == pytest.approx(expected.mean() if occurs.any() else 0)
+
+
+def test_labels_that_the_model_does_not_know_count_as_missed() -> None:
+    scores = classification_scores(each("aaxyx"), each("aabab"), CLASSES)
+    assert (scores.unknown, scores.accuracy_known) == ({"x": 2, "y": 1}, 1)
+    assert scores.accuracy == pytest.approx(2 / 5) and scores.macro_f1 == pytest.approx(0.8 / 4)
+    assert [c.label for c in scores.classes] == ["a", "b", "c", "x", "y"]
+    assert scores.confusion is not None
+    assert scores.confusion.tolist() == [[2, 0, 0], [0, 0, 0], [0, 0, 0], [0, 2, 0], [1, 0, 0]]
+    assert classification_scores(each("x"), each("a"), CLASSES).accuracy_known is None
+
+
+def test_calibration_by_the_class_that_is_given_or_by_all_decisions() -> None:
+    probabilities = np.array([[0.9, 0.1, 0], [0.1, 0.9, 0], [0.5, 0.3, 0.2]], np.float32)
+    single = classification_scores(each("aax"), each("aba"), CLASSES, probabilities)
+    # At 0.9 one of two is right, at 0.5 none of one.
+    assert single.metrics()["calibration_error"] == pytest.approx((2 * 0.4 + 0.5) / 3, abs=1e-6)
+    probabilities = np.array([[0.8, 0.2, 0.2]] * 3 + [[0.8, 0.8, 0.2]])
+    truth, found = (("a",), ("a", "b"), (), ("b", "x")), (("a",), ("a",), ("c",), ("b",))
+    several = classification_scores(truth, found, CLASSES, probabilities, multi_label=True)
+    # At 0.8 three of five are so: a, a, not a, not a, b; at 0.2 one of seven: b.
+    expected = (5 * abs(0.8 - 3 / 5) + 7 * abs(0.2 - 1 / 7)) / 12
+    assert several.metrics()["calibration_error"] == pytest.approx(expected)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
+def test_calibration_by_definition(predictions: list[tuple[float, bool]]) -> None:
+    p, right = (np.array(values) for values in zip(*predictions, strict=True))
+    found, total = calibration(p, right), 0.0
+    for number in range(BINS):
+        inside = (p * BINS > number if number else p >= 0) & (p * BINS <= number + 1)
+        assert found.counts[number] == inside.sum()
+        if inside.any():
+            total += inside.sum() * abs(p[inside].mean() - right[inside].mean())
+    assert found.error == pytest.approx(total / len(p))

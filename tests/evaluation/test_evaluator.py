@@ -81,7 +81,7 @@ def test_processes_share_the_work_and_get_the_same_numbers(
         found = list(pool.map(evaluator, encoders, members))
         ready = list(pool.map(lambda encoder, member: evaluator.prepared(encoder, member), encoders, members))
         # Each has prepared its own share, and encodes no other.
-        monkeypatch.setattr("graphdoc.segmentation.segmenter._plan", None)
+        monkeypatch.setattr("graphdoc.segmentation.segmenter.Segmenter._plan", None)
         again = list(pool.map(lambda one, *others: one(*others), ready, encoders, members))
     for numbers in (*found, *again):
         assert numbers == pytest.approx(expected, abs=1e-5)
@@ -89,25 +89,19 @@ def test_processes_share_the_work_and_get_the_same_numbers(
 
 
 def test_coverage_is_that_of_all_documents(tiny_encoder: EncoderFactory) -> None:
-    evaluator = evaluators()["compare"]
-    assert isinstance(evaluator, PairEvaluator)
-    alone = Coverage()
+    evaluator, exchange = evaluators()["compare"], Exchange(2)
+    alone, shared = Coverage(), [Coverage(), Coverage()]
     evaluator.encode(tiny_encoder("bert", max_passages=1), totals=alone)
-    shared = [Coverage(), Coverage()]
-    exchange = Exchange(2)
+
+    def encode(rank: int) -> None:
+        member: Any = Member(exchange, rank, 2)
+        evaluator.encode(tiny_encoder("bert", max_passages=1), member, totals=shared[rank])
+
     with ThreadPoolExecutor(2) as pool:
-        list(
-            pool.map(
-                lambda rank: evaluator.encode(
-                    tiny_encoder("bert", max_passages=1), Member(exchange, rank, 2), totals=shared[rank]
-                ),
-                range(2),
-            )
-        )
+        list(pool.map(encode, range(2)))
     assert alone.documents == len(evaluator.documents) == 3
     assert [one.to_dict() for one in shared] == [alone.to_dict()] * 2
 
 
 def test_loss_is_better_when_lower() -> None:
-    evaluator = ClassificationEvaluator(documents("test", 2), best="loss")
-    assert not evaluator.greater_is_better
+    assert not ClassificationEvaluator(documents("test", 2), best="loss").greater_is_better

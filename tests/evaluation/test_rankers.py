@@ -1,4 +1,4 @@
-"""Documents ranked by each other in every way, against loops and against search."""
+"""Documents ranked by queries and by each other in every way, against loops and against search."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ import re
 
 import numpy as np
 import pytest
+from small_index import documents as documents
 from small_index import encoder as encoder
+from small_index import read_index as read_index
 
-from graphdoc import Document, DocumentEncoder, Section
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, EvaluationError, RetrievalError, SettingsError
-from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, rank_documents, require_rankers
-from graphdoc.retrieval.index import DocumentIndex
+from graphdoc.evaluation.rankers import (
+    RANKERS,
+    SEARCHES,
+    WEIGHTED,
+    RankedCorpus,
+    rank_documents,
+    rank_queries,
+    require_rankers,
+)
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.similarity.hierarchical import DocumentScorer, SentenceSet
 
@@ -29,7 +38,7 @@ RELEVANT = {"tides": {"marsh": 1}, "marsh": {"tides": 1}, "lathe": {"oak": 1}, "
 
 
 @pytest.fixture(scope="module")
-def documents() -> list[Document]:
+def texts() -> list[Document]:
     """Five documents of two sections."""
     return [
         Document(id, (Section(first, "Opening words"), Section(second, "The rest")), title=id.title())
@@ -38,31 +47,30 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture
-def corpus(documents: list[Document], encoder: DocumentEncoder) -> RankedCorpus:
-    return RankedCorpus(documents, lambda: encoder, show_progress=False)
+def corpus(texts: list[Document], encoder: DocumentEncoder) -> RankedCorpus:
+    return RankedCorpus(texts, lambda: encoder, show_progress=False)
 
 
 def test_every_row_ranks_all_others(corpus: RankedCorpus) -> None:
     found = rank_documents(corpus, list(RELEVANT), RELEVANT, list(RANKERS))
     assert list(found.runs) == list(RANKERS)
-    for name, run in found.runs.items():
-        assert list(run) == list(RELEVANT)
-        for source, scores in run.items():
-            assert scores.keys() == TEXTS.keys() - {source}, name
-            assert all(math.isfinite(score) for score in scores.values())
+    for run in found.runs.values():
+        assert {source: scores.keys() for source, scores in run.items()} == {
+            source: TEXTS.keys() - {source} for source in RELEVANT
+        }
     # The words of the texts leave no doubt.
     for name in ("tf-idf", "bm25", "words-documents"):
         assert max(found.runs[name]["lathe"], key=found.runs[name]["lathe"].__getitem__) == "oak"
 
 
 def test_words_of_documents_are_those_of_a_search(
-    corpus: RankedCorpus, documents: list[Document], encoder: DocumentEncoder
+    corpus: RankedCorpus, texts: list[Document], encoder: DocumentEncoder
 ) -> None:
     index = DocumentIndex.create("memory://", encoder)
-    index.update(documents)
+    index.update(texts)
     scorer = RANKERS["words-documents"].prepare(corpus)
-    for place, source in enumerate(documents):
-        hits = index.search(source, len(documents), by="words", words_unit="document")
+    for place, source in enumerate(texts):
+        hits = index.search(source, len(texts), by="words", words_unit="document")
         found = {hit.id: hit.score for hit in hits}
         scores = dict(zip(corpus.places, scorer(place).tolist(), strict=True))
         del scores[source.id]
@@ -87,11 +95,11 @@ def test_bm25_against_a_loop(corpus: RankedCorpus) -> None:
 
 @pytest.mark.parametrize("normalisation", ["none", "zscore"])
 def test_sentences_by_the_definition_of_the_paper(
-    documents: list[Document], encoder: DocumentEncoder, normalisation: str
+    texts: list[Document], encoder: DocumentEncoder, normalisation: str
 ) -> None:
-    corpus = RankedCorpus(documents, lambda: encoder, normalisation=normalisation, show_progress=False)  # type: ignore[arg-type]
+    corpus = RankedCorpus(texts, lambda: encoder, normalisation=normalisation, show_progress=False)  # type: ignore[arg-type]
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
-    sets = list(encode_sentences(encoder, documents, encoder.model.config.paragraph, False))
+    sets = list(encode_sentences(encoder, texts, encoder.model.config.paragraph, False))
     scorer = DocumentScorer(
         SentenceSet.of([sets[0].vectors], [sets[0].places[:, 3]]),
         by="sentences",
@@ -118,16 +126,54 @@ def test_words_joined_with_sentences(corpus: RankedCorpus) -> None:
     assert dict(found.runs["tf-idf+sentences"][source]) == pytest.approx(expected)
 
 
-def test_mistakes(corpus: RankedCorpus, documents: list[Document], encoder: DocumentEncoder) -> None:
+def test_mistakes(corpus: RankedCorpus, texts: list[Document], encoder: DocumentEncoder) -> None:
     for names, says in ((["bm52"], "bm52"), (["sentences+tf-idf"], "sentences"), (["bm25+bm25"], "bm25")):
         with pytest.raises(SettingsError, match=says):
             require_rankers(names)
     with pytest.raises(EvaluationError, match="1 document"):
-        rank_documents(RankedCorpus(documents[:1], lambda: encoder), ["tides"], RELEVANT, ["tf-idf"])
+        rank_documents(RankedCorpus(texts[:1], lambda: encoder), ["tides"], RELEVANT, ["tf-idf"])
     with pytest.raises(RetrievalError, match="'tides'"):
-        RankedCorpus([documents[0], documents[0]], lambda: encoder)
+        RankedCorpus([texts[0], texts[0]], lambda: encoder)
     headings = Document("bare", (Section("", "A heading"),))
     with pytest.raises(DocumentError, match="bare"):
-        _ = RankedCorpus([documents[0], headings], lambda: encoder, show_progress=False).sentences
+        _ = RankedCorpus([texts[0], headings], lambda: encoder, show_progress=False).sentences
     with pytest.raises(RetrievalError, match="no words"):
         RANKERS["bm25"].prepare(RankedCorpus([Document.from_text("?", id="a")], lambda: encoder))
+
+
+QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood on a lathe"}
+QRELS = {"a": {"tides": 2, "marsh": 1}, "b": {"rice": 1}, "c": {"lathe": 1}}
+
+
+def test_runs_are_those_of_searches(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, k=4, depth=200, folds=3)
+    assert list(found.runs) == list(found.milliseconds) == [*SEARCHES, *WEIGHTED]
+    ways = {
+        "words": {"by": "words", "words_unit": "passage"},
+        "words-documents": {"by": "words", "words_unit": "document"},
+        "vectors": {"by": "vectors"},
+        "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
+        "hybrid": {},
+    }
+    for query, text in QUERIES.items():
+        for name, settings in ways.items():
+            hits = read_index.search(text, 4, depth=200, **settings)
+            assert found.runs[name][query] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
+            assert list(found.runs[name][query]) == [hit.id for hit in hits]
+    assert min(found.milliseconds.values()) > 0
+
+
+def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, folds=3)
+    (weight,) = found.weights.values()
+    chosen = weight.fold_weights[weight.folds["b"]]
+    units = {"words_unit": "document", "vectors_unit": "document"}
+    hits = read_index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, depth=5000, **units)  # type: ignore[arg-type]
+    assert found.runs["documents-weighted"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
+
+
+def test_own_documents_are_taken_out_before_rankings_are_joined(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, own={"a": {"tides"}}, folds=3)
+    assert all("tides" not in run["a"] for run in found.runs.values())
+    few = rank_queries(read_index, QUERIES, QRELS, k=1, folds=4)
+    assert not few.weights and list(few.runs["words"]["b"]) == ["rice"]
