@@ -111,6 +111,18 @@ def known_name(names: Iterable[str]) -> BeforeValidator:
     return BeforeValidator(check, json_schema_input_type=Literal[tuple(names)])
 
 
+def require_one(settings: BaseModel, first: str, second: str) -> None:
+    """Refuse settings of which neither is given, or both.
+
+    Raises:
+        SettingsError: they are.
+    """
+    values = getattr(settings, first), getattr(settings, second)
+    if bool(values[0]) == bool(values[1]):
+        fix = "leave one of them out" if values[0] else "give one of them"
+        raise SettingsError(f"{first}={shown(values[0])} and {second}={shown(values[1])}: {fix}")
+
+
 class Settings(BaseModel):
     """A part of a configuration file: a value of the wrong kind, out of range or unknown is an error.
 

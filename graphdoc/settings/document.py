@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -274,15 +273,7 @@ def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
     """
     is_list = isinstance(labels, Sequence) and not isinstance(labels, str)
     names = [class_name(label) for label in labels if isinstance(label, str)] if is_list else []
-    doubled = [name for name, count in Counter(names).items() if count > 1]
-    if not is_list or len(names) < len(labels):
-        reason = "must be a list of names"
-    elif "" in names:
-        reason = "has a blank name; give every class a name"
-    elif doubled:
-        reason = f"names {doubled[0]!r} twice (white space aside); give every class a name of its own"
-    elif not names or (len(names) < 2 and not multi_label):
-        reason = "has too few names; give two, or with multi_label at least one"
-    else:
-        return names
-    raise SettingsError(f"labels={shown(labels)} {reason}")
+    if len({*names} - {""}) < max(len(labels), 1 if multi_label else 2):
+        least = "one" if multi_label else "two"
+        raise SettingsError(f"labels={shown(labels)} must be {least} or more names, none of them blank or given twice")
+    return names

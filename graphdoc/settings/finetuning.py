@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from ..documents.readers.pair_files import Unknown
 from ..errors import SettingsError
-from .base import Count, FileName, Settings, Share, shown
+from .base import Count, FileName, Settings, Share, require_one
 from .document import SubtopicSettings, Unit, ViewSettings
 from .run import ContrastSettings, HeldOutSettings, RunSettings, TemperatureSettings, Tune, ValidationSettings
 
@@ -218,10 +218,7 @@ class QuerySettings(Settings):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if (self.source is None) != bool(self.made_from):
-            both = f"and made_from={self.made_from} are both given; leave one of them out"
-            missing = "is missing; give a folder or file of queries, or queries.made_from=[titles]"
-            raise SettingsError(f"source={shown(self.source)} {both if self.made_from else missing}")
+        require_one(self, "source", "made_from")
         return self
 
 
@@ -338,9 +335,7 @@ class MatchedPairSettings(PairFileSettings):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if (self.file is None) == (self.qrels is None):
-            both = "and qrels are both given; leave one of them out"
-            raise SettingsError(f"file {both if self.file else 'is missing, and so is pairs.qrels; give one of them'}")
+        require_one(self, "file", "qrels")
         if self.qrels is not None and self.run is None:
             raise SettingsError("run is missing, and with qrels alone nothing is known not to match; give one")
         return self

@@ -15,14 +15,10 @@ from ..documents.parsing.rows import Columns
 from ..documents.readers.folders import source_reaching
 from ..documents.readers.reading import LabelFrom, OnError
 from ..errors import SettingsError
-from .base import Count, FileName, Seed, Settings, Share, output_folder, shown
+from .base import Count, FileName, Seed, Settings, Share, output_folder, require_one, shown
 from .document import DocumentSettings, Similarity, Unit
 
 Passages = Annotated[int, Field(ge=1, le=10**6)]
-
-CACHE_VARIABLE = "GRAPHDOC_CACHE"
-# Every one takes memory for itself; no machine has so many cores that more would help.
-MOST_PREPARING_PROCESSES = 512
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -70,19 +66,14 @@ class CorpusSettings(Settings):
     """leave out documents whose text is exactly that of an earlier one"""
     streaming: bool = False
     """read the documents anew in every epoch instead of storing their tokens; for sub-documents"""
-    preparing_processes: Annotated[int, Field(ge=1, le=MOST_PREPARING_PROCESSES)] | None = None
+    preparing_processes: Annotated[int, Field(ge=1, le=512)] | None = None
     """processes that cut and tokenise; null takes one for every core"""
     cache: FileName | None = None
     """folder for prepared corpora; null takes $GRAPHDOC_CACHE, or else ~/.cache/graphdoc"""
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
-        if bool(self.source) == bool(self.dataset):
-            both = f"and dataset={self.dataset!r} are both given; leave one of them out"
-            raise SettingsError(
-                f"source={shown(self.source)} "
-                + (both if self.source else "is missing, and so is dataset; give one of them")
-            )
+        require_one(self, "source", "dataset")
         if "-" in self.sources:
             raise SettingsError("source='-' is standard input, which can be read only once; save it as a file")
         return self
@@ -131,7 +122,7 @@ class CorpusSettings(Settings):
     @property
     def corpora_folder(self) -> Path:
         """Folder that holds prepared corpora, each under its fingerprint."""
-        folder = self.cache or os.environ.get(CACHE_VARIABLE) or "~/.cache/graphdoc"
+        folder = self.cache or os.environ.get("GRAPHDOC_CACHE") or "~/.cache/graphdoc"
         return Path(folder).expanduser() / "corpora"
 
     @property
@@ -186,8 +177,6 @@ class ModelSettings(Settings):
 Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup"]
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
 LearningRate = Annotated[float, Field(gt=0, le=1e30)]
-# Beyond this a slip of the pen fills the memory of most machines before the first step.
-MOST_LOADING_PROCESSES = 128
 
 
 # With less than this, exponents and gradients leave the range of float32.
@@ -224,7 +213,7 @@ class TrainingSettings(Settings):
     """tokens whose activations are kept rather than computed twice; as many as fit in memory"""
     seed: Seed = 0
     """of everything that is drawn"""
-    loading_processes: Annotated[int, Field(ge=0, le=MOST_LOADING_PROCESSES)] = 2
+    loading_processes: Annotated[int, Field(ge=0, le=128)] = 2
     """processes of each process that prepare batches ahead"""
     save_steps: Count | None = None
     """steps between checkpoints, each of which is measured; null for one at the end of every epoch"""

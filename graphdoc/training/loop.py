@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections import defaultdict
@@ -29,8 +28,6 @@ from .objectives import Objective
 from .optimizer import make_optimizer, make_schedule
 from .run_folder import WRONG_BATCH, RunLog, write_json
 from .step import CachedStep
-
-logger = logging.getLogger(__name__)
 
 # A stream has no end of an epoch at which to save and measure.
 STREAM_SAVE_STEPS = 500
@@ -190,13 +187,6 @@ class TrainingLoop:
         # What the processes agreed on: a signal reaches them at different moments, and they have to stop as one.
         self._is_stopping = False
         self._frozen_encoder = not any(weight.requires_grad for weight in model.passage_encoder.parameters())
-        if settings.warmup > steps and processes.is_first:
-            logger.warning(
-                "training.warmup=%g steps is more than the %d steps of the run, which ends before learning_rate is "
-                "reached",
-                settings.warmup,
-                steps,
-            )
 
     def run(self, checkpoint: Path | None = None) -> TrainState:
         """Train to the end, or on from a checkpoint, and leave the model with its best weights.
@@ -247,11 +237,7 @@ class TrainingLoop:
         self.state.max_steps = steps
         best = self.state.best_global_step
         if best and not self._checkpoints.at_step(best).is_dir():
-            if self.processes.is_first:
-                logger.warning(
-                    "%s, the best so far, is gone; the best of what follows is kept, or else the last",
-                    self._checkpoints.at_step(best),
-                )
+            # It was removed: the best of what follows is kept, or else the last.
             self.state.best_global_step, self.state.best_metric = None, None
 
     def _open_log(self, stack: ExitStack) -> None:

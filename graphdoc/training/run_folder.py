@@ -343,7 +343,13 @@ def start_trackers(names: Sequence[str], folder: Path) -> Accelerator:
     options = {"wandb": {"dir": str(folder), "name": run_name}, "mlflow": {"run_name": run_name}}
     try:
         if "mlflow" in names:
-            _place_mlflow(folder)
+            # Plain files are all that the small package of MLflow writes without a server, and it asks to be told so.
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+            import mlflow
+
+            # For every run: MLflow keeps what it was told last.
+            mlflow.set_tracking_uri(os.environ.get("MLFLOW_TRACKING_URI") or (folder.resolve() / "mlruns").as_uri())
         accelerator = Accelerator(cpu=not torch.cuda.is_available(), log_with=list(names), project_dir=folder)
         accelerator.init_trackers(os.environ.get("WANDB_PROJECT", "graphdoc"), None, options)
         for tracker in accelerator.trackers:
@@ -357,16 +363,3 @@ def start_trackers(names: Sequence[str], folder: Path) -> Accelerator:
             "check MLFLOW_TRACKING_URI, or leave them out"
         ) from error
     return accelerator
-
-
-def _place_mlflow(folder: Path) -> None:
-    """Let MLflow write into the run's folder where no server is named, and report nothing on its own use."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    server = os.environ.get("MLFLOW_TRACKING_URI")
-    if not server:
-        # Plain files are all that the small package of MLflow writes without a server, and it asks to be told so.
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    import mlflow
-
-    # Said anew for every run: MLflow keeps what it was told last.
-    mlflow.set_tracking_uri(server or (folder.resolve() / "mlruns").as_uri())

@@ -87,23 +87,6 @@ def test_gradients_are_those_of_plain_autograd(
     assert_equal_gradients(gradients(model), expected)
 
 
-@pytest.mark.parametrize("graph_numbers", [300])
-def test_slices_of_documents_change_nothing(
-    make_model: Callable[..., DocumentModel], batch: TrainingBatch, graph_numbers: int
-) -> None:
-    model = make_model(graph_layers=1)
-    step = CachedStep(model, ProductsOfSections(), packing=Packing(80), graph_numbers=graph_numbers)
-    assert len(step._slices(torch.zeros(len(batch.graphs.token_ids), 1), batch.graphs)) > 1
-    torch.manual_seed(5)
-    CachedStep(model, ProductsOfSections(), packing=Packing(80))(batch)
-    expected = gradients(model)
-
-    torch.manual_seed(5)
-    step(batch)
-
-    assert_equal_gradients(gradients(model), expected)
-
-
 def test_tables_learn_also_where_the_encoder_stands_still(
     make_model: Callable[..., DocumentModel], batch: TrainingBatch
 ) -> None:

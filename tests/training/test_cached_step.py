@@ -175,8 +175,10 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
         padded = torch.nn.utils.rnn.pad_sequence(
             [torch.from_numpy(ids.astype(np.int64)) for ids in example.token_ids], True, 1
         )
+        mask = (padded != 1).long()
         with torch.no_grad():
-            vectors.append(model.passage_encoder(padded, (padded != 1).long()).numpy())
+            encoder = model.passage_encoder
+            vectors.append(encoder.pool(encoder.tokens(padded, mask), mask).numpy())
 
     torch.manual_seed(1)
     ready = sub_document_batch(examples, SubDocumentSplit(), 3, graph="section", passage_vectors=vectors)

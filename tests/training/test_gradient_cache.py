@@ -85,25 +85,6 @@ def test_the_last_mini_batch_and_those_that_fit_are_encoded_once(network: nn.Mod
     assert passes.count(True) == 5
 
 
-def test_two_steps_at_once_do_not_know_each_other(network: nn.Module) -> None:
-    first, second = rows_of(12), rows_of(9)
-    expected = []
-    for number, rows in enumerate((first, second)):
-        torch.manual_seed(number)
-        loss_of(torch.cat([network(part) for part in rows.split(4)])).backward()
-        expected.append(gradients(network))
-    caches = []
-    for number, rows in enumerate((first, second)):
-        torch.manual_seed(number)
-        caches.append(GradientCache(network, rows.split(4), CPU))
-    loss_of(caches[1].rows).backward()
-    loss_of(caches[0].rows).backward()
-    caches[0].backward()
-    assert_same(gradients(network), expected[0])
-    caches[1].backward()
-    assert_same(gradients(network), expected[1])
-
-
 @pytest.mark.parametrize("fails", [1, 6])
 def test_nothing_stays_of_a_step_that_fails(network: nn.Module, fails: int) -> None:
     """In the first pass, and in the second one: random numbers go on as if nothing had been encoded again."""

@@ -10,7 +10,6 @@ import torch
 from corpus_examples import rows_of, write_rows
 from safetensors.torch import load_file
 
-from graphdoc.errors import SettingsError
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
@@ -70,18 +69,3 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
     assert losses(tmp_path / "other") == losses(tmp_path / "run")
     first, second = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("run", "other"))
     assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"training": {"max_steps": None}}, "training.max_steps"),
-        ({"validation": {"share": 0.1}}, "validation.share=0"),
-    ],
-)
-def test_what_a_stream_cannot_give_is_refused(
-    settings: PretrainingSettings, changes: dict[str, dict[str, Any]], message: str
-) -> None:
-    changed = {name: getattr(settings, name).replace(**values) for name, values in changes.items()}
-    with pytest.raises(SettingsError, match=message):
-        settings.replace(**changed)
