@@ -133,11 +133,11 @@ def before_changed(path: Path, lists: NegativeLists) -> None:
 
 
 def test_lists_by_words(train: Callable[..., Any], minings: list[str], tmp_path: Path) -> None:
-    result = train("run", "negatives.kind=words", "negatives.margin=0.05", "training.epochs=1")
+    result = train("run", "negatives.kind=words", "negatives.margin=0.02", "training.epochs=1")
     assert result.status == 0, result.err
     assert minings == ["words"]
     lists = NegativeLists.read(tmp_path / "run" / "negatives" / "start.jsonl")
-    assert (lists.record["by"], lists.record["margin"]) == ("words", 0.05)
+    assert (lists.record["by"], lists.record["margin"]) == ("words", 0.02)
     assert lists.excluded[CLOSE] > 0 and lists.excluded.keys() == {JUDGED, CLOSE, SIMILAR}
     # What has words of the query has its topic.
     assert all(int(id[1:]) % 6 == int(query[1:]) % 6 for query, ids in lists.lists.items() for id in ids)
