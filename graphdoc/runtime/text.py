@@ -72,7 +72,7 @@ def left_out_line(count: int, reason: str) -> str:
     """
     if count == 1:
         for plural, singular in (
-            ("queries", "query"),
+            ("queries ", "query "),
             ("ts ", "t "),
             ("that are", "that is"),
             ("themselves", "itself"),

@@ -32,11 +32,6 @@ CONFIG: dict[str, Any] = {
     "training": TRAINING,
     "output": "run",
 }
-WORDS = {
-    "rice": "rice mould steam grain koji",
-    "tide": "tide marsh flood silt wall",
-    "log": "log clock order write node",
-}
 
 
 @pytest.fixture(scope="session")
@@ -88,20 +83,6 @@ def entries(folder: Path) -> list[dict[str, Any]]:
 def read(path: Path) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return result
-
-
-def labelled(path: Path, count: int, *, split: str | None = None) -> Path:
-    """Documents of three kinds with words of their own."""
-    rows = []
-    for number in range(count):
-        label = list(WORDS)[number % 3]
-        text = " ".join([f"{word} is here." for word in WORDS[label].split()][number % 2 :])
-        rows.append(
-            {"id": f"{path.stem}-{number}", "text": text, "label": label, **({"split": split} if split else {})}
-        )
-    with path.open("a", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(row) + "\n" for row in rows)
-    return path
 
 
 class TestRun:
@@ -188,11 +169,6 @@ class TestSettings:
         assert (record["trained_weights"] == record["weights"]) == (tune == "full")
         DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
 
-    def test_one_passage_looks_for_the_rest(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
-        run = pretrain("split=one_passage", "loss.directions=one", "training.max_steps=2")
-        assert run.status == 0, run.err
-        assert "split: one_passage" in (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
-
     def test_documents_held_out_are_measured_and_not_trained_on(
         self, pretrain: Callable[..., Any], tmp_path: Path
     ) -> None:
@@ -213,7 +189,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         "options",
         [
-            ("training.schedule=cosine", "training.loading_processes=1"),
+            ("split=one_passage", "loss.directions=one", "training.schedule=cosine", "training.loading_processes=1"),
             ("training.keep_activations=500", "training.token_budget=200"),
         ],
     )
@@ -223,53 +199,36 @@ class TestSettings:
 
 
 class TestResuming:
-    def test_a_folder_with_a_run_is_refused_without_resume(
-        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
-    ) -> None:
-        assert pretrain("training.epochs=1").status == 0
-        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
-        message = "run holds a run already; go on with it by --resume, remove it, or choose another with output=FOLDER"
-        assert refused("training.epochs=1") == message
-        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
-
-    def test_other_settings_are_refused_by_name(
-        self, pretrain: Callable[..., Any], refused: Callable[..., str]
-    ) -> None:
-        assert pretrain("training.max_steps=1").status == 0
-        message = refused("training.max_steps=1", "model.settings.graph_kind=section", "--resume")
-        assert "model.settings.graph_kind" in message and "'section'" in message
-
-    def test_documents_in_another_order_are_other_data(
-        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
-    ) -> None:
-        """Numbers of documents would mean others; all counts stay as they are."""
-        text = " ".join(f"Sentence {number} says something." for number in range(40))
-        rows = [json.dumps({"id": str(number), "text": f"{number}. {text}"}) for number in range(6)]
-        path = tmp_path / "corpus.jsonl"
-        path.write_text("\n".join(rows), encoding="utf-8")
-        options = ("corpus.source=corpus.jsonl", "training.max_steps=1")
-        assert pretrain(*options).status == 0
-        path.write_text("\n".join(reversed(rows)), encoding="utf-8")
-        message = refused(*options, "--resume")
-        assert message.startswith("run holds a run on other data: content")
-        # When they were written does not matter.
-        path.write_text("\n".join(rows), encoding="utf-8")
-        assert pretrain(*options, "--resume").status == 0
-
-    def test_a_start_with_other_weights_is_reported(
+    def test_a_run_goes_on_with_its_settings_data_and_weights_alone(
         self,
         pretrain: Callable[..., Any],
         refused: Callable[..., str],
         backbone_folder: Callable[[str], Path],
         tmp_path: Path,
     ) -> None:
-        shutil.copytree(backbone_folder("roberta"), tmp_path / "start")
-        options = ("model.start=start", "model.tune=frozen", "training.max_steps=1")
+        text = " ".join(f"Sentence {number} says something." for number in range(40))
+        rows = [json.dumps({"id": str(number), "text": f"{number}. {text}"}) for number in range(6)]
+        path, start = tmp_path / "corpus.jsonl", tmp_path / "start"
+        path.write_text("\n".join(rows), encoding="utf-8")
+        shutil.copytree(backbone_folder("roberta"), start)
+        options = ("corpus.source=corpus.jsonl", "training.max_steps=1", "model.start=start", "model.tune=frozen")
         assert pretrain(*options).status == 0
-        weights = {name: 1.5 * weight for name, weight in load_file(tmp_path / "start" / "model.safetensors").items()}
-        save_file(weights, tmp_path / "start" / "model.safetensors", metadata={"format": "pt"})
-        message = refused(*options, "--resume")
-        assert message.startswith("run holds a run on other data: model.start")
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+        assert refused(*options).startswith("run holds a run already")
+        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+        message = refused(*options, "model.settings.graph_kind=section", "--resume")
+        assert "model.settings.graph_kind" in message and "'section'" in message
+        # Numbers of documents would mean others, and all counts are as they were.
+        path.write_text("\n".join(reversed(rows)), encoding="utf-8")
+        assert "other data: content" in refused(*options, "--resume")
+        path.write_text("\n".join(rows), encoding="utf-8")
+        weights = load_file(start / "model.safetensors")
+        save_file(
+            {name: 1.5 * weight for name, weight in weights.items()}, start / "model.safetensors", {"format": "pt"}
+        )
+        assert "other data: model.start" in refused(*options, "--resume")
+        save_file(weights, start / "model.safetensors", {"format": "pt"})
+        assert pretrain(*options, "--resume").status == 0
 
     def test_two_runs_in_one_folder(
         self,
@@ -281,14 +240,10 @@ class TestResuming:
         monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.2)
         under_way = files.FolderLock(tmp_path / "run")
         under_way.acquire()
-        message = "a run is under way in run; wait until it has ended, or choose another output"
-        assert refused("training.max_steps=1") == message
-        assert refused("training.max_steps=1", "--resume") == message
+        for resume in ((), ("--resume",)):
+            assert "a run is under way in run" in refused("training.max_steps=1", *resume)
         under_way.release()
         assert pretrain("training.max_steps=1").status == 0
-        # It is given back in any case.
-        assert refused("training.max_steps=1").startswith("run holds a run already")
-        assert pretrain("training.max_steps=1", "--resume").status == 0
 
     def test_an_evaluation_at_the_end_of_an_epoch_is_in_its_checkpoint(
         self, pretrain: Callable[..., Any], tmp_path: Path
@@ -322,42 +277,37 @@ class TestBadInput:
     def test_a_file_that_is_called_like_the_settings_of_a_run(
         self, refused: Callable[..., str], config: Path, tmp_path: Path
     ) -> None:
-        (tmp_path / "own").mkdir()
         own = tmp_path / "own" / "config.yaml"
-        own.write_text(f"# mine\n{config.read_text(encoding='utf-8')}", encoding="utf-8")
-        before = own.read_bytes()
+        own.parent.mkdir()
+        shutil.copy(config, own)
         for options in ((), ("--resume",)):
-            message = refused("output=own", *options)
-            assert "own/config.yaml" in message
-            assert "record.json" in message
-        assert own.read_bytes() == before
-        assert [path.name for path in (tmp_path / "own").iterdir()] == ["config.yaml"]
+            assert "own/config.yaml" in refused("output=own", *options)
+        assert own.read_bytes() == config.read_bytes()
+        assert [path.name for path in own.parent.iterdir()] == ["config.yaml"]
 
-    def test_an_output_among_the_documents(self, refused: Callable[..., str], tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("options", "named"),
+        [
+            (("corpus.source=papers", "output=papers/run"), "output='papers/run'"),
+            (("corpus.source=papers",), "papers"),
+            (("corpus.source=empty.jsonl",), "empty.jsonl"),
+            (("corpus.source=nowhere",), "nowhere"),
+            (("corpus.source=short.jsonl",), "2 passages"),
+        ],
+    )
+    def test_a_corpus_that_cannot_be_trained_on(
+        self, refused: Callable[..., str], tmp_path: Path, options: tuple[str, ...], named: str
+    ) -> None:
         (tmp_path / "papers").mkdir()
-        shown = refused("corpus.source=papers", "output=papers/run")
-        assert shown.startswith("the command line: output='papers/run' lies in corpus.source=papers")
-        assert not (tmp_path / "papers" / "run").exists()
-
-    def test_an_empty_corpus(self, refused: Callable[..., str], tmp_path: Path) -> None:
-        (tmp_path / "none").mkdir()
-        assert "none: " in refused("corpus.source=none")
         (tmp_path / "empty.jsonl").touch()
-        assert "empty.jsonl: it has no rows; leave it out" in refused("corpus.source=empty.jsonl")
-        assert "nowhere: there is no such file or folder" in refused("corpus.source=nowhere")
-        assert not (tmp_path / "run").exists()
-
-    def test_a_corpus_without_a_document_that_can_be_split(self, refused: Callable[..., str], tmp_path: Path) -> None:
-        labelled(tmp_path / "short.jsonl", 5)
-        message = refused("corpus.source=short.jsonl")
-        assert "short.jsonl: none of the 5 documents has 2 passages or more; give longer documents" in message
-        assert not (tmp_path / "run").exists()
+        rows = [json.dumps({"id": number, "text": "Rice is here."}) for number in range(5)]
+        (tmp_path / "short.jsonl").write_text("\n".join(rows), encoding="utf-8")
+        assert named in refused(*options)
+        assert not (tmp_path / "run").exists() and not (tmp_path / "papers" / "run").exists()
 
     def test_a_corpus_smaller_than_a_batch_is_trained_on_with_a_warning(self, pretrain: Callable[..., Any]) -> None:
         run = pretrain("training.batch_size=1536", "training.max_steps=1")
-        assert run.status == 0
-        assert "there are 11 documents, fewer than batch_size=1536: every batch holds all of them" in run.err
-        assert "1 steps of 11 documents" in run.out
+        assert run.status == 0 and "batch_size=1536" in run.err and "1 steps of 11 documents" in run.out
 
     def test_a_broken_line_is_named_and_skipped_or_stops(
         self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
@@ -371,8 +321,9 @@ class TestBadInput:
         assert "4" in message
         run = pretrain("corpus.source=broken.jsonl", "corpus.on_error=skip", "training.max_steps=1")
         assert run.status == 0, run.err
-        assert "kept 5 of 5 documents" in run.out
-        assert "could not read 1 (the first is broken.jsonl" in run.err
+        # Said once.
+        assert (run.out + run.err).count("kept 5 of 5 documents") == 1
+        assert "could not read 1 (the first is broken.jsonl" in run.out
         # What is streamed is read again in every epoch, and told once.
         streaming = ("corpus.streaming=true", "training.max_steps=4", "output=streamed")
         run = pretrain("corpus.source=broken.jsonl", "corpus.on_error=skip", *streaming)
@@ -381,25 +332,22 @@ class TestBadInput:
         told = re.search(r"streamed in the last epoch: kept (\d) of \d documents", run.out)
         assert told is not None and int(told[1]) > 0
 
-    @pytest.mark.parametrize("tune", ["full", "frozen"])
     def test_weights_that_are_no_numbers(
-        self, refused: Callable[..., str], backbone_folder: Callable[[str], Path], tmp_path: Path, tune: str
+        self, refused: Callable[..., str], backbone_folder: Callable[[str], Path], tmp_path: Path
     ) -> None:
         shutil.copytree(backbone_folder("roberta"), tmp_path / "spoiled")
         weights = load_file(tmp_path / "spoiled" / "model.safetensors")
         # A token that occurs nowhere, which the loss would never tell.
         weights["embeddings.word_embeddings.weight"][3, 0] = float("nan")
         save_file(weights, tmp_path / "spoiled" / "model.safetensors", metadata={"format": "pt"})
-        message = refused(f"model.tune={tune}", "model.start=spoiled", "training.max_steps=2")
-        name = "passage_encoder.transformer.embeddings.word_embeddings.weight"
-        assert message == f"model.start=spoiled: weight {name} is NaN or infinite; fetch or train it again"
+        message = refused("model.tune=frozen", "model.start=spoiled", "training.max_steps=2")
+        assert "model.start=spoiled" in message and "embeddings.word_embeddings.weight" in message
         assert not (tmp_path / "run").exists()
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             (("trainig.epochs=3",), "training"),
-            (("epochs=3",), "training.epochs"),
             (("training.epochs=many",), "training.epochs='many'"),
             (("validation.share=0.3", "validation.best=nmi"), "validation.best='nmi'"),
             (("corpus.source=-",), "corpus.source='-'"),
@@ -407,7 +355,6 @@ class TestBadInput:
             (("model.start=nowhere",), "'nowhere'"),
             (("output=config.yaml/run",), "config.yaml/run"),
             (("output=occupied",), "occupied"),
-            ((f"output={'a' * 300}",), "aaa"),
             (("validation.share=0.95",), "11 documents"),
             (("--device", "tpu"), "--device"),
             (("corpus.streaming=true",), "training.max_steps"),
@@ -417,8 +364,6 @@ class TestBadInput:
     def test_mistakes_are_reported_and_leave_no_folder(
         self, refused: Callable[..., str], tmp_path: Path, arguments: tuple[str, ...], message: str
     ) -> None:
-        if "model.tune=lora" in arguments:
-            pytest.importorskip("peft")
         (tmp_path / "occupied").mkdir()
         (tmp_path / "occupied" / "thesis.txt").touch()
         assert message in refused(*arguments)
@@ -431,6 +376,4 @@ class TestBadInput:
         assert pretrain("training.max_steps=2").status == 0
         shutil.rmtree(tmp_path / "run" / "checkpoint-2")
         shutil.copytree(tmp_path / "other" / "checkpoint-1", tmp_path / "run" / "checkpoint-1")
-        message = refused("training.max_steps=2", "--resume")
-        assert "checkpoint-1/model.safetensors cannot be used" in message
-        assert "remove run/checkpoint-1 to resume from the one before, or start anew" in message
+        assert "checkpoint-1/model.safetensors" in refused("training.max_steps=2", "--resume")
