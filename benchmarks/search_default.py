@@ -44,9 +44,9 @@ class Asked:
     qrels: Mapping[str, Mapping[str, int]]
 
 
-def judged(folder: str, documents: list[Document], only: Sequence[str] = (), column: str = "text") -> Asked:
+def judged(folder: str, documents: list[Document], **chosen: Any) -> Asked:
     """The queries of a folder whose answers are among the documents."""
-    judgements = read_judgements(DATA / folder, only=only, text_column=column)
+    judgements = read_judgements(DATA / folder, **chosen)
     judgements = judgements.among({document.id for document in documents})
     return Asked(documents, judgements.queries, judgements.qrels)
 
@@ -90,11 +90,13 @@ def cases() -> Asked:
 
 
 SETS = {
-    "meetings": lambda: judged("qmsum", list(read_documents(DATA / "qmsum/corpus.jsonl.gz")), ["kind=specific"]),
+    "meetings": lambda: judged(
+        "qmsum", list(read_documents(DATA / "qmsum/corpus.jsonl.gz")), only=["kind=specific"], split="val"
+    ),
     "statutes": lambda: judged("aila2019_statutes", list(read_documents(DATA / "aila2019_statutes/corpus.jsonl.gz"))),
     "cases": cases,
-    "titles": lambda: judged("wikispeedia/wikir", articles(cut=True), column="title"),
-    "first sentences": lambda: judged("wikispeedia/wikir", articles(cut=True), column="first_sentence"),
+    "titles": lambda: judged("wikispeedia/wikir", articles(cut=True), text_column="title"),
+    "first sentences": lambda: judged("wikispeedia/wikir", articles(cut=True), text_column="first_sentence"),
     "articles": lambda: alike(articles(cut=False), read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True)),
     "proposals": proposals,
 }
