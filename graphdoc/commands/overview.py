@@ -95,7 +95,7 @@ def overview(
     stored = folder if vectors is not None and not overwrite and (Path(vectors) / "manifest.json").exists() else None
     if stored is not None:
         whole = _of_vectors(stored, sources, repeats, reading, report, fit=not no_fit)
-        unread = sum(not digest.fingerprint for digest in whole.documents)
+        unread = sum(not digest.sketch for digest in whole.documents)
         if unknown := report.documents - (len(whole.documents) - unread):
             notes.append(f"{counted(unknown, 'document')} without a vector in {folder}: left out")
         if unread:
@@ -274,7 +274,7 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
         target,
         [
             ", ".join(sizes),
-            f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or the same text)",
+            f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or nearly the same text)",
             *_repeated(whole, keeps_repeats),
             f"farthest from all others: {far}",
         ],

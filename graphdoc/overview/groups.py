@@ -21,7 +21,7 @@ from ..settings.document import LEARNED_NUMBERS
 from ..similarity.background import Background
 from ..similarity.kinds import similarity_matrix
 from ..subtopics.table import telling_terms
-from .digests import WordCounts
+from .digests import BINS, EMPTY, WordCounts
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
@@ -84,6 +84,10 @@ def unit(vectors: npt.NDArray[Any]) -> Vectors:
 _NEAR = 5
 
 
+# A document as PDF and as DOCX, with other line ends and heads of pages, has about nine in ten runs of words alike.
+_COPIED = 0.7
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbours:
     """The nearest documents of every document, nearest first.
@@ -136,19 +140,22 @@ class Neighbours:
         order = np.lexsort((first, -np.round(scores, 6)))[:most]
         return [(int(ends[0][first[at]]), int(ends[1][first[at]]), float(scores[at])) for at in order]
 
-    def duplicates(self, vectors: Vectors, least: float, copies: Sequence[bytes]) -> list[Rows]:
-        """Sets of documents that are linked by near-equal vectors, or have the very same text; largest first.
+    def duplicates(self, vectors: Vectors, least: float, sketches: Sequence[bytes]) -> list[Rows]:
+        """Sets of documents that are linked by near-equal vectors or texts; largest first.
 
         Args:
             vectors: ``(documents, hidden)``, of unit length or zero, before a fit.
             least: cosine of these from which two documents count as near-duplicates.
-            copies: hash of the text of every document; empty where it is not known.
+            sketches: of the text of every document (:func:`~graphdoc.overview.digests.sketch_of`); empty where it is
+                not known.
         """
         scores = np.stack([vectors[near] @ vectors[row] for row, near in enumerate(self.rows)])
-        left, column = np.nonzero(scores >= least)
+        bins = np.stack([np.frombuffer(sketch, np.uint32) if sketch else np.full(BINS, EMPTY) for sketch in sketches])
+        alike = np.stack([_shares_alike(bins[near], bins[row]) for row, near in enumerate(self.rows)])
+        left, column = np.nonzero((scores >= least) | (alike >= _COPIED))
         right = self.rows[left, column]
         seen: dict[bytes, int] = {}
-        same = [(seen.setdefault(copy, row), row) for row, copy in enumerate(copies) if copy]
+        same = [(seen.setdefault(sketch, row), row) for row, sketch in enumerate(sketches) if sketch]
         linked = np.array([(first, row) for first, row in same if first != row], np.int64).reshape(-1, 2)
         left, right = np.concatenate([left, linked[:, 0]]), np.concatenate([right, linked[:, 1]])
         links = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
@@ -161,6 +168,12 @@ class Neighbours:
         """The documents that are farthest from all others, by :attr:`closeness`."""
         order = np.lexsort((np.arange(len(self.rows)), np.round(self.closeness, 6)))
         return [int(row) for row in order[:most]]
+
+
+def _shares_alike(bins: npt.NDArray[np.uint32], own: npt.NDArray[np.uint32]) -> Scores:
+    """Share of the bins of sketches ``(documents, bins)`` that are those of another, of all that are used."""
+    is_used = (bins != EMPTY) | (own != EMPTY)
+    return np.asarray(((bins == own) & is_used).sum(1) / np.maximum(is_used.sum(1), 1), np.float32)
 
 
 # The golden angle, by which points on a spiral keep apart.

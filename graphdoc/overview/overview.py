@@ -233,7 +233,7 @@ class Overview:
             scores = np.round(fitted[rows] @ fitted[rows].mean(axis=0), 6)
             typical = rows[np.lexsort((rows, -scores))][:TYPICAL]
             groups.append(Group(len(groups) + 1, names, rows, tuple(typical.tolist())))
-        copies = near.duplicates(plain, settings["duplicates"], [digest.fingerprint for digest in documents])
+        copies = near.duplicates(plain, settings["duplicates"], [digest.sketch for digest in documents])
         background = form.background_of(fitted) if is_large else None
         return cls(documents, words, points, groups, near, copies, model, settings, background, digests.repeats())
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
-from graphdoc.overview.digests import Digests, WordCounts
+from graphdoc.overview.digests import Digests, WordCounts, sketch_of
 from graphdoc.overview.groups import SHARE, Neighbours, background_of, find_groups, fit_vectors, lay_out
 
 
@@ -127,7 +127,7 @@ def test_pairs_are_each_once_and_fall() -> None:
 def test_near_duplicates_are_linked_by_cosines_and_by_texts() -> None:
     vectors = normalize(np.array([[1, 0], [1, 0.01], [0, 1], [0.9, 1], [0, -1], [-1, 0.5]], np.float32))
     near = Neighbours.of(vectors, 5)
-    copies = [b"a", b"b", b"c", b"d", b"c", b""]
+    copies = [sketch_of(text) if text else b"" for text in ("a", "b", "c", "d", "c", "")]
     assert [rows.tolist() for rows in near.duplicates(vectors, 0.99, copies)] == [[0, 1], [2, 4]]
     assert near.duplicates(vectors, 0.99999, [b""] * 6) == []
     # By a lower cosine all but the last are one set.
