@@ -58,14 +58,6 @@ def test_pairs_of_news(convert: Convert, capsys: pytest.CaptureFixture[str]) -> 
     assert "14 documents and 11 pairs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("lines", "train", "test"), [(29_063, 17_438, 5_812)])
-def test_parts_are_those_of_the_paper(convert: Convert, lines: int, train: int, test: int) -> None:
-    news([row(number % 2, "a", f"b{number % 7}") for number in range(lines)])
-    assert convert("cnss", "pairs.txt") == 0
-    assert len(Path("out/train.tsv").read_text().splitlines()) == train
-    assert len(Path("out/test.tsv").read_text().splitlines()) == test
-
-
 @pytest.mark.parametrize("bad", [row(1, "a", "b") + "|more", row(2, "a", "b"), "1|a|b|t|t| |text|k|k|1|2"])
 def test_bad_lines_are_counted(convert: Convert, capsys: pytest.CaptureFixture[str], bad: str) -> None:
     news([row(1, "c", "d"), bad, row(0, "c", "e")])

@@ -57,8 +57,6 @@ def test_a_set_is_read_and_shown(reading: ModuleType, tmp_path: Path, capsys: py
     rows = json.loads((tmp_path / "scores.json").read_text())["graphdoc"]
     assert rows["html/own/tides.html"]["coverage"] == 1 and rows["html/own/tides.html"]["precision"] == 1
     assert rows["html/own/broken.md"]["error"]
-    reading.main([str(tmp_path), "--beside", f"before={tmp_path / 'scores.json'}"])
-    assert "| html | own | before | 2 (1 not read)" in capsys.readouterr().out
 
 
 def test_the_projects_own_set_is_read_right(reading: ModuleType) -> None:

@@ -68,12 +68,7 @@ class ClusteringScores:
     probe: ProbeScores | None = None
 
     def estimates(self, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Estimate]:
-        """NMI and purity, means over seeds, with resamples of the documents; the clusters stay.
-
-        Args:
-            resamples: number of resamples.
-            seed: of the draws.
-        """
+        """NMI and purity, means over seeds, with resamples of the documents; the clusters stay."""
         draws = resampled(self.cells.shape[1], resamples, seed)
         samples = np.array([_agreement(self.cells, self.clusters, counts).mean(axis=1) for counts in draws])
         nmi, pure = samples.reshape(-1, 2).T

@@ -71,16 +71,7 @@ def plot_confusion(scores: ClassificationScores, title: str, path: str | Path | 
 
 
 def plot_reliability(calibration: Calibration, title: str, path: str | Path | None) -> Figure:
-    """Draw how often predictions of a probability are right, and how many there are.
-
-    Args:
-        calibration: what was measured; its bins are of equal width.
-        title: what to write above it.
-        path: image file to write; None only returns the figure.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
-    """
+    """Draw how often predictions of a probability are right, and how many there are (see :func:`plot_confusion`)."""
     figure = new_figure(5.6, 6.4)
     upper: Axes
     lower: Axes
@@ -161,48 +152,28 @@ def mistakes_page(
     if mistakes:
         subject = "is the mistake" if len(mistakes) == 1 else f"are the {len(mistakes):,} mistakes"
         summary += f"; below {subject} that the model is most sure of"
-    shown = [_shown(mistake, passages, places or {}, folder) for mistake in mistakes]
+    shown = []
+    for mistake in mistakes:
+        content = mistake.to_dict(passages)
+        place = (places or {}).get(content["id"], "")
+        shown.append(
+            {**content, **_text_of(mistake, content["passages"]), "place": place, "href": _link(place, folder)}
+        )
     return page.render(_TEMPLATE, {"model": model, "summary": f"{summary}.", "mistakes": shown}, styles=[_STYLE])
 
 
-def _shown(mistake: Mistake, passages: int, places: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """What the page shows of one mistake."""
-    content = mistake.to_dict(passages)
-    probabilities = content["probabilities"]
-    place = places.get(content["id"], "")
-    pieces, left_out = _text_of(mistake, content["passages"])
-    return {
-        **content,
-        "title": content["title"] or content["id"],
-        "place": place,
-        "href": _link(place, folder),
-        "probability": f"{probabilities[content['label']]:.3f}",
-        "truth": [
-            (name, f"{probabilities[name]:.3f}" if name in probabilities else None) for name in content["truth"]
-        ],
-        "coverage": f"{content['coverage']:.0%}",
-        "explained": list(probabilities),
-        "passages": [
-            {**passage, "contributions": [f"{value:+.3f}" for value in passage["contributions"].values()]}
-            for passage in content["passages"]
-        ],
-        "sections": pieces,
-        "left_out": f"{counted(left_out, 'more character')} are not shown" if left_out else "",
-    }
-
-
-def _text_of(mistake: Mistake, listed: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """The sections of a document in marked and unmarked pieces, and how many characters of it are left out."""
+def _text_of(mistake: Mistake, listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sections of a document in marked and unmarked pieces, and what is left out of them."""
     sections, room, left_out = [], MOST_CHARACTERS, 0
     for number, section in enumerate(mistake.prediction.document.sections):
         text = section.text[:room]
         left_out += len(section.text) - len(text)
         room -= len(text)
         spans = [(entry["start"], entry["end"]) for entry in listed if entry["section"] == number]
-        if section.text and not text:
-            continue
-        sections.append({"heading": section.heading, "pieces": marked(text, spans)})
-    return sections, left_out
+        if text or not section.text:
+            sections.append({"heading": section.heading, "pieces": marked(text, spans)})
+    shown = f"{counted(left_out, 'more character')} are not shown" if left_out else ""
+    return {"sections": sections, "left_out": shown}
 
 
 def _link(place: str, folder: Path) -> str | None:

@@ -113,13 +113,10 @@ class LabelledDocuments:
         return ordered_classes(name for names in self.labels for name in names)
 
     def targets(self, classes: Sequence[str]) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
-        """What a classifier is to find.
+        """Numbers of the classes, ``(documents,)``; with several labels ``(documents, classes)`` of 1 and 0.
 
         Args:
             classes: names of the classes, in the order of the logits; every label is among them.
-
-        Returns:
-            ``(documents,)`` numbers of classes; with several labels ``(documents, classes)`` of 1 and 0.
         """
         column = {name: number for number, name in enumerate(classes)}
         if not self.multi_label:
@@ -141,15 +138,12 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
 
 
 def held_out_rows(labels: Sequence[str], share: float, seed: int = 0) -> npt.NDArray[np.bool_]:
-    """Draw the documents that are held out: the same share of every class, rounded down.
+    """Draw the documents that are held out, ``(documents,)``: the same share of every class, rounded down.
 
     Args:
         labels: ``(documents,)``.
         share: the share; of a class with fewer than ``1 / share`` documents none is held out.
         seed: draws the documents.
-
-    Returns:
-        ``(documents,)``.
 
     >>> held_out_rows(["sea", "sea", "land", "land"], share=0.5).sum().item()
     2

@@ -207,17 +207,7 @@ class RankingTable:
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> RankingTable:
-        """Measure systems.
-
-        Args:
-            runs: scores by query id and document id, by name of the system.
-            qrels: grades by query id and document id.
-            measures: measures as users write them.
-            against: the system that the others are compared with.
-            own: documents taken out first, by query id (see :func:`score_run`).
-            candidates: what was ranked, which some measures need.
-            resamples: number of bootstrap resamples of the queries.
-            seed: of their draws.
+        """Measure runs by name of the system, each as by :func:`score_run`.
 
         Raises:
             EvaluationError: there is no system, no query has a positive, or a score is no finite number.
@@ -247,12 +237,7 @@ class RankingTable:
         return next(iter(self.scores.values())).queries
 
     def estimate(self, system: str, measure: str) -> Estimate:
-        """A mean with its bootstrap over queries; all systems have the same resamples, so differences are paired.
-
-        Args:
-            system: name of the system.
-            measure: one of :attr:`measures`.
-        """
+        """A mean with its bootstrap over queries; all systems have the same resamples, so differences are paired."""
         column = self.measures.index(measure)
         return Estimate(self.scores[system].means[measure], self._samples[system][:, column])
 
@@ -335,7 +320,7 @@ class BestWeight:
             "fold_weights": list(self.fold_weights),
             "folds": dict(self.folds),
             "measure": self.measure,
-            "means": {str(weight): mean for weight, mean in self.means.items()},
+            "means": dict(self.means),
         }
 
 

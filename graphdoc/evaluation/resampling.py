@@ -59,10 +59,9 @@ class Estimate:
 
 
 def resampled(rows: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Draw so many rows with replacement, again and again; with one seed always the same ones.
+    """Draw so many rows with replacement, again and again: how often each was drawn, ``(rows,)``.
 
-    Yields:
-        How often each row was drawn, ``(rows,)``.
+    With one seed they are always the same.
     """
     draw = np.random.default_rng(seed)
     for _ in range(resamples):
@@ -83,15 +82,7 @@ def mean_estimate(values: npt.ArrayLike, resamples: int = RESAMPLES, seed: int =
 
 
 def folds_of(ids: Sequence[str], folds: int, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Draw folds of as equal size as can be, whatever the order of the ids.
-
-    Args:
-        ids: what is divided, each once.
-        folds: number of folds.
-        seed: of the draw.
-
-    Returns:
-        Number of the fold of every id from 0, ``(ids,)``.
+    """Draw folds of as equal size as can be, whatever the order of the ids: ``(ids,)``, numbers from 0.
 
     >>> folds_of(["a", "b", "c", "d"], 2).tolist()
     [1, 0, 0, 1]

@@ -42,14 +42,11 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
 
 
 def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset[str]]:
-    """The documents that queries were written from, which find themselves.
+    """The documents that queries were written from, which find themselves, by query id; only queries that have one.
 
     Args:
         qrels: the judgements.
         grade: the grade that such documents have; None for the document whose id is the query's.
-
-    Returns:
-        Ids of documents by query id; queries that have no such document are missing.
 
     >>> own_documents({"q1": {"tide": 2, "wave": 1}, "q2": {"gate": 1}}, grade=2)
     {'q1': frozenset({'tide'})}
@@ -63,12 +60,7 @@ def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset
 def leave_out(
     rankings: Mapping[str, Mapping[str, _Value]], documents: Mapping[str, Collection[str]]
 ) -> dict[str, dict[str, _Value]]:
-    """Take documents out of a run or of judgements.
-
-    Args:
-        rankings: the run or the judgements.
-        documents: ids of the documents to take out, by query id (see :func:`own_documents`).
-    """
+    """A run or judgements without some documents by query id, such as :func:`own_documents`."""
     return {
         query: {id: value for id, value in values.items() if id not in documents.get(query, ())}
         for query, values in rankings.items()
@@ -76,7 +68,7 @@ def leave_out(
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    r"""Read judgements: TREC's four columns, or the three of BEIR with their header.
+    """Read judgements: TREC's four columns, or the three of BEIR with their header.
 
     Columns are separated by tabs, or by any white space in a file that has no tab in its first line. A name that ends
     in ``.gz`` is uncompressed. A line may occur again.
@@ -86,12 +78,6 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 
     Raises:
         EvaluationError: the file cannot be read, has no judgements, or a line is malformed or contradicts another.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "qrels.tsv"
-    >>> _ = path.write_text("q1\t0\trice\t1\n")
-    >>> read_qrels(path)
-    {'q1': {'rice': 1}}
     """
     return _collected(path, _lines(path, (3, 4)))
 
@@ -148,23 +134,21 @@ def _lines(path: str | Path, widths: Collection[int]) -> Iterator[tuple[str, str
 
 def _lists(path: Path) -> Iterator[tuple[str, Any, Any, Any]]:
     """The same of a JSON object of lists of ids, or of grades by id."""
+
+    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(result := dict(pairs)) < len(pairs):
+            raise ValueError("a name occurs twice in an object")
+        return result
+
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=without_duplicates)
         for id, others in content.items():
+            if not isinstance(others, list | dict):
+                raise ValueError(f"{id!r} has no list of ids")
             grades = others if isinstance(others, dict) else dict.fromkeys(others, 1)
-            if isinstance(others, str):
-                raise TypeError(f"{id!r} has no list of ids")
-            for other, grade in grades.items():
-                yield f"{path}: {id!r}", id, other, grade
+            yield from ((f"{path}: {id!r}", id, other, grade) for other, grade in grades.items())
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise EvaluationError(f"{path}: cannot be read as lists of ids ({one_line(str(error), 120)})") from error
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        raise ValueError("a name occurs twice in an object")
-    return result
 
 
 def _collected(path: str | Path, rows: Iterable[tuple[str, Any, Any, Any]]) -> dict[str, dict[str, int]]:
@@ -192,25 +176,8 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def write_qrels(path: str | Path, qrels: Qrels) -> Path:
-    r"""Write judgements in TREC's four columns with tabs between, atomically.
-
-    Raises:
-        EvaluationError: an id is empty or holds a tab or line end.
-        OutputError: the file cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_qrels(Path(folder, "qrels.tsv"), {"rice": {"koji": 2}}).read_text()
-    'rice\t0\tkoji\t2\n'
-    """
-    return _write(
-        path, ((query, "0", id, str(grade)) for query, grades in qrels.items() for id, grade in grades.items())
-    )
-
-
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    r"""Read rankings in TREC's six columns: query id, ``Q0``, document id, rank, score, name of the run.
+    """Read rankings in TREC's six columns: query id, ``Q0``, document id, rank, score, name of the run.
 
     Scores count, ranks do not, as in TREC's own tools. Columns are separated as in :func:`read_qrels`.
 
@@ -220,12 +187,6 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     Raises:
         EvaluationError: the file cannot be read, has no hits, a line is malformed, or a document occurs twice for a
             query.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "run.txt"
-    >>> _ = path.write_text("q1 Q0 rice 1 0.9 mine\n")
-    >>> read_run(path)
-    {'q1': {'rice': 0.9}}
     """
     run: dict[str, dict[str, float]] = {}
     for place, cells in read_columns(path):
@@ -240,54 +201,10 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     return run
 
 
-def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
-    r"""Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
-
-    Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
-    another one. A query without hits is not in the file, and counts as one that found nothing.
-
-    Args:
-        path: the file.
-        run: scores by query id and document id.
-        name: name of the run, without white space.
-
-    Raises:
-        EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.
-        OutputError: the file cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_run(Path(folder, "run.tsv"), {"rice": {"koji": 0.5}}).read_text()
-    'rice\tQ0\tkoji\t1\t0.5\tgraphdoc\n'
-    """
-    if name.split() != [name]:
-        raise EvaluationError(f"the name of a run is {name!r}; give one without white space")
-    return _write(
-        path,
-        (
-            (query, "Q0", id, str(rank), repr(float(scores[id])), name)
-            for query, scores in run.items()
-            for rank, id in enumerate(ranked(scores), start=1)
-        ),
-    )
-
-
-def require_ids(ids: Iterable[str]) -> None:
-    """Refuse ids that cannot stand in a file of TREC, before anything is written.
-
-    Raises:
-        EvaluationError: an id is empty or holds a tab or line end.
-    """
-    for id in ids:
-        if not id.strip() or any(sign in id for sign in "\t\n\r"):
-            raise EvaluationError(f"the id {id!r} cannot stand in a file of TREC; give ids without tabs and line ends")
-
-
 def read_columns(path: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Read a file of columns, separated by tabs, or by white space where the first line has no tab.
+    """The place of every line of a file, and its cells, cleaned as ids of documents are.
 
-    Yields:
-        The place of a line, and its cells, cleaned as ids of documents are.
+    They are separated by tabs, or by white space where the first line has no tab.
 
     Raises:
         EvaluationError: the file cannot be read.
@@ -302,6 +219,42 @@ def read_columns(path: str | Path) -> Iterator[tuple[str, list[str]]]:
         raise EvaluationError(str(error)) from error.__cause__
 
 
+def write_qrels(path: str | Path, qrels: Qrels) -> Path:
+    """Write judgements in TREC's four columns with tabs between, atomically.
+
+    Raises:
+        EvaluationError: an id is empty or holds a tab or line end.
+        OutputError: the file cannot be written.
+    """
+    rows = ((query, "0", id, str(grade)) for query, grades in qrels.items() for id, grade in grades.items())
+    return _write(path, rows)
+
+
+def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
+    """Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
+
+    Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
+    another one. A query without hits is not in the file, and counts as one that found nothing.
+
+    Args:
+        path: the file.
+        run: scores by query id and document id.
+        name: name of the run, without white space.
+
+    Raises:
+        EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.
+        OutputError: the file cannot be written.
+    """
+    if name.split() != [name]:
+        raise EvaluationError(f"the name of a run is {name!r}; give one without white space")
+    rows = (
+        (query, "Q0", id, str(rank), repr(float(scores[id])), name)
+        for query, scores in run.items()
+        for rank, id in enumerate(ranked(scores), start=1)
+    )
+    return _write(path, rows)
+
+
 def _write(path: str | Path, rows: Iterable[tuple[str, ...]]) -> Path:
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8", errors="replace", newline="") as file:
@@ -310,3 +263,14 @@ def _write(path: str | Path, rows: Iterable[tuple[str, ...]]) -> Path:
                 file.write("\t".join(row) + "\n")
 
     return write_atomically(path, write)
+
+
+def require_ids(ids: Iterable[str]) -> None:
+    """Refuse ids that cannot stand in a file of TREC, before anything is written.
+
+    Raises:
+        EvaluationError: an id is empty or holds a tab or line end.
+    """
+    for id in ids:
+        if not id.strip() or any(sign in id for sign in "\t\n\r"):
+            raise EvaluationError(f"the id {id!r} cannot stand in a file of TREC; give ids without tabs and line ends")

@@ -343,36 +343,28 @@ def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path, monk
 DATA = ("corpus.jsonl",)
 PAIRS = (*DATA, "--pairs", "test.tsv")
 JUDGED = ("--queries", "judged")
-LINKED = ("corpus.jsonl", "--relevant", "links.tsv", "--by", "bm25")
 
 
 @pytest.mark.parametrize(
     ("task", "options", "value"),
     [
         ("cluster", (), "--train"),
-        ("cluster", ("--train", "corpus.jsonl"), "--test"),
         ("cluster", (*DATA, "--column", "label=x"), "label"),
         ("cluster", (*DATA, "--json", "corpus.jsonl"), "corpus.jsonl"),
         ("compare", (*DATA, "--pairs", "far.tsv"), "'[b]x'"),
         ("compare", (*PAIRS, "--leave-out-section", "Abstrct"), "'Abstrct'"),
         ("classify", (*DATA, "--model", "MODEL"), "head"),
-        ("classify", (*DATA, "--column", "label=id"), "knows"),
-        ("search", (*JUDGED, "--measure", "ndgc@10"), "ndgc@10"),
         ("search", (*JUDGED, "--against", "bm25"), "'bm25'"),
-        ("search", (*JUDGED, "--only", "kind=unheard"), "kind=unheard"),
         ("search", (*JUDGED, "--source-grade", "7"), "7"),
         ("search", (*JUDGED, "--run", "words.run"), "'words'"),
         ("search", (*JUDGED, "--run", "strange.run"), "strange.run"),
         ("search", (*JUDGED, "--run-folder", "judged"), "judged"),
-        ("related", (*LINKED[:3], "--by", "sentence"), "'sentence'"),
-        ("related", ("corpus.jsonl", "--relevant", "others.tsv", "--by", "bm25"), "'x'"),
         (
             "related",
             ("lines.jsonl", "--relevant", "lists.json", "--by", "bm25", "--run-folder", "r"),
             "b'",
         ),
         ("all", ("sets.yaml", "--only", "other"), "'other'"),
-        ("all", ("twice.yaml",), "'labelled'"),
     ],
 )
 def test_refusals(
@@ -389,12 +381,8 @@ def test_refusals(
     (tmp_path / "far.tsv").write_text("test0\ttest1\t0\ntest0\t[b]x\t1\n")
     (tmp_path / "words.run").write_text("q1 Q0 test0 1 3.0 other\n")
     (tmp_path / "strange.run").write_text("q9 Q0 test0 1 3.0 other\n")
-    (tmp_path / "others.tsv").write_text("x\ty\n")
     write_rows(tmp_path / "lines.jsonl", [{"id": f"{id}\nb", "text": id} for id in ("tides", "marsh")])
     (tmp_path / "lists.json").write_text(json.dumps({"tides\nb": ["marsh\nb"]}))
-    (one, other) = yaml.safe_load((tmp_path / "sets.yaml").read_text())["sets"]
-    twice = {"sets": [one, {**other, "name": "labelled"}]}
-    (tmp_path / "twice.yaml").write_text(yaml.safe_dump(twice))
     words = [model if option == "MODEL" else option for option in options]
     given = () if "--model" in words else ("--model", classifiers() if task == "classify" else model)
     assert value in refused("evaluate", task, *given, *words)
