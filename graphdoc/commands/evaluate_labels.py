@@ -6,11 +6,10 @@ import os
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from ..documents.document import Document
 from ..documents.readers import ReadingReport
-from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
@@ -18,9 +17,6 @@ from .evaluate import PartOptions, Row, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, File, Json, MeasuredModel, MeasuredModels
 from .output import LINE_WIDTH, Column, Outputs, Table, names, percent, shown
 from .sources import LabelledReading, not_empty
-
-if TYPE_CHECKING:
-    from ..evaluation.classification import Mistake
 
 # Mistakes that are printed, those in files, and the passages of each.
 SHOWN_MISTAKES, MISTAKES, PASSAGES = 5, 20, 3
@@ -166,8 +162,6 @@ def evaluate_classify(
         train, test = parts.read(corpora, reading, report)
         encoder = model.load()
         multi_label = bool(encoder.model.config.multi_label)
-        if label_separator is not None and not multi_label:
-            raise SettingsError(f"--label-separator is for models with several labels; {encoder.name} gives one")
         test = list(not_empty(reading.encodable(test, encoder, sources, report), sources, report))
         labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}
         evaluator = ClassificationEvaluator(test, **labels, threshold=threshold)
@@ -204,22 +198,19 @@ def evaluate_classify(
         "mistakes": [{**one.to_dict(PASSAGES), "place": places.get(one.prediction.id)} for one in mistakes],
     }
 
-    def draw(path: str, what: str) -> None:
+    def draw(path: str, option: str) -> None:
         from ..evaluation import drawing
+        from ..runtime.files import write_text
 
-        if what == "reliability":
+        if option == "plot":
+            title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
+            drawing.plot_confusion(scores, title, path)
+        elif option == "reliability":
             assert scores.calibration is not None
             drawing.plot_reliability(scores.calibration, encoder.name, path)
         else:
-            title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
-            drawing.plot_confusion(scores, title, path)
-
-    def page(path: str) -> None:
-        from ..evaluation.drawing import mistakes_page
-        from ..runtime.files import write_text
-
-        folder = Path(os.path.realpath(path)).parent
-        write_text(path, mistakes_page(mistakes, scores, encoder.name, places, PASSAGES, folder))
+            folder = Path(os.path.realpath(path)).parent
+            write_text(path, drawing.mistakes_page(mistakes, scores, encoder.name, places, PASSAGES, folder))
 
     accuracies = ["all right", "micro F1"] if multi_label else ["accuracy"]
     table = Table([names("labels by", 44), names("kind"), *accuracies, "macro F1", "calibration error"])
@@ -231,10 +222,15 @@ def evaluate_classify(
     for one in scores.classes:
         name = f"{one.label} (unknown to the model)" if one.label in scores.unknown else one.label
         classes.add(name, one.precision, one.recall, one.f1, one.documents, one.given)
-    lines = [
+    lines = ["mistakes that the model is most sure of:"] if mistakes else []
+    for mistake in mistakes[:SHOWN_MISTAKES]:
+        does = "misses" if mistake.missed else "gets"
+        line = f"{shown(mistake.confidence)} {mistake.prediction.id} {does} {mistake.label}, labelled "
+        lines.append(one_line(line + (", ".join(mistake.truth) or "none"), LINE_WIDTH))
+    lines.append(
         f"{counted(len(labelled), 'document')} with labels, {len(predicted.classes):,} classes"
         + (f"; {TFIDF_SVM} learned from {counted(len(learned), 'train document')}" if learned is not None else "")
-    ]
+    )
     if labelled.left_out:
         several = len(labelled.with_several)
         lines.append(
@@ -251,21 +247,8 @@ def evaluate_classify(
         outputs,
         content,
         [table, classes],
-        [*_mistake_lines(mistakes), *lines, *_in_both(train, test)],
+        [*lines, *_in_both(train, test)],
         report,
         csv=Table(list(by_class[0]), [list(one.values()) for one in by_class]).write_csv,
-        plot=partial(draw, what="confusion"),
-        reliability=partial(draw, what="reliability"),
-        html=page,
+        **{option: partial(draw, option=option) for option in ("plot", "reliability", "html")},
     )
-
-
-def _mistake_lines(mistakes: list[Mistake]) -> list[str]:
-    """The mistakes that the model is most sure of, one line each."""
-    lines = ["mistakes that the model is most sure of:"] if mistakes else []
-    for mistake in mistakes[:SHOWN_MISTAKES]:
-        does = "misses" if mistake.missed else "gets"
-        labels = ", ".join(mistake.truth) or "none"
-        line = f"{shown(mistake.confidence)} {mistake.prediction.id} {does} {mistake.label}, labelled {labels}"
-        lines.append(one_line(line, LINE_WIDTH))
-    return lines

@@ -264,12 +264,7 @@ class Mistake:
     prediction: Prediction
 
     def to_dict(self, passages: int) -> dict[str, Any]:
-        """Everything as plain values for JSON.
-
-        Args:
-            passages: how many of those are listed that speak most for the class of the mistake, each with its
-                contribution to all explained classes.
-        """
+        """Everything as plain values for JSON, with so many passages that speak most for the class of the mistake."""
         prediction, decisions = self.prediction, self.prediction.decisions
         return {
             "id": prediction.id,

@@ -126,11 +126,7 @@ def _entropy(shares: npt.NDArray[Any]) -> Floats:
 
 
 def purity(truth: Sequence[Any] | npt.NDArray[Any], clusters: Sequence[Any] | npt.NDArray[Any]) -> float:
-    """Share of documents that have the most frequent label of their cluster.
-
-    Args:
-        truth: labels, ``(documents,)``, at least one.
-        clusters: clusters, ``(documents,)``.
+    """Share of documents that have the most frequent label of their cluster, of ``(documents,)`` each.
 
     >>> purity(["sea", "sea", "land"], [0, 0, 0])
     0.6666666666666666
@@ -165,8 +161,8 @@ def cluster(
 
     >>> near, far = np.zeros((4, 2)), np.ones((4, 2))
     >>> vectors = np.concatenate([near, far]) + np.arange(16).reshape(8, 2) / 100
-    >>> cluster(vectors, vectors, ["a"] * 4 + ["b"] * 4, clusters=2, seeds=[0]).nmi.mean
-    1.0
+    >>> cluster(vectors, vectors, ["a"] * 4 + ["b"] * 4, clusters=2, seeds=[0]).nmi
+    (1.0,)
     """
     if not 1 <= clusters <= train_vectors.shape[0]:
         raise EvaluationError(f"k-means cannot make {clusters} clusters of {train_vectors.shape[0]} train documents")
@@ -188,13 +184,8 @@ def nearest_labels(
 ) -> list[str]:
     """The most frequent label among the nearest train documents, by cosine, of every test document.
 
-    Of labels that are as frequent, that of the nearer documents is taken (the sum of their cosines).
-
-    Args:
-        train_vectors: ``(train documents, hidden)``, dense or sparse.
-        train_labels: ``(train documents,)``.
-        test_vectors: ``(test documents, hidden)``.
-        neighbours: number of nearest documents; all of them where there are fewer.
+    Of labels that are as frequent, that of the nearer documents is taken (the sum of their cosines). Vectors are
+    ``(documents, hidden)``, dense or sparse.
     """
     names, truth = np.unique(np.asarray(train_labels), return_inverse=True)
     finder = NearestNeighbors(n_neighbors=min(neighbours, len(truth)), metric="cosine").fit(train_vectors)

@@ -48,13 +48,7 @@ class Judgements:
     def of(
         cls, queries: Mapping[str, str], qrels: Qrels, *, source: str = "", known: Collection[str] = ()
     ) -> Judgements:
-        """Put queries and judgements together.
-
-        Args:
-            queries: texts by query id.
-            qrels: grades by query id and document id.
-            source: where both are from, for messages.
-            known: ids that judgements may have besides; they are of queries that were not chosen.
+        """Put queries and judgements together; ``known`` are ids of queries that were not chosen.
 
         Raises:
             EvaluationError: no judgement is of one of the queries, or no query has a positive.
@@ -95,9 +89,6 @@ class Judgements:
 
         A positive that is not there cannot be found. Measured with these judgements it does not count; measured with
         all of them it counts as missed.
-
-        Args:
-            documents: ids of the documents that are there.
 
         Raises:
             EvaluationError: none of the judged documents is there, or no query keeps a positive.

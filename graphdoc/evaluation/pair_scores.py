@@ -181,12 +181,7 @@ def _ranked(scores: Floats) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64
 
 
 def standard_scores(values: Floats, reference: Floats | None = None) -> Floats:
-    """Z-scores; 0 where numbers differ by no more than rounding.
-
-    Args:
-        values: ``(pairs,)``.
-        reference: ``(other pairs,)``, numbers whose mean and deviation are taken; None for those of ``values``.
-    """
+    """Z-scores by the mean and deviation of other numbers, if any; 0 where these differ by no more than rounding."""
     reference = values if reference is None else reference
     deviation = float(reference.std())
     if deviation <= _ROUNDING * max(1.0, float(np.abs(reference).max(initial=0.0))):

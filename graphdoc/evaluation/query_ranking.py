@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -75,15 +75,7 @@ class RankingEvaluator(Evaluator):
         return measured_once(processes, lambda: score_run(run, self.qrels, self.measures, own=self.own).metrics())
 
     def rank(self, encoder: DocumentEncoder, processes: Processes | None = None) -> Run:
-        """Rank the documents for every query, without its own documents.
-
-        Args:
-            encoder: the encoder.
-            processes: the processes that share the encoding of documents; None for this one alone.
-
-        Returns:
-            Scores by query id and document id; of the same score, documents that come first are kept.
-        """
+        """Rank the documents for every query, without its own documents; of equal scores the first are kept."""
         kind = similarity_of(encoder.model.config.similarity).vectors
         vectors = self.encode(encoder, processes, level=self.unit, show_progress=False)
         compare: Callable[[Vectors], Floats]
@@ -105,17 +97,9 @@ class RankingEvaluator(Evaluator):
                 run[query] = {ids[place]: float(row[place]) for place in others}
         return run
 
-    def prepared(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        encode_passages: bool = False,
-        show_progress: bool | None = False,
-    ) -> Self:
+    def prepared(self, encoder: DocumentEncoder, *arguments: Any, **options: Any) -> Self:
         """The same evaluator with documents and queries cut and tokenised once (see :meth:`Evaluator.prepared`)."""
-        prepared = super().prepared(encoder, processes, encode_passages=encode_passages, show_progress=show_progress)
-        return prepared.with_queries_cut(encoder)
+        return super().prepared(encoder, *arguments, **options).with_queries_cut(encoder)
 
     def with_queries_cut(self, encoder: DocumentEncoder) -> Self:
         """The same evaluator with its queries cut and tokenised once, for documents that are prepared already."""

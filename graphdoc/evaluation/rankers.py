@@ -73,7 +73,6 @@ def rank_queries(
     depth: int | None = None,
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,
-    seed: int = 0,
     own: Mapping[str, Collection[str]] | None = None,
     show_progress: bool | None = None,
 ) -> Rankings:
@@ -87,7 +86,6 @@ def rank_queries(
         depth: rows that each search fetches; None for five a document.
         measure: what the weight makes greatest.
         folds: folds of the cross-validation; where there are fewer queries, there is no ``documents-weighted``.
-        seed: draws the folds.
         own: documents by query id that are taken out before rankings are fused (see
             :func:`~graphdoc.evaluation.trec.own_documents`).
         show_progress: show a bar; None shows it on a terminal when the work is long.
@@ -119,9 +117,7 @@ def rank_queries(
     every: dict[str, Run] = dict(runs)
     weights = {}
     for name, (words, others) in WEIGHTED.items() if answered >= folds else ():
-        weights[name] = best_weight(
-            runs[words], runs[others], qrels, fused, measure=measure, folds=folds, seed=seed, own=own
-        )
+        weights[name] = best_weight(runs[words], runs[others], qrels, fused, measure=measure, folds=folds, own=own)
         every[name] = weights[name].run
         times[name] = [sum(parts) for parts in zip(times[words], times[others], strict=True)]
     return Rankings(
@@ -181,10 +177,6 @@ class RankedCorpus:
             if self.places.setdefault(document.id, place) != place:
                 raise RetrievalError(f"two documents have the id {document.id!r}; give each its own")
 
-    def __len__(self) -> int:
-        """Number of documents."""
-        return len(self.documents)
-
     @cached_property
     def encoder(self) -> DocumentEncoder:
         """The model."""
@@ -236,12 +228,12 @@ def keywords(corpus: RankedCorpus) -> Scorer:
     """
     segmented = corpus.encoder.segmenter.segment_many(corpus.documents)
     index = index_words(segmented, corpus.encoder.model.config.language)
-    ids, count = [document.id for document in corpus.documents], len(corpus)
+    count = len(corpus.documents)
 
     def scores(place: int) -> Floats:
         query = corpus.documents[place]
         hits = index.scores(query, count, by="words", words_unit="document", depth=count)["words"]
-        return np.array([hits.get(id, 0.0) for id in ids])
+        return np.array([hits.get(id, 0.0) for id in corpus.places])
 
     return scores
 
@@ -326,7 +318,6 @@ def rank_documents(
     rankers: Mapping[str, Ranker] = RANKERS,
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,
-    seed: int = 0,
 ) -> Rankings:
     """Rank all documents of a corpus by each of some of them.
 
@@ -342,7 +333,6 @@ def rank_documents(
         rankers: rankers by name.
         measure: what the weight makes greatest.
         folds: folds of the cross-validation.
-        seed: draws the folds.
 
     Raises:
         EvaluationError: there is one document only, or there are fewer queries than folds.
@@ -350,9 +340,8 @@ def rank_documents(
         DocumentError: a document has no text.
     """
     require_rankers(names, rankers)
-    if len(corpus) < 2:
-        raise EvaluationError(f"{len(corpus)} document leaves nothing to rank; give two at least")
-    ids = [document.id for document in corpus.documents]
+    if len(corpus.documents) < 2:
+        raise EvaluationError(f"{len(corpus.documents)} document leaves nothing to rank; give two at least")
     runs: dict[str, Run] = {}
     times: dict[str, float] = {}
     for name in dict.fromkeys(part for joined in names for part in joined.split(JOINED)):
@@ -361,7 +350,7 @@ def rank_documents(
         start = time.perf_counter()
         with progress_bar(corpus.show_progress, len(sources), f"Ranking by {name}", "documents") as bar:
             for source in sources:
-                run[source] = dict(zip(ids, scorer(corpus.places[source]).tolist(), strict=True))
+                run[source] = dict(zip(corpus.places, scorer(corpus.places[source]).tolist(), strict=True))
                 del run[source][source]
                 bar.update(1)
         runs[name], times[name] = run, 1000 * (time.perf_counter() - start) / len(sources)
@@ -369,8 +358,6 @@ def rank_documents(
     for name in names:
         if JOINED in name:
             words, other = name.split(JOINED)
-            weights[name] = best_weight(
-                runs[words], runs[other], qrels, fused, measure=measure, folds=folds, seed=seed
-            )
+            weights[name] = best_weight(runs[words], runs[other], qrels, fused, measure=measure, folds=folds)
             runs[name], times[name] = weights[name].run, times[words] + times[other]
     return Rankings({name: runs[name] for name in names}, {name: times[name] for name in names}, weights)

@@ -157,11 +157,8 @@ class MeasuredSet:
     def random_pairs(self, seed: int) -> list[LabelledPair]:
         """As many random pairs as pairs are positive, where the settings ask for them.
 
-        A random pair is the first document of a positive pair with the second one of another, which it is in no
-        positive pair with.
-
-        Args:
-            seed: draws them.
+        Each is the first document of a positive pair with the second one of another, which it is in no positive pair
+        with.
         """
         drawn: list[LabelledPair] = []
         positive = [pair for pair in self.pairs if pair.label] if self.settings.random_pairs else []
@@ -176,17 +173,11 @@ class MeasuredSet:
     def measure(
         self, row: Representation, *, seeds: int = SEEDS, resamples: int = RESAMPLES, seed: int = 0
     ) -> dict[str, Estimate]:
-        """Measure a way to represent documents.
-
-        Args:
-            row: the representation.
-            seeds: seeds of k-means, of one start each.
-            resamples: number of bootstrap resamples of documents, pairs and queries.
-            seed: draws resamples and random pairs.
+        """Measure a way to represent documents, with bootstrap resamples of documents, pairs and queries.
 
         Returns:
-            ``NMI``, ``purity`` and ``10-NN`` (accuracy) with labels, ``pair AUC`` and ``random pair AUC`` with pairs,
-            and measures of rankings with judgements.
+            ``NMI``, ``purity`` (over seeds of k-means, of one start each) and ``10-NN`` (accuracy) with labels,
+            ``pair AUC`` and ``random pair AUC`` with pairs, and measures of rankings with judgements.
         """
         estimates: dict[str, Estimate] = {}
         draws: Any = {"resamples": resamples, "seed": seed}

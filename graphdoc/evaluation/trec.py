@@ -78,6 +78,10 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 
     Raises:
         EvaluationError: the file cannot be read, has no judgements, or a line is malformed or contradicts another.
+
+    >>> import tempfile
+    >>> read_qrels(write_qrels(Path(tempfile.mkdtemp()) / "qrels.tsv", {"q1": {"rice": 1}}))
+    {'q1': {'rice': 1}}
     """
     return _collected(path, _lines(path, (3, 4)))
 
@@ -187,6 +191,10 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     Raises:
         EvaluationError: the file cannot be read, has no hits, a line is malformed, or a document occurs twice for a
             query.
+
+    >>> import tempfile
+    >>> read_run(write_run(Path(tempfile.mkdtemp()) / "mine.run", {"q1": {"rice": 0.9}}))
+    {'q1': {'rice': 0.9}}
     """
     run: dict[str, dict[str, float]] = {}
     for place, cells in read_columns(path):
@@ -220,18 +228,22 @@ def read_columns(path: str | Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:
-    """Write judgements in TREC's four columns with tabs between, atomically.
+    r"""Write judgements in TREC's four columns with tabs between, atomically.
 
     Raises:
         EvaluationError: an id is empty or holds a tab or line end.
         OutputError: the file cannot be written.
+
+    >>> import tempfile
+    >>> write_qrels(Path(tempfile.mkdtemp()) / "qrels.tsv", {"rice": {"koji": 2}}).read_text()
+    'rice\t0\tkoji\t2\n'
     """
     rows = ((query, "0", id, str(grade)) for query, grades in qrels.items() for id, grade in grades.items())
     return _write(path, rows)
 
 
 def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
-    """Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
+    r"""Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
 
     Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
     another one. A query without hits is not in the file, and counts as one that found nothing.
@@ -244,6 +256,10 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
     Raises:
         EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.
         OutputError: the file cannot be written.
+
+    >>> import tempfile
+    >>> write_run(Path(tempfile.mkdtemp()) / "mine.run", {"rice": {"koji": 0.5}}).read_text()
+    'rice\tQ0\tkoji\t1\t0.5\tgraphdoc\n'
     """
     if name.split() != [name]:
         raise EvaluationError(f"the name of a run is {name!r}; give one without white space")
