@@ -6,19 +6,15 @@ from typing import Any
 
 import numpy as np
 
-TOPICS = {
-    "Tides and currents": "tide current basin turbine estuary channel flow moon gauge ebb sluice barrage",
-    "Cost of the works": "cost price loan budget tender contract interest subsidy market bill payment share",
-    "Birds of the mudflats": "wader dunlin mud feeding roost winter flock species habitat worm survey ring",
-    "History of the harbour": "harbour quay merchant charter mill century wall dock trade customs port ship",
-    "Law and permits": "permit court appeal clause statute hearing objector licence notice panel ruling act",
-    "Engineering of the gates": "gate steel hinge weld seal bearing crane caisson concrete pier bolt load",
-}
-LITTLE_WORDS = "the of and in to with for from that which was were had been by at on as its this"
+TOPICS = ("Tides", "Cost of the works", "Birds of the mudflats", "Harbour", "Law and permits", "Gates")
 ATTACK = (
     '<script>window.attacked=1</script></script><img src=x onerror="window.attacked=1">\'"--><!--{{ 7*7 }}'
     "{% raw %}\u2028\u2029<svg onload=window.attacked=1><a href=javascript:window.attacked=1>x</a>&lt;b&gt;"
 )
+MODEL = {
+    "name": "mini", "readout": "mean", "pooling": "mean", "graph_kind": "full", "graph_layers": 2,
+    "similarity": "cosine", "trained": True,
+}  # fmt: skip
 
 
 def make_payload(
@@ -28,63 +24,39 @@ def make_payload(
     within: bool = False,
     sentences: bool = False,
     attention_heads: int = 0,
-    seed: int = 0,
 ) -> dict[str, Any]:
     """A comparison whose scores follow from vectors, with contributions that add up to the document score."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     directions = random.normal(size=(len(TOPICS), 48)) + 0.35
-    sides, vectors = [], []
-    for letter, count, parts in zip("ab", passages, sections, strict=True):
-        side, side_vectors = _document(letter, count, parts, words, directions, random)
-        sides.append(side)
-        vectors.append(side_vectors)
-    if within:
-        sides[1], vectors[1] = sides[0], vectors[0]
-    means = [rows.mean(axis=0) for rows in vectors]
-    scale = np.linalg.norm(means[0]) * np.linalg.norm(means[1]) * len(vectors[0]) * len(vectors[1])
-    contribution = vectors[0] @ vectors[1].T / scale
-    document = float(contribution.sum())
-    section_of = [np.array([p["section"] for p in side["passages"]]) for side in sides]
-    member = [np.eye(len(side["sections"]))[of] for side, of in zip(sides, section_of, strict=True)]
-    section_contribution = member[0].T @ contribution @ member[1]
-    section_vectors = [_unit(m.T @ rows) for m, rows in zip(member, vectors, strict=True)]
-    section_similarity = section_vectors[0] @ section_vectors[1].T
-    similarity = vectors[0] @ vectors[1].T
+    made = [_document(*side, words, directions, random) for side in zip("ab", passages, sections, strict=True)]
+    sides, vectors = zip(*([made[0], made[0]] if within else made), strict=True)
+    lengths = np.prod([np.linalg.norm(rows.sum(axis=0)) for rows in vectors])
+    member = [np.eye(len(side["sections"]))[[p["section"] for p in side["passages"]]] for side in sides]
+    of_sections = [_unit(of.T @ rows) for of, rows in zip(member, vectors, strict=True)]
+    scores = {"sections": of_sections[0] @ of_sections[1].T, "passages": vectors[0] @ vectors[1].T}
+    parts = {"passages": scores["passages"] / lengths}
+    parts["sections"] = member[0].T @ parts["passages"] @ member[1]
     for side, axis in zip(sides, (1, 0), strict=True):
-        for passage, value in zip(side["passages"], contribution.sum(axis=axis), strict=True):
-            passage["contribution"] = float(value)
-        for section, value in zip(side["sections"], section_contribution.sum(axis=axis), strict=True):
-            section["contribution"] = float(value)
+        for level in parts:
+            for part, value in zip(side[level], parts[level].sum(axis=axis), strict=True):
+                part["contribution"] = float(value)
+    others = ("paragraphs", "sentences", "sentence_scores", "alignment", "subtopics", "lexical", "attention")
     payload: dict[str, Any] = {
         "format": "graphdoc.comparison/1",
-        "model": {
-            "name": "mini",
-            "readout": "mean",
-            "pooling": "mean",
-            "graph_kind": "full",
-            "graph_layers": 2,
-            "similarity": "cosine",
-            "trained": True,
-        },
-        "document": document,
+        "model": dict(MODEL),
+        "document": float(parts["passages"].sum()),
         "share": None if within else 0.9921,
-        "sections": section_similarity.tolist(),
-        "passages": similarity.tolist(),
-        **dict.fromkeys(
-            ("paragraphs", "sentences", "sentence_scores", "alignment", "subtopics", "lexical", "attention")
-        ),
-        "contributions": {"sections": section_contribution.tolist(), "passages": contribution.tolist()},
-        "matches": {
-            "sections": _matches(section_similarity, section_contribution, within),
-            "passages": _matches(similarity, contribution, within),
-        },
+        **{level: matrix.tolist() for level, matrix in scores.items()},
+        **dict.fromkeys(others),
+        "contributions": {level: matrix.tolist() for level, matrix in parts.items()},
+        "matches": {level: _matches(scores[level], parts[level], within) for level in scores},
         "a": sides[0],
         "b": sides[1],
         "coverage": {letter: _coverage(side) for letter, side in zip("ab", sides, strict=True)},
         "self": within,
     }
     if sentences:
-        _add_sentences(payload)
+        _add_sentences(payload, random)
     if attention_heads:
         payload["attention"] = _attention(payload, attention_heads, random)
     return payload
@@ -98,128 +70,82 @@ def make_attack(attention_heads: int = 0) -> dict[str, Any]:
     for side in (payload["a"], payload["b"]):
         side["id"] = side["title"] = ATTACK
         for section in side["sections"]:
-            section["heading"] = ATTACK
-            section["path"] = [ATTACK + "!", ATTACK]
+            section.update(heading=ATTACK, path=[ATTACK + "!", ATTACK])
         for passage in side["passages"]:
             passage["text"] = f"{ATTACK} \ud800 \x00 {passage['text'][:40]} {ATTACK}"
     return payload
 
 
-def _document(
-    letter: str, count: int, parts: int, words: int, directions: np.ndarray, random: np.random.Generator
-) -> tuple[dict[str, Any], np.ndarray]:
-    names = list(TOPICS)
-    cuts = np.linspace(0, count, parts + 1).round().astype(int)
+def _document(letter: str, count: int, parts: int, words: int, directions: Any, random: Any) -> tuple[Any, Any]:
     sections: list[dict[str, Any]] = []
     passages: list[dict[str, Any]] = []
     rows = []
-    for index in range(parts):
-        topic = (index + (letter == "b")) % len(names)
-        heading = names[topic] if index < len(names) else f"{names[topic]}, part {index // len(names) + 1}"
-        is_nested = index % 3 == 2
-        sections.append(
-            {
-                "heading": heading,
-                "level": 2 if is_nested else 1,
-                "path": ["The wider picture", heading] if is_nested else [heading],
-                "passages": list(range(int(cuts[index]), int(cuts[index + 1]))),
-            }
-        )
+    for index, members in enumerate(np.array_split(np.arange(count), parts)):
+        topic = (index + (letter == "b")) % len(TOPICS)
+        heading = TOPICS[topic] + (f", part {index}" if index >= len(TOPICS) else "")
+        path = ["The wider picture", heading] if index % 3 == 2 else [heading]
+        sections.append({"heading": heading, "level": len(path), "path": path, "passages": members.tolist()})
         start = 0
-        for _ in range(cuts[index], cuts[index + 1]):
-            text = " ".join(_sentence(TOPICS[names[topic]], random) for _ in range(max(1, words // 12)))
-            passages.append(
-                {"section": index, "text": text, "start": start, "end": start + len(text), "tokens": words * 4 // 3}
-            )
+        for number in members.tolist():
+            sentence = f"The {TOPICS[topic].lower()} of {letter} have so much of number {number} in them."
+            text = " ".join([sentence] * max(1, words // 12))
+            span = {"start": start, "end": start + len(text), "tokens": words * 4 // 3}
+            passages.append({"section": index, "text": text, **span})
             start += len(text) + 1
             rows.append(directions[topic] + random.normal(scale=1.2, size=directions.shape[1]))
     title = "A barrage across the estuary" if letter == "a" else "What the sea wall cost, and whom"
     return {"id": f"{letter}.md", "title": title, "sections": sections, "passages": passages}, _unit(np.array(rows))
 
 
-def _sentence(topic_words: str, random: np.random.Generator) -> str:
-    pairs = [
-        str(random.choice(LITTLE_WORDS.split())) + " " + str(random.choice(topic_words.split())) for _ in range(6)
-    ]
-    return " ".join(pairs).capitalize() + "."
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
+def _unit(rows: Any) -> Any:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def _matches(similarity: np.ndarray, contribution: np.ndarray | None, within: bool) -> list[dict[str, Any]]:
-    scores = np.where(np.eye(*similarity.shape, dtype=bool), -2, similarity) if within else similarity
-    pairs = {(row, int(scores[row].argmax())) for row in range(len(scores))}
-    pairs |= {(int(scores[:, column].argmax()), column) for column in range(scores.shape[1])}
-    ranked = sorted(pairs, key=lambda pair: -scores[pair])[:20]
+def _matches(scores: Any, parts: Any, within: bool) -> list[dict[str, Any]]:
+    shown = np.where(np.eye(*scores.shape, dtype=bool), -2, scores) if within else scores
+    pairs = {(row, int(shown[row].argmax())) for row in range(len(shown))}
+    pairs |= {(int(shown[:, column].argmax()), column) for column in range(shown.shape[1])}
     return [
-        {
-            "a": a,
-            "b": b,
-            "score": float(similarity[a, b]),
-            "contribution": None if contribution is None else float(contribution[a, b]),
-        }
-        for a, b in ranked
+        {"a": a, "b": b, "score": float(scores[a, b]), "contribution": None if parts is None else float(parts[a, b])}
+        for a, b in sorted(pairs, key=lambda pair: -shown[pair])[:20]
     ]
 
 
-def _attention(payload: dict[str, Any], heads: int, random: np.random.Generator) -> dict[str, Any]:
+def _attention(payload: dict[str, Any], heads: int, random: Any) -> dict[str, Any]:
     """Weights that sum to 1 by passage that looks: between documents, and from every section to the next."""
-    section_of = [np.array([p["section"] for p in payload[letter]["passages"]]) for letter in "ab"]
+    a, b = (np.array([p["section"] for p in payload[letter]["passages"]]) for letter in "ab")
 
-    def weights(looks: np.ndarray, seen: np.ndarray, pairs: np.ndarray | bool = True) -> list[Any]:
+    def weights(looks: Any, seen: Any, pairs: Any = True) -> list[Any]:
         raw = np.where(pairs, np.exp(2 * random.normal(size=(heads, len(looks), len(seen)))), 0)
         return (raw / raw.sum(-1, keepdims=True)).round(6).tolist()
 
-    within = [
-        weights(of, of, (of[:, None] + 1) % len(side["sections"]) == of[None])
-        for of, side in zip(section_of, (payload["a"], payload["b"]), strict=True)
-    ]
+    within = [weights(of, of, (of[:, None] + 1) % (of.max() + 1) == of[None]) for of in (a, b)]
     if payload["self"]:
         return {"heads": heads, "a": within[0]}
-    a, b = section_of
     return {"heads": heads, "a": within[0], "b": within[1], "a_to_b": weights(a, b), "b_to_a": weights(b, a)}
 
 
 def _coverage(side: dict[str, Any]) -> dict[str, Any]:
-    characters = sum(len(passage["text"]) for passage in side["passages"])
-    tokens = sum(passage["tokens"] for passage in side["passages"])
-    return {
-        "characters": characters,
-        "encoded_characters": characters,
-        "tokens": tokens,
-        "encoded_tokens": tokens,
+    counts = {
+        "characters": sum(len(passage["text"]) for passage in side["passages"]),
+        "tokens": sum(passage["tokens"] for passage in side["passages"]),
         "passages": len(side["passages"]),
-        "encoded_passages": len(side["passages"]),
-        "left_out": {},
-        "split_sentences": 0,
-        "empty_sections": 1,
     }
+    encoded = {f"encoded_{name}": count for name, count in counts.items()}
+    return {**counts, **encoded, "left_out": {}, "split_sentences": 0, "empty_sections": 1}
 
 
-def _add_sentences(payload: dict[str, Any]) -> None:
+def _add_sentences(payload: dict[str, Any], random: Any) -> None:
     for letter in "ab":
-        found = []
+        listed = payload[letter]["sentences"] = []
         for index, passage in enumerate(payload[letter]["passages"]):
-            position = 0
-            for text in passage["text"].split(". "):
-                text = text if text.endswith(".") else text + "."
-                start = passage["start"] + position
-                found.append(
-                    {
-                        "section": passage["section"],
-                        "passage": index,
-                        "text": text,
-                        "start": start,
-                        "end": start + len(text),
-                    }
-                )
-                position += len(text) + 1
-        payload[letter]["sentences"] = found
-    passages = np.array(payload["passages"])
+            start = passage["start"]
+            for text in passage["text"].replace(". ", ".\n").split("\n"):
+                span = {"start": start, "end": start + len(text)}
+                listed.append({"section": passage["section"], "passage": index, "text": text, **span})
+                start += len(text) + 1
     rows, columns = ([s["passage"] for s in payload[letter]["sentences"]] for letter in "ab")
-    noise = np.random.default_rng(1).normal(scale=0.05, size=(len(rows), len(columns)))
-    similarity = np.clip(passages[np.ix_(rows, columns)] + noise, -1, 1)
-    payload["sentences"] = similarity.tolist()
-    payload["matches"]["sentences"] = _matches(similarity, None, payload["self"])
+    scores = np.array(payload["passages"])[np.ix_(rows, columns)]
+    scores = np.clip(scores + random.normal(scale=0.05, size=scores.shape), -1, 1)
+    payload["sentences"] = scores.tolist()
+    payload["matches"]["sentences"] = _matches(scores, None, payload["self"])
