@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from section_batches import batch_of, documents
-from sections_by_hand import sections_of
+from sections_by_hand import batch_of, documents, sections_of
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from section_batches import batch_of
-from sections_by_hand import attention_by_hand, sections_of
+from sections_by_hand import attention_by_hand, batch_of, sections_of
 
 from graphdoc.graphs import layout as section_layout
 from graphdoc.graphs.layout import SectionLayout

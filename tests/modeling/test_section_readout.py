@@ -9,8 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from section_batches import batch_of, documents
-from sections_by_hand import readout_by_hand, sections_of
+from sections_by_hand import batch_of, documents, readout_by_hand, sections_of
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.layout import section_ids

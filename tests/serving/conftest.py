@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-from browsers import browser as browser
+from open_report import browser as browser

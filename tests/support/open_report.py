@@ -1,9 +1,37 @@
-"""A report in a real browser, for the tests that use it as people do."""
+"""A real browser, and a page in it, for the tests that use pages as people do."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def unavailable(reason: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        unavailable("playwright is not installed: pip install -e '.[dev]'")
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if executable is None:
+        unavailable(f"no browser found (looked for {', '.join(BROWSERS)}): apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
 
 
 class Report:
@@ -34,7 +62,6 @@ class Report:
             f"[...document.querySelectorAll('.{kind}.is-selected')].map((element) => element.id)"
         )
         return found
-        return found
 
     def is_in_view(self, selector: str) -> bool:
         found: bool = self.page.evaluate(
@@ -46,7 +73,6 @@ class Report:
             }""",
             selector,
         )
-        return found
         return found
 
     def text(self, selector: str) -> str:

@@ -1,4 +1,4 @@
-"""CoLDE's readout written from the paper in NumPy, one chunk and one section at a time."""
+"""CoLDE's readout written from the paper in NumPy, one chunk and one section at a time, and batches to try it on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hypothesis import strategies as st
 from torch import nn
 
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling.section_readout import ChunkAttention
 
 Array = npt.NDArray[np.float64]
+documents = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=5)
+
+
+def batch_of(ids: list[list[int]], places: list[list[int]] | None = None) -> GraphBatch:
+    """Documents with the given section id and chunk id for every passage."""
+    chunk_ids = None if places is None else np.array([place for one in places for place in one])
+    graphs = [graph_of_sections(one) for one in ids]
+    return GraphBatch.from_graphs(graphs, section_ids=np.array([id for one in ids for id in one]), chunk_ids=chunk_ids)
 
 
 def numbers(tensor: Any) -> Array:
