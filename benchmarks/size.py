@@ -68,15 +68,15 @@ def collected_tests() -> int:
 
 def commands_and_options() -> tuple[int, int]:
     """Commands, where those of a group are one, and the options over all of them."""
-    from graphdoc.cli import build_app, command_words
+    from graphdoc.cli import COMMANDS, build_app
 
     options = 0
-    for words in command_words():
+    for words in COMMANDS:
         app = build_app()
         for word in words.split():
             app = app[word]
         options += sum(one.parse and one.names[0].startswith("--") for one in app.assemble_argument_collection())
-    return len({words.partition(" ")[0] for words in command_words()}), options
+    return len({words.partition(" ")[0] for words in COMMANDS}), options
 
 
 def settings_fields() -> int:

@@ -21,65 +21,41 @@ from .errors import GraphdocError, SettingsError
 from .runtime.text import one_line
 from .version import __version__
 
-# Every command is a function; its module is imported when the command is asked for.
+_EVALUATE = "measure models on labels, pairs, queries or whole sets"
+# Of every command its module, which is imported when it is asked for, and what it does. The function in the module is
+# called as the command.
 COMMANDS = {
-    "compare": "compare two or more documents, or the parts of one, at document, section and passage level",
-    "overview": "see a whole collection: a map, groups with names, closest pairs, copies and outliers",
-    "encode": "write vectors of documents, sections, passages or sentences",
-    "fit": "fit a model to a corpus without training, and to its labels if asked for",
-    "index": "index documents to search them, and bring an index up to date",
-    "search": "search an index, a folder or a corpus by words or with a document",
-    "serve": "serve an index: a page to search with, JSON, and tools for agents",
-    "match": "score how well pairs of documents match, or rerank the hits of a first stage",
-    "attention": "show which passages the graph of a document looks at, and the graph itself",
-    "mine": "mine hard negatives: documents that look like answers to queries but are not",
-    "pretrain": "train a document model without labels",
-    "finetune": "train a model to classify, compare, retrieve, match or find subtopics",
-    "predict": "predict the classes of documents",
-}
-EVALUATIONS = {
-    "cluster": "k-means clustering and linear probes on labels, next to untrained models",
-    "classify": "accuracy, F1 and calibration of a classifier, next to words alone",
-    "compare": "pairs that are similar or not: AUC, average precision, F1, accuracy",
-    "search": "rankings by words, by vectors and by both, on queries with judgements",
-    "related": "rankings of documents by one of them, by words, by one vector or by sentences",
-    "all": "labels, pairs and rankings of many sets in one table, with a verdict for each model",
-}
-# What finetune trains, by task, and an example.
-TASKS = {
-    "classify": (
-        "a head that names the classes of documents, one each or any number",
-        "--config own_labels corpus.source=letters.csv",
-    ),
     "compare": (
-        "vectors that are close for documents that belong together (CoLDE), by labels, pairs or links",
-        "--config own_pairs corpus.source=letters/ groups.file=pairs.tsv",
+        "compare",
+        "compare two or more documents, or the parts of one, at document, section and passage level",
     ),
-    "retrieve": (
-        "vectors of documents that are close to those of the queries they answer",
-        "--config own_queries corpus.source=letters/",
+    "overview": ("overview", "see a whole collection: a map, groups with names, closest pairs, copies and outliers"),
+    "encode": ("encode", "write vectors of documents, sections, passages or sentences"),
+    "fit": ("fit", "fit a model to a corpus without training, and to its labels if asked for"),
+    "index": ("index", "index documents to search them, and bring an index up to date"),
+    "search": ("search", "search an index, a folder or a corpus by words or with a document"),
+    "serve": ("index", "serve an index: a page to search with, JSON, and tools for agents"),
+    "match": ("match", "score how well pairs of documents match, or rerank the hits of a first stage"),
+    "attention": ("attention", "show which passages the graph of a document looks at, and the graph itself"),
+    "mine": ("search", "mine hard negatives: documents that look like answers to queries but are not"),
+    "pretrain": ("training", "train a document model without labels"),
+    "finetune": ("training", "train a model to classify, compare, retrieve, match or find subtopics"),
+    "predict": ("predict", "predict the classes of documents"),
+    "evaluate cluster": (
+        "evaluate_labels",
+        "k-means clustering and linear probes on labels, next to untrained models",
     ),
-    "views": (
-        "a model that tells whether two long documents match, view by view",
-        "--config views_own_pairs corpus.source=papers/ pairs.file=pairs.tsv --resume",
+    "evaluate classify": ("evaluate_labels", "accuracy, F1 and calibration of a classifier, next to words alone"),
+    "evaluate compare": ("evaluate_pairs", "pairs that are similar or not: AUC, average precision, F1, accuracy"),
+    "evaluate search": ("evaluate_rankings", "rankings by words, by vectors and by both, on queries with judgements"),
+    "evaluate related": (
+        "evaluate_rankings",
+        "rankings of documents by one of them, by words, by one vector or by sentences",
     ),
-    "subtopics": (
-        "a model that finds the subtopics of a pair (SST)",
-        "--config subtopics corpus.source=papers/ pairs.file=pairs.tsv",
+    "evaluate all": (
+        "evaluate",
+        "labels, pairs and rankings of many sets in one table, with a verdict for each model",
     ),
-}
-# Where a command is found whose module has another name than it.
-_MODULES = {
-    "serve": "index",
-    "mine": "search",
-    "pretrain": "training",
-    "finetune": "training",
-    "evaluate cluster": "evaluate_labels",
-    "evaluate classify": "evaluate_labels",
-    "evaluate compare": "evaluate_pairs",
-    "evaluate search": "evaluate_rankings",
-    "evaluate related": "evaluate_rankings",
-    "evaluate all": "evaluate",
 }
 _EXAMPLES = """Usage examples:
   graphdoc compare a.md b.html --html report.html
@@ -113,28 +89,27 @@ _SIGNS_OF_NO_MEMORY = (
 @cache
 def build_app() -> App:
     """The command line as an app of cyclopts."""
-    described = [f"  {name:<11}{summary}" for name, summary in {**COMMANDS, "evaluate": _EVALUATE}.items()]
-    commands = "\n".join(["Commands:", *described, "", "graphdoc COMMAND --help says more about each."])
+    parts = {words: summary for words, (_, summary) in COMMANDS.items()}
+    lines = [f"  {words:<11}{summary}" for words, summary in parts.items() if " " not in words]
+    commands = "\n".join(
+        [*lines, f"  {'evaluate':<11}{_EVALUATE}", "", "graphdoc COMMAND --help says more about each."]
+    )
     app = App(
         name="graphdoc",
         version=f"graphdoc {__version__}",
-        help=f"Vectors, comparison and explanation for long documents.\n\n{commands}\n\n{_EXAMPLES}",
+        help=f"Vectors, comparison and explanation for long documents.\n\nCommands:\n{commands}\n\n{_EXAMPLES}",
         help_format="plaintext",
         help_formatter=_PlainHelp(),
         default_parameter=Parameter(negative=()),
     )
-    for name in COMMANDS:
-        app.command(f"graphdoc.commands.{_MODULES.get(name, name)}:{name}", name=name, show=False)
-    tasks = "\n".join(f"  {name:<11}{summary}" for name, summary in EVALUATIONS.items())
-    evaluate = App(name="evaluate", help=f"{_EVALUATE.capitalize()}.\n\nTasks:\n{tasks}", show=False)
-    for name in EVALUATIONS:
-        module = _MODULES[f"evaluate {name}"]
-        evaluate.command(f"graphdoc.commands.{module}:evaluate_{name}", name=name, show=False)
+    tasks = [f"  {words.partition(' ')[2]:<11}{summary}" for words, summary in parts.items() if " " in words]
+    evaluate = App(name="evaluate", help="\n".join([f"{_EVALUATE.capitalize()}.", "", "Tasks:", *tasks]), show=False)
+    for words, (module, _) in COMMANDS.items():
+        group = evaluate if " " in words else app
+        function = f"graphdoc.commands.{module}:{words.replace(' ', '_')}"
+        group.command(function, name=words.rpartition(" ")[2], show=False)
     app.command(evaluate)
     return app
-
-
-_EVALUATE = "measure models on labels, pairs, queries or whole sets"
 
 
 class _PlainHelp:
@@ -183,18 +158,8 @@ class _PlainHelp:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def command_words() -> list[str]:
-    """The words of every command, one or two.
-
-    >>> command_words()[0], command_words()[-1]
-    ('compare', 'evaluate all')
-    """
-    return [*COMMANDS, *(f"evaluate {name}" for name in EVALUATIONS)]
-
-
 def _words_of(arguments: Sequence[str]) -> list[str]:
-    known = command_words()
-    return next((list(arguments[:n]) for n in (2, 1) if " ".join(arguments[:n]) in known), [])
+    return next((list(arguments[:n]) for n in (2, 1) if " ".join(arguments[:n]) in COMMANDS), [])
 
 
 def parse(arguments: Sequence[str]) -> Callable[..., Any]:
@@ -203,26 +168,17 @@ def parse(arguments: Sequence[str]) -> Callable[..., Any]:
     Raises:
         SettingsError: there is no such command or option, or a value does not fit.
     """
-    given = [_STANDARD if argument == "-" else argument for argument in arguments]
-    app = build_app()
-    if given[:1] == ["finetune"]:
-        app["finetune"].help = _help_of_task(given[1]) if len(given) > 1 and given[1] in TASKS else None
+    tokens = [_STANDARD if argument == "-" else argument for argument in arguments]
     try:
-        call, bound, _ = app.parse_args(given, print_error=False, exit_on_error=False)
+        call, bound, _ = build_app().parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         words = _words_of(arguments)
-        near = [] if words else difflib.get_close_matches(" ".join(arguments[:2]), command_words(), n=1, cutoff=0.5)
+        near = [] if words else difflib.get_close_matches(" ".join(arguments[:2]), COMMANDS, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]}?" if near else ""
         see = " ".join(["graphdoc", *words])
         raise SettingsError(f"{str(error).replace(_STANDARD, '-')}{hint} (see {see} --help)") from error
     values = {name: _standard(value) for name, value in bound.kwargs.items()}
     return partial(call, *map(_standard, bound.args), **values)
-
-
-def _help_of_task(task: str) -> str:
-    trained, example = TASKS[task]
-    settings = f"Recipes: graphdoc finetune --list. Settings: graphdoc finetune {task} --config RECIPE --print."
-    return f"Train {trained}.\n\n{settings}\n\nUsage examples:\n  graphdoc finetune {task} {example}"
 
 
 def _standard(value: Any) -> Any:
@@ -248,12 +204,12 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
         # A terminal that cannot show a character of a document shall not end the run.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
-    given = [argument for argument in given if argument != "--debug"]
-    name = " ".join(["graphdoc", *_words_of(given)])
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    name = " ".join(["graphdoc", *_words_of(arguments)])
     try:
-        call = parse(given)
+        call = parse(arguments)
         with _messages_on_one_line():
             status: int | None = call() if train is None else call(train=train)
         sys.stdout.flush()
@@ -325,10 +281,7 @@ def _messages_on_one_line() -> Iterator[None]:
 
 
 class _OneLine(logging.Formatter):
-    """Formats a record without line breaks and control characters."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """Format a record."""
         return one_line(super().format(record))
 
 

@@ -24,7 +24,6 @@ from .output import (
     console,
     half_interval,
     names,
-    require_name,
     signed_interval,
     written,
 )
@@ -68,8 +67,6 @@ class RankingOptions:
 
     def outputs(self, sources: Sequence[str], folder: Path | None = None) -> Outputs:
         """The files that are asked for; ``folder`` is written to as well."""
-        if self.run_folder is not None:
-            require_name(self.run_folder)
         return Outputs([*sources, *self.run], folders=[self.run_folder, folder], json=self.json, csv=self.csv)
 
     def measures(self, default: Sequence[str]) -> list[str]:

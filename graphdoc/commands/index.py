@@ -14,7 +14,7 @@ from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, EncodingModel, Json, ModelOptions
-from .output import Outputs, console, print_lines, require_name, write_json
+from .output import Outputs, console, print_lines, write_json
 from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, not_empty, noting_languages
 
 if TYPE_CHECKING:
@@ -62,14 +62,13 @@ def index(
         maintain: bring statistics and search structures up to date now
         describe: show what the index holds and was made with
     """
-    require_name(output)
     if not (sources or delete or maintain or describe):
         raise SettingsError("there is nothing to do; name documents, or give --delete, --maintain or --describe")
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of
 
-    outputs = Outputs(sources, folders=[folder_of(output)], json=json)
+    outputs = Outputs(sources, folders=[folder_of(output) if output else ""], json=json)
     opened = model.open_index(output) if not sources or DocumentIndex.exists(output) else None
     if opened is not None:
         made_with = {"sentences": opened.paragraph or "no sentences", "repeats": opened.record.get("repeats", KEEP)}
@@ -136,21 +135,7 @@ def update_index(
     sentences: Paragraph | bool = False,
     repeats: str | None = None,
 ) -> tuple[DocumentIndex, UpdateReport]:
-    """Bring an index up to date with sources, or make it where there is none.
-
-    Args:
-        opened: the index, if there is one.
-        place: where it is made otherwise.
-        sources: where the documents are.
-        model: what encodes them in a new index.
-        reading: how they are read.
-        report: lists what is left out.
-        sentences: whether a new index keeps sentences, or what a paragraph of them is.
-        repeats: whether it keeps what repeats.
-
-    Raises:
-        DocumentError: there is nothing in the sources, or a document cannot be indexed.
-    """
+    """Bring an index up to date with sources, or make it in a place where there is none."""
     with quick_imports():
         from ..retrieval.index import DocumentIndex
 

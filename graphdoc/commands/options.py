@@ -61,22 +61,14 @@ class ModelOptions:
         return {name: value for name, value in values.items() if value not in (None, "auto")}
 
     def load(self, **settings: Any) -> DocumentEncoder:
-        """Load the model.
-
-        Args:
-            **settings: settings of the model that replace its own.
-        """
+        """Load the model."""
         with quick_imports():
             from ..encoder import DocumentEncoder
 
         return DocumentEncoder.from_pretrained(self.model or "mini", **{"dtype": "auto"} | self.settings | settings)
 
     def open_index(self, place: str) -> DocumentIndex:
-        """Open an index with the model that is named, or with its own, which is loaded when it is needed.
-
-        Args:
-            place: where the index is.
-        """
+        """Open an index with the model that is named, or with its own, which is loaded when it is needed."""
         with quick_imports():
             from ..retrieval.index import DocumentIndex
 

@@ -36,12 +36,7 @@ MOST_ROWS = 60
 
 
 class Outputs:
-    """The files that a command is asked to write, checked before the long work.
-
-    Args:
-        sources: what is read, which no output may replace.
-        folders: folders that the command writes to beside these files.
-        **files: the files by option; None for those that are not asked for.
+    """The files that a command is asked to write, by option, checked before the long work against what it reads.
 
     Raises:
         OutputError: a file cannot be written, is read, or is no image where one is drawn.
@@ -62,9 +57,6 @@ class Outputs:
     def write(self, **writers: Callable[[str], object]) -> Console:
         """Write the files that are asked for.
 
-        Args:
-            **writers: write a file, by option.
-
         Returns:
             Where the summary goes; nowhere if standard output has the JSON.
 
@@ -76,13 +68,7 @@ class Outputs:
         return console(quiet=self._files.get("json") == "-")
 
     def report(self, target: Console, report: ReadingReport | None = None, *folders: Path) -> None:
-        """Say what was not read, and what was written.
-
-        Args:
-            target: the terminal.
-            report: how documents were read.
-            *folders: folders that were written to.
-        """
+        """Say what was not read, and what was written."""
         if report is not None:
             list_left_out(target, report)
         written(target, [*self.paths, *folders])
@@ -90,11 +76,6 @@ class Outputs:
 
 class Reports:
     """Comparison reports in a folder beside a page, called after it.
-
-    Args:
-        page: the page that leads to them.
-        most: how many there are at most.
-        overwrite: whether files are replaced that graphdoc did not write there.
 
     Raises:
         OutputError: the folder is a file, or holds files of others.
@@ -108,12 +89,7 @@ class Reports:
             require_own_files(self.folder, [f"{number:04}.html" for number in range(1, most + 1)])
 
     def write(self, number: int, write: Callable[[Path], Path]) -> str:
-        """Write a report, and give its link as the page has it.
-
-        Args:
-            number: the number of the report, from 1.
-            write: writes it to a path.
-        """
+        """Write the report of a number, from 1, and give its link as the page has it."""
         path = write(self.folder / f"{number:04}.html")
         note_own_file(path)
         return f"{quote(self.folder.name)}/{path.name}"
@@ -144,12 +120,7 @@ def write_json(path: str, content: Any) -> None:
         write_text(path, text + "\n")
 
 
-def require_name(path: str) -> None:
-    """Refuse a name that no file can have.
-
-    Raises:
-        OutputError: it is empty or holds a NUL character.
-    """
+def _require_name(path: str) -> None:
     if not path or "\0" in path:
         raise OutputError(f"{path!r} is no name for an output; give another one")
 
@@ -161,7 +132,7 @@ def _check_files(files: dict[str, str]) -> None:
             continue
         if path == "-":
             raise OutputError(f"--{option} cannot go to standard output, only --json can; give the name of a file")
-        require_name(path)
+        _require_name(path)
         if os.path.realpath(path) in taken:
             raise OutputError(f"{path} is given for two outputs; give each its own file")
         taken.add(os.path.realpath(path))
@@ -181,11 +152,6 @@ def check_apart(
 ) -> None:
     """Refuse outputs that would replace what is read, or be read themselves by the next run.
 
-    Args:
-        sources: what is read.
-        files: files that are written.
-        folders: folders that files are written to.
-
     Raises:
         OutputError: a folder has no name, a file is one of those that are read, or a file or folder lies in a folder
             that is read.
@@ -194,7 +160,7 @@ def check_apart(
     places = [(file, False) for file in files if file != "-"]
     places += [(str(folder), True) for folder in folders if folder is not None]
     for place, is_folder in places:
-        require_name(place)
+        _require_name(place)
         source = source_reaching(place, read, is_folder=is_folder)
         if source is None:
             continue
@@ -241,14 +207,7 @@ def signed_interval(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Args:
-        heading: what stands above it.
-        text: writes a value.
-        width: most characters on the terminal; None for as many as fit.
-        left: whether it is aligned to the left, as names and texts are.
-    """
+    """A column of a table: its heading, how values are written, most characters, and whether it is aligned left."""
 
     heading: str
     text: Callable[[Any], str] = shown
@@ -265,11 +224,7 @@ class Table:
     """A table.
 
     Values come from outside as much as from here: no markup, control character or formula in them has an effect on
-    a terminal, in Markdown or in a spreadsheet.
-
-    Args:
-        columns: the columns; a string stands for a column of numbers with this heading.
-        rows: a value for every column, in every row.
+    a terminal, in Markdown or in a spreadsheet. A string stands for a column of numbers with this heading.
     """
 
     def __init__(self, columns: Sequence[Column | str], rows: Iterable[Sequence[Any]] = ()) -> None:
@@ -281,12 +236,7 @@ class Table:
         self.rows.append(values)
 
     def print(self, target: Console, noun: str | None = None) -> None:
-        """Show the table on a terminal.
-
-        Args:
-            target: the terminal.
-            noun: what a row stands for; then the first rows are shown, and how many more there are. None for all.
-        """
+        """Show the table; with a noun for its rows, only the first of them and how many more there are."""
         result = RichTable(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
         for column in self.columns:
             result.add_column(
@@ -322,11 +272,7 @@ class Table:
 
 
 def console(*, quiet: bool = False) -> Console:
-    """Where summaries go: a terminal's width, or one that does not fold lines in a file or pipe.
-
-    Args:
-        quiet: print nothing.
-    """
+    """Where summaries go: a terminal's width, or one that does not fold lines in a file or pipe."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120, quiet=quiet)
 
 

@@ -29,7 +29,6 @@ from .output import (
     print_lines,
     print_passage,
     read_and_skipped,
-    require_name,
     write_json,
 )
 from .sources import CorpusReading, is_missing
@@ -173,14 +172,7 @@ def _document_of(opened: DocumentIndex, source: str, index: str, unread: Documen
 def open_or_index(
     place: str, model: ModelOptions, reading: CorpusReading, *, sentences: bool = False
 ) -> DocumentIndex:
-    """An index, or one in memory of the documents that are named in its place.
-
-    Args:
-        place: the index, or documents.
-        model: what encodes documents and queries.
-        reading: how documents are read.
-        sentences: whether an index in memory keeps the sentences of its documents.
-    """
+    """An index, or one in memory of the documents that are named in its place, perhaps with their sentences."""
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of, has_table
@@ -297,7 +289,6 @@ def mine(
         margin: leave out what scores above the best answer less this share of its score; none for nothing
         output: write the lists there (.jsonl or .jsonl.gz)
     """
-    require_name(output)
     outputs = Outputs([index, queries], output=output)
     with quick_imports():
         from ..evaluation import own_documents, read_judgements

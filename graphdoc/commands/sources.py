@@ -62,10 +62,6 @@ class OneDocument:
     def many(self, sources: Sequence[str], report: ReadingReport | None = None) -> Iterator[Document]:
         """Read documents.
 
-        Args:
-            sources: files, folders, patterns, corpora or ``-``.
-            report: lists what is left out.
-
         Raises:
             DocumentError: a source has no name, or a document cannot be read and the options do not say to skip it.
         """
@@ -91,10 +87,6 @@ class OneDocument:
     def one(self, source: str, report: ReadingReport | None = None) -> Document:
         """Read the one document that a source holds.
 
-        Args:
-            source: the source.
-            report: lists what else is there and cannot be read.
-
         Raises:
             DocumentError: there is none, or more than one.
         """
@@ -119,11 +111,7 @@ class CorpusReading(OneDocument):
     skip all of them, or stop at the first"""
 
     def on_unencodable(self, sources: Iterable[str]) -> Literal["skip", "stop"]:
-        """What is done with a document that was read, but gives no passages: in folders it is skipped by default.
-
-        Args:
-            sources: where documents are read.
-        """
+        """What is done with a document that was read, but gives no passages: in folders it is skipped by default."""
         if self.on_error == "skip_in_folders":
             return "skip" if all(map(is_folder_or_pattern, sources)) else "stop"
         return self.on_error
@@ -131,14 +119,7 @@ class CorpusReading(OneDocument):
     def encodable(
         self, documents: Iterable[Document], encoder: DocumentEncoder, sources: Iterable[str], report: ReadingReport
     ) -> Iterator[Document]:
-        """Documents as they come; where those without passages are skipped, they are left out and listed.
-
-        Args:
-            documents: the documents.
-            encoder: the model.
-            sources: where they are read.
-            report: lists what is left out.
-        """
+        """Documents as they come; where those without passages are skipped, they are left out and listed."""
         skips = self.on_unencodable(sources) == "skip"
         for document in documents:
             # A letter or digit always makes a token, so that few documents are cut twice.
@@ -152,11 +133,6 @@ class CorpusReading(OneDocument):
         self, sources: Sequence[str], model: ModelOptions, report: ReadingReport
     ) -> tuple[list[Document], DocumentEncoder]:
         """All documents that can be encoded, and the model, which is loaded when they are read.
-
-        Args:
-            sources: where they are read.
-            model: the model.
-            report: lists what is left out.
 
         Raises:
             DocumentError: there are none.
@@ -223,13 +199,7 @@ def not_empty(documents: Iterable[T], sources: Iterable[str], report: ReadingRep
 def without_repeats(
     encoder: DocumentEncoder, documents: Iterable[Document], repeats: str
 ) -> tuple[DocumentEncoder, Iterable[Document]]:
-    """An encoder that leaves out what repeats in a corpus, and the corpus, which may be one that is read only once.
-
-    Args:
-        encoder: the encoder.
-        documents: the corpus.
-        repeats: ``keep`` for the encoder as it is.
-    """
+    """An encoder that leaves out what repeats in a corpus, unless it is kept; and the corpus, to be read again."""
     if repeats == KEEP:
         return encoder, documents
     from ..documents.readers.streams import KeptDocuments
@@ -249,10 +219,6 @@ def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) ->
     """Documents as they come; after the last one, those in a language unknown to the model are named in a warning.
 
     A model knows the language that its configuration names, and one whose tokenizer has more than 100,000 tokens all.
-
-    Args:
-        encoder: the model.
-        documents: the documents.
     """
     from ..documents.language import language_of
 

@@ -114,17 +114,7 @@ def finetune(
 
 
 def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Callable[..., Path] | None) -> int:
-    """Train by settings, or do what the options say instead; gives the exit status.
-
-    Args:
-        words: the words of the recipe's command.
-        overrides: ``key=value`` pairs that replace what the file says.
-        options: the options.
-        own: trains by the settings in the place of the recipe.
-
-    Raises:
-        SettingsError: the settings are missing or wrong.
-    """
+    """Train by settings, or do what the options say instead; gives the exit status."""
     if options.list_recipes:
         _list_recipes(words.partition(" ")[0])
         return 0

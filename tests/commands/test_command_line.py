@@ -20,10 +20,9 @@ from forked import PATIENCE
 from sklearn.feature_extraction import text
 
 import graphdoc
-from graphdoc.cli import TASKS, build_app, command_words, parse
+from graphdoc.cli import COMMANDS, build_app, parse
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import MissingExtraError
-from graphdoc.registry import RECIPES
 from graphdoc.segmentation.terms import ENGLISH_STOP_WORDS
 from graphdoc.similarity import Comparison
 
@@ -47,7 +46,7 @@ def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize("words", command_words())
+@pytest.mark.parametrize("words", COMMANDS)
 def test_help_explains_every_option_and_its_examples_work(graphdoc: Command, words: str) -> None:
     status, out, err = graphdoc(*words.split(), "--help")
     assert (status, err) == (0, "")
@@ -64,19 +63,10 @@ def test_help_explains_every_option_and_its_examples_work(graphdoc: Command, wor
         parse(shlex.split(example.partition(" | ")[0]))
 
 
-def test_every_task_of_finetune_has_help_of_its_own(graphdoc: Command) -> None:
-    assert set(TASKS) == {name.partition(" ")[2] for name in RECIPES if name.startswith("finetune ")}
-    for task, (trained, example) in TASKS.items():
-        out = graphdoc("finetune", task, "--help").out
-        assert trained in out and "--config" in out
-        parse(["finetune", task, *shlex.split(example)])
-    assert not any(trained in graphdoc("finetune", "--help").out.partition("\n\n")[0] for trained, _ in TASKS.values())
-
-
 def test_the_overview_names_every_command(graphdoc: Command) -> None:
     status, out, _ = graphdoc("--help")
     assert status == 0 and graphdoc().out == out
-    assert all(f"  {words.partition(' ')[0]}" in out for words in command_words())
+    assert all(f"  {words.partition(' ')[0]}" in out for words in COMMANDS)
     assert graphdoc("--version").out.startswith("graphdoc ")
 
 
