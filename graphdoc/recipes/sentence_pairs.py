@@ -213,7 +213,7 @@ class SentencePairCollator:
         masked = None
         if self.masks is not None:
             masked = [
-                self.masks.draw([one.token_ids[0] for one in pair], self.seed, epoch, number)  # type: ignore[misc]
+                self.masks.draw([one.token_ids[0] for one in pair], self.seed, epoch, number)
                 for pair, (_, epoch, number) in zip(pairs, places, strict=True)
             ]
         groups = None

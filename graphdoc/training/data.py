@@ -16,32 +16,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..corpus.document import CorpusReport
+from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.source import StreamingCorpus
-from ..graphs.batch import GraphBatch, TokenIds
+from ..graphs.batch import GraphBatch
 from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent
 from ..sampling import DocumentBatches, Place
 
-
-class TrainingExample(Protocol):
-    """What a graph is built from: a document that was cut into passages and tokenised."""
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def group(self) -> int:
-        """Equal for copies of one text."""
-
-    @property
-    def sections(self) -> npt.NDArray[np.int64]:
-        """Section of every passage, ``(passages,)``."""
-
-    @property
-    def token_ids(self) -> Sequence[TokenIds]:
-        """Token ids of every passage, special tokens included."""
+# What a graph is built from.
+TrainingExample = TrainingDocument
 
 
 class Corpus(Protocol):

@@ -17,7 +17,7 @@ import yaml
 from tqdm.auto import tqdm
 
 from ..checkpoints.backbones import backbone_config, load_tokenizer, segmenter_of
-from ..checkpoints.contents import CONFIG_FILE, read_json
+from ..checkpoints.contents import is_checkpoint as is_checkpoint_folder
 from ..checkpoints.folders import SHIPPED, backbone_folder
 from ..checkpoints.load import load_without_weights
 from ..encoder import DocumentEncoder
@@ -94,15 +94,9 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
 
     Raises:
         ModelError: there is no such model.
-        SettingsError: trained layers are told to begin untrained.
     """
     values = {"similarity": similarity, **settings.settings}
     if is_checkpoint(settings.start):
-        if settings.begin != "random":
-            raise SettingsError(
-                f"model.begin={settings.begin} is for layers that start untrained, and {settings.start} has trained "
-                "ones; leave it out"
-            )
         return DocumentEncoder.from_pretrained(settings.start, device=device, **values)
     encoder = DocumentEncoder.from_backbone(settings.start, device=device, **values)
     if settings.begin == "mean":
@@ -158,8 +152,7 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopi
 
 def is_checkpoint(name: str) -> bool:
     """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
-    folder = SHIPPED / name if (SHIPPED / name / CONFIG_FILE).is_file() else Path(name)
-    return bool(read_json(folder / CONFIG_FILE).get("model_type") == DocumentConfig.model_type)
+    return any(map(is_checkpoint_folder, (SHIPPED / name, Path(name))))
 
 
 @dataclass(frozen=True)

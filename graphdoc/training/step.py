@@ -255,12 +255,13 @@ class CachedStep:
         gather: Gather | None = None,
     ) -> None:
         self.model, self.objective = model, objective
-        self.precision: Callable[[], AbstractContextManager[Any]] = partial(
-            computed_in, precision, model.passage_encoder, "the model"
-        )
+        self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
+        if precision is not None:
+            self.precision = partial(computed_in, precision, model.passage_encoder, "the model")
         self.packing, self.keep_activations, self.graph_numbers = packing, keep_activations, graph_numbers
         self.gather = Gather() if gather is None else gather
         self.scale = 1.0
+        self._node_size, self._graph_heads = model.config.node_size, model.config.graph_heads
 
     def __call__(self, batch: TrainingBatch) -> StepOutput:
         """Add the gradient of the loss over a batch to the parameters' gradients.
@@ -344,8 +345,7 @@ class CachedStep:
 
     def _slices(self, vectors: Tensor, graphs: GraphBatch) -> list[tuple[GraphBatch, Tensor]]:
         """Slices of documents with the vectors of their passages: one where it fits."""
-        config = self.model.config
-        costs = [nodes * config.node_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
+        costs = [nodes * self._node_size + nodes * nodes * self._graph_heads for nodes in graphs.node_counts]
         default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
         slices = list(graphs.slices(costs, self.graph_numbers or default))
         counts = [sum(part.passage_counts) for part in slices]

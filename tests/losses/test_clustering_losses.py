@@ -157,17 +157,6 @@ def test_one_graph_is_that_of_pyg() -> None:
     torch.testing.assert_close(terms.collapse[0], collapse)
 
 
-@pytest.mark.parametrize("clusters", [4, 8, 13])
-def test_clusters_that_are_apart_are_better_than_none(clusters: int) -> None:
-    """Six sentences in each of m clusters, against every sentence in all of them alike."""
-    places = torch.arange(6 * clusters) % clusters
-    none = torch.zeros(2, 0, dtype=torch.long), torch.zeros(0)
-    pairs = PairedSentences(torch.zeros_like(places), places < 0, torch.tensor([clusters]), *none)
-    hard = torch.nn.functional.one_hot(places).float()
-    assert cluster_terms(hard, pairs).orthogonality.item() == pytest.approx(0, abs=1e-5)
-    assert cluster_terms(torch.full_like(hard, 1 / clusters), pairs).orthogonality.item() > 0.9
-
-
 def test_gradients_are_those_of_small_differences() -> None:
     draw = np.random.default_rng(3)
     pairs = [one_pair(draw, 3, 4, 3, 4), one_pair(draw, 1, 2, 2, 4), one_pair(draw, 4, 4, 4, 4)]

@@ -94,7 +94,7 @@ def test_the_numbers_to_log_are_means_over_anchors_with_a_positive() -> None:
     assert not any(value.requires_grad for value in output.metrics.values())
 
 
-@pytest.mark.parametrize(("anchors", "candidates"), [(0, 0), (0, 3), (2, 0), (2, 3)])
+@pytest.mark.parametrize(("anchors", "candidates"), [(0, 3), (2, 0), (2, 3)])
 def test_without_positives_there_is_no_loss_and_no_gradient(anchors: int, candidates: int) -> None:
     first, second = torch.randn(anchors, 2).requires_grad_(), torch.randn(candidates, 2).requires_grad_()
     output = InfoNCE()(first, second, torch.full((anchors,), -1))
@@ -125,16 +125,6 @@ def test_it_is_the_papers_loss(documents: int, hidden: int, seed: int) -> None:
     loss = SubDocumentContrast()(torch.tensor(first), torch.tensor(second)).loss
 
     assert loss.item() == pytest.approx(paper_loss(first, second), rel=1e-5, abs=1e-6)
-
-
-def test_cosine_and_temperature_change_what_is_compared() -> None:
-    draw = np.random.default_rng(0)
-    first, second = draw.normal(size=(2, 6, 4))
-    unit_first, unit_second = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second))
-
-    loss = SubDocumentContrast("cosine", temperature=0.2)(torch.tensor(first), torch.tensor(second)).loss
-
-    assert loss.item() == pytest.approx(paper_loss(unit_first / 0.2, unit_second), rel=1e-5)
 
 
 def test_one_direction_looks_from_the_anchors_only() -> None:
@@ -217,25 +207,6 @@ def test_the_supervised_gradient_is_that_of_its_formula() -> None:
     assert np.abs(expected[3]).max() > 1e-3
 
 
-@pytest.mark.parametrize("labels", [[], [5], [0, 1, 2, 3]])
-def test_a_batch_without_positives_has_no_loss_and_no_gradient(labels: list[int]) -> None:
-    vectors = torch.randn(len(labels), 3).requires_grad_()
-    output = SupervisedContrastive()(vectors, torch.tensor(labels, dtype=torch.int64))
-    output.loss.backward()
-
-    assert output.loss.item() == 0
-    assert vectors.grad is not None
-    assert torch.equal(vectors.grad, torch.zeros_like(vectors))
-    metrics = {name: value.item() for name, value in output.metrics.items()}
-    assert metrics == {
-        "positive_similarity": 0,
-        "negative_similarity": 0,
-        "accuracy": 0,
-        "skipped_anchors": len(labels),
-        "without_positives": 1,
-    }
-
-
 def test_the_numbers_to_log_are_those_of_the_anchors() -> None:
     # Two rows at right angles of the first label, two equal ones of the second, and a lone one at the first row.
     x, y = [1.0, 0.0], [0.0, 1.0]
@@ -248,9 +219,3 @@ def test_the_numbers_to_log_are_those_of_the_anchors() -> None:
     assert metrics == {"accuracy": 0, "skipped_anchors": 1, "without_positives": 0}
     vectors[1] = torch.tensor([0.8, 0.6])
     assert SupervisedContrastive()(vectors, labels).metrics["accuracy"].item() == pytest.approx(2 / 4)
-
-
-def test_all_rows_of_one_label_have_no_negatives() -> None:
-    output = SupervisedContrastive()(torch.eye(4), torch.zeros(4, dtype=torch.int64))
-    assert output.loss.item() == pytest.approx(np.log(3))
-    assert output.metrics["negative_similarity"].item() == 0

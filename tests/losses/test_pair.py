@@ -94,14 +94,3 @@ def test_its_gradient_is_that_of_its_equation() -> None:
     torch.testing.assert_close(ours.grad, theirs.grad.float())
     # Rows that belong to nobody push others away, but the fifth second row is of the third pair's group.
     assert ours.grad[1, 1].abs().max() > 1e-3
-
-
-def test_sentences_of_one_document_do_not_push_each_other_apart() -> None:
-    rows = torch.tensor([[1.0, 0.0], [0.6, 0.8]], requires_grad=True)
-    apart, together = torch.tensor([0, 1]), torch.tensor([3, 3])
-    labels = torch.ones(2)
-    assert PairContrast(0.1)(rows, rows, labels, apart, apart).loss.item() > 0.01
-    output = PairContrast(0.1)(rows, rows, labels, together, together)
-    output.loss.backward()
-    assert output.loss.item() == 0 and rows.grad is not None and not rows.grad.any()
-    assert output.metrics["left_out_share"].item() == 0.5

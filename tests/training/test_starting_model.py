@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from graphdoc.documents.document import Document
-from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.inference.precision import training_precision
@@ -31,12 +30,6 @@ def test_layers_can_begin_at_the_mean(backbone_folder: Callable[[str], Path], st
     np.testing.assert_allclose(encoder.encode(structured), means, atol=1e-5)
     random = load_start(ModelSettings(start=start, settings=settings), CPU, "cosine")
     assert np.abs(random.encode(structured) - means).max() > 1e-3
-
-
-def test_trained_layers_begin_where_they_are(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
-    folder = tiny_encoder().save_pretrained(tmp_path / "model")
-    with pytest.raises(SettingsError, match=r"model.begin=mean is for layers that start untrained, and .*/model has"):
-        load_start(ModelSettings(start=str(folder), begin="mean"), CPU, "cosine")
 
 
 def test_a_run_is_seeded_and_joins_alone() -> None:
