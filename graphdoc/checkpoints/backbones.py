@@ -178,8 +178,8 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
             )
         model = DocumentModel(config)
     model.passage_encoder.transformer.load_state_dict(pretrained.state_dict())
-    if (own := existing(backbone)) is not None:
-        model.config.backbone = own.resolve().name
+    if (path := existing(backbone)) is not None:
+        model.config.backbone = path.resolve().name
     model.train(False)
     return model, load_tokenizer(folder, config, f"backbone {backbone}")
 

@@ -82,8 +82,8 @@ def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Pat
     """
     if name not in _shipped_names() and existing(name) is None:
         download(name, [f"{SUBTOPIC_FOLDER}/*"], revision)
-    own = folder / SUBTOPIC_FOLDER
-    return own if (own / CONFIG_FILE).is_file() else None
+    subtopics = folder / SUBTOPIC_FOLDER
+    return subtopics if (subtopics / CONFIG_FILE).is_file() else None
 
 
 def download(name: str, patterns: list[str], revision: str | None = None, *, ignored: str | None = None) -> Path:

@@ -28,9 +28,9 @@ def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
         return change(part)
     # Token ids are tuples of numbers by the thousand; a first element says what the others are.
     if type(part) is tuple and part and is_dataclass(part[0]):
-        return tuple(map_tensors(one, change) for one in part)
+        return tuple(map_tensors(member, change) for member in part)
     if is_dataclass(part) and not isinstance(part, type):
-        return type(part)(**{one.name: map_tensors(getattr(part, one.name), change) for one in fields(part)})
+        return type(part)(**{entry.name: map_tensors(getattr(part, entry.name), change) for entry in fields(part)})
     return part
 
 
@@ -86,7 +86,7 @@ class NodeRows:
         rank = order[place[place < len(order)]] if len(order) else order
         inside = np.flatnonzero(place < len(order))
         belongs = keys[sections][rank] == keys[passages][inside]
-        members, own = inside[belongs], rank[belongs]
+        members, section_of_member = inside[belongs], rank[belongs]
         arrays = (
             passages,
             np.flatnonzero((node_kind == NodeKind.DOCUMENT) | is_query),
@@ -94,8 +94,8 @@ class NodeRows:
             np.bincount(document_of[passages], minlength=documents),
             sections,
             members,
-            own,
-            np.bincount(own, minlength=len(sections)),
+            section_of_member,
+            np.bincount(section_of_member, minlength=len(sections)),
         )
         return cls(*(torch.from_numpy(np.ascontiguousarray(array, np.int64)) for array in arrays))
 
@@ -191,8 +191,8 @@ class GraphBatch:
             split: whether documents are split into their own sections.
         """
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
-        sections = [np.array([part.section for part in document.passages], np.int64) for document in documents]
-        ids = [section_ids(one) for one in sections]
+        sections = [np.array([span.section for span in document.passages], np.int64) for document in documents]
+        ids = [section_ids(numbers) for numbers in sections]
         return cls.from_graphs(
             JoinedGraphs.of_sections(sections, graph),
             tuple(ids for document in documents for ids in document.token_ids),
@@ -276,7 +276,7 @@ class GraphBatch:
         # many, and the trained process waits for each: all of a batch go as one.
         content = io.BytesIO()
         _ArrayPickler(content).dump(
-            {one.name: getattr(self, one.name) for one in fields(self) if one.name != "origin"}
+            {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "origin"}
         )
         return _restored, (torch.frombuffer(content.getbuffer(), dtype=torch.uint8),)
 
@@ -291,10 +291,10 @@ class GraphBatch:
 
     def split_into(self, section_ids: Integers | None, chunk_ids: Integers | None = None) -> GraphBatch:
         """The same documents in other sections, on the same device (see :meth:`from_graphs`)."""
-        own = self.origin or self
-        documents = own.rows.document_of.numpy()
+        origin = self.origin or self
+        documents = origin.rows.document_of.numpy()
         places = places_of(documents, section_ids, chunk_ids)
-        split = replace(own, places=places, sections=SectionLayout.of(documents, places, len(self)))
+        split = replace(origin, places=places, sections=SectionLayout.of(documents, places, len(self)))
         return split if self.origin is None else split.to(self.node_kind.device)
 
     def with_plan(self, form: Form) -> GraphBatch:
@@ -306,9 +306,11 @@ class GraphBatch:
         here, target = self.node_kind.device, torch.device(device)
         if here.type == target.type and target.index in (None, here.index):
             return self
-        own = self.origin or self
-        moved: GraphBatch = map_tensors(replace(own, origin=None), lambda tensor: tensor.to(device, non_blocking=True))
-        return replace(moved, origin=own)
+        origin = self.origin or self
+        moved: GraphBatch = map_tensors(
+            replace(origin, origin=None), lambda tensor: tensor.to(device, non_blocking=True)
+        )
+        return replace(moved, origin=origin)
 
     def slices(self, costs: Sequence[int], most: int) -> Iterator[GraphBatch]:
         """Cut the batch into batches of consecutive documents that keep to a cost.
@@ -334,19 +336,19 @@ class GraphBatch:
 
     def _graphs(self, first: int, last: int) -> tuple[JoinedGraphs, slice]:
         """The graphs of some consecutive documents, and where their passages stand."""
-        own = self.origin or self
+        origin = self.origin or self
         nodes, edges, passages = (
             slice(sum(counts[:first]), sum(counts[:last]))
             for counts in (self.node_counts, self.edge_counts, self.passage_counts)
         )
         graphs = JoinedGraphs(
-            own.node_kind[nodes].numpy(),
-            own.section_of[nodes].numpy(),
-            (own.edge_index[:, edges] - nodes.start).numpy(),
-            own.edge_kind[edges].numpy(),
+            origin.node_kind[nodes].numpy(),
+            origin.section_of[nodes].numpy(),
+            (origin.edge_index[:, edges] - nodes.start).numpy(),
+            origin.edge_kind[edges].numpy(),
             np.array(self.node_counts[first:last], np.int64),
             np.array(self.edge_counts[first:last], np.int64),
-            None if own.edge_weights is None else own.edge_weights[edges].numpy(),
+            None if origin.edge_weights is None else origin.edge_weights[edges].numpy(),
         )
         return graphs, passages
 

@@ -94,8 +94,8 @@ def graph_kind(name: str, **settings: Any) -> GraphKind:
     if name not in GRAPH_KINDS:
         raise SettingsError(f"graph kind {name!r} is unknown; use one of {', '.join(GRAPH_KINDS)}")
     kind = load(GRAPH_KINDS[name])
-    made: GraphKind = kind(**{field.name: settings[field.name] for field in fields(kind) if field.name in settings})
-    return made
+    names = {field.name for field in fields(kind)} & settings.keys()
+    return kind(**{name: settings[name] for name in names})  # type: ignore[no-any-return]
 
 
 def section_starts(section_of: Integers) -> Integers:
@@ -251,15 +251,16 @@ class JoinedGraphs:
         """
         kind = graph_kind(kind) if isinstance(kind, str) else kind
         nothing = np.empty(0, np.int64)
-        more = [nothing if kind is None else kind.section_nodes(one) for one in sections]
-        lengths = np.array([(1, len(one), len(nodes)) for one, nodes in zip(sections, more, strict=True)], np.int64)
+        nodes = [
+            (_NO_SECTION, numbers, nothing if kind is None else kind.section_nodes(numbers)) for numbers in sections
+        ]
+        lengths = np.array([[len(part) for part in parts] for parts in nodes], np.int64)
         counts = lengths.sum(axis=1)
         node_kind = np.repeat(np.tile(_KINDS, len(lengths)), lengths.reshape(-1))
-        parts = (part for one, nodes in zip(sections, more, strict=True) for part in (_NO_SECTION, one, nodes))
-        section_of = np.concatenate(list(parts))
+        section_of = np.concatenate([part for parts in nodes for part in parts])
         if kind is None:
             return cls(node_kind, section_of, np.empty((2, 0), np.int64), nothing, counts, np.zeros_like(counts))
-        pairs = [kind.pairs(one) for one in sections]
+        pairs = [kind.pairs(numbers) for numbers in sections]
         pair_counts = np.array([part.shape[1] for part in pairs], np.int64)
         ends = np.concatenate(pairs, axis=1) + np.repeat(np.cumsum(counts) - counts, pair_counts)
         total = len(node_kind)
@@ -284,9 +285,8 @@ class JoinedGraphs:
             similarities: ``(passages, passages)`` of every document, symmetric and not negative; the diagonal does
                 not count.
         """
-        counts = np.array([len(one) + 1 for one in sections], np.int64)
-        node_kind = np.concatenate([np.repeat(_KINDS[:2], (1, len(one))) for one in sections])
-        section_of = np.concatenate([np.concatenate([_NO_SECTION, one]) for one in sections])
+        alone = cls.of_sections(sections, None)
+        counts, node_kind, section_of = alone.node_counts, alone.node_kind, alone.section_of
         edges, weights, edge_counts = [], [], []
         for start, similarity in zip((np.cumsum(counts) - counts).tolist(), similarities, strict=True):
             adjacency = np.zeros((len(similarity) + 1,) * 2)  # type: ignore[arg-type]
@@ -332,8 +332,10 @@ class JoinedGraphs:
         edges = [part.edge_index + end - len(part.node_kind) for part, end in zip(parts, ends.tolist(), strict=True)]
         weights = None
         if any(part.edge_weights is not None for part in parts):
-            own = (np.ones(len(part.edge_kind)) if part.edge_weights is None else part.edge_weights for part in parts)
-            weights = np.concatenate(list(own)).astype(np.float32)
+            ones = np.ones(max(len(part.edge_kind) for part in parts), np.float32)
+            weights = np.concatenate(
+                [ones[: len(part.edge_kind)] if part.edge_weights is None else part.edge_weights for part in parts]
+            )
         return cls(
             np.concatenate([part.node_kind for part in parts]),
             np.concatenate([part.section_of for part in parts]),

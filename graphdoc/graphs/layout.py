@@ -106,17 +106,17 @@ def _dense_block(graphs: JoinedGraphs, documents: Integers) -> DenseBlock:
     offsets = np.arange(width)
     is_node = offsets < nodes[documents, None]
     rows = np.where(is_node, starts[:, None] + offsets, starts[0])
-    own = ranges((np.cumsum(edges) - edges)[documents], edges[documents])
+    members = ranges((np.cumsum(edges) - edges)[documents], edges[documents])
     document = np.repeat(np.arange(len(documents)), edges[documents])
-    source, target = graphs.edge_index[:, own] - starts[document]
+    source, target = graphs.edge_index[:, members] - starts[document]
     cells = (document * width + target) * width + source
     adjacency = np.zeros((len(documents), width, width), np.bool_)
     adjacency.reshape(-1)[cells] = True
     places = np.flatnonzero(is_node)
-    arrays = [rows, rows.reshape(-1)[places], places, adjacency, own, cells]
+    arrays = [rows, rows.reshape(-1)[places], places, adjacency, members, cells]
     if graphs.edge_weights is not None:
         arrays.append(np.zeros(adjacency.shape, np.float32))
-        arrays[-1].reshape(-1)[cells] = np.log(graphs.edge_weights[own])
+        arrays[-1].reshape(-1)[cells] = np.log(graphs.edge_weights[members])
     return DenseBlock(*map(torch.from_numpy, arrays))
 
 

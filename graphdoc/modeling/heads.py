@@ -161,12 +161,12 @@ class PretrainedHead(nn.Module):
 
     def __init__(self, language_model: PreTrainedModel, transformer: PreTrainedModel) -> None:
         super().__init__()
-        own = cast(nn.Embedding, language_model.get_input_embeddings()).weight
+        tied = cast(nn.Embedding, language_model.get_input_embeddings()).weight
         embeddings = cast(nn.Embedding, transformer.get_input_embeddings()).weight
         decoder = language_model.get_output_embeddings()
-        if decoder is None or own.shape != embeddings.shape:
-            raise ValueError(f"embeddings are {tuple(own.shape)}, not {tuple(embeddings.shape)}")
-        if decoder.weight is own:
+        if decoder is None or tied.shape != embeddings.shape:
+            raise ValueError(f"embeddings are {tuple(tied.shape)}, not {tuple(embeddings.shape)}")
+        if decoder.weight is tied:
             decoder.weight = cast(nn.Parameter, embeddings)
         setattr(language_model, language_model.base_model_prefix, _Given())
         self.language_model = language_model

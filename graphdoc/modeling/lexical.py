@@ -142,8 +142,8 @@ def unit_rows(weights: Counts) -> Counts:
 
 def inverse_frequencies(documents: int, frequencies: npt.NDArray[np.int64]) -> Vectors:
     """Inverse document frequencies, ``(terms,)``; 0 for terms that no document has."""
-    found = np.log((1 + documents) / (1 + frequencies)) + 1.0
-    return np.where(frequencies > 0, found, 0.0).astype(np.float32)
+    idf = np.log((1 + documents) / (1 + frequencies)) + 1.0
+    return np.where(frequencies > 0, idf, 0.0).astype(np.float32)
 
 
 def bucket_of(term: str, buckets: int) -> int:
@@ -203,14 +203,14 @@ class LexicalReader:
             columns += [row for row in rows if row != _NOWHERE]
             ends.append(len(columns))
         shape = len(ends) - 1, self.part.settings.terms
-        found = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
-        found.sum_duplicates()
-        return found
+        counts = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
+        counts.sum_duplicates()
+        return counts
 
     def vectors(self, counts: Counts) -> Vectors:
         """Lexical vectors of the length ``weight``, ``(texts, numbers)``; zeros for a text without a known word."""
-        found = self.part.centred(self.part.project(self.part.weights(counts)))
-        return np.asarray(found * self.weight, np.float32)
+        unit = self.part.centred(self.part.project(self.part.weights(counts)))
+        return np.asarray(unit * self.weight, np.float32)
 
     def unit_weights(self, counts: Counts) -> Counts:
         """The tf-idf weights of terms brought to the length 1, sparse ``(texts, terms)``, which heads read."""
@@ -218,7 +218,7 @@ class LexicalReader:
 
     def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
         """Those of whole documents, sparse ``(documents, terms)``."""
-        counts = self.counts(text for one in documents for text in one.texts)
+        counts = self.counts(text for document in documents for text in document.texts)
         return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
 
     def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
@@ -245,8 +245,7 @@ class LexicalReader:
         """
         rows, of_document = self._split_weights(counts)
         table = np.asarray(_dense(self.part.table[rows]), np.float64)
-        of_passages = counts[:, rows].astype(np.float64)
-        of_passages.data = (1 + np.log(of_passages.data)) * self.part.idf.cpu().numpy()[rows][of_passages.indices]
+        of_passages = self.part.weights(counts)[:, rows]
         words = self.written(segmented.texts, rows)
         # The mean is shared by the passages that have words, in equal parts.
         has_words = np.diff(of_passages.indptr) > 0
@@ -288,8 +287,8 @@ class LexicalReader:
         Returns:
             ``(terms,)``, the rows of its terms; their weights, sparse ``(passages, terms)``.
         """
-        rows, found = self._split_weights(counts)
-        return rows, found / float(_lengths(found.sum(axis=0))[0])
+        rows, weights = self._split_weights(counts)
+        return rows, weights / float(_lengths(weights.sum(axis=0))[0])
 
     def written(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
         """Terms that occur in texts, by their rows, each as it is first written there."""
@@ -303,10 +302,10 @@ class LexicalReader:
     def _split_weights(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
         """The rows of the terms of a document, and their tf-idf weights in it, sparse ``(passages, terms)``."""
         rows = np.unique(counts.indices).astype(np.int64)
-        own = counts[:, rows].astype(np.float64)
-        totals = np.maximum(np.asarray(own.sum(axis=0)).ravel(), 1)
+        counts = counts[:, rows].astype(np.float64)
+        totals = np.maximum(np.asarray(counts.sum(axis=0)).ravel(), 1)
         weights = (1 + np.log(totals)) * self.part.idf.cpu().numpy()[rows]
-        return rows, own.multiply((weights / totals)[None]).tocsr()
+        return rows, counts.multiply((weights / totals)[None]).tocsr()
 
     def _row_of(self, term: str) -> int:
         if (row := self._known.get(term)) is None:
@@ -319,7 +318,7 @@ class LexicalReader:
 
 def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.int64]:
     """The document of every passage, ``(passages,)``."""
-    return np.repeat(np.arange(len(documents)), [len(one.passages) for one in documents])
+    return np.repeat(np.arange(len(documents)), [len(document.passages) for document in documents])
 
 
 def summed(counts: Counts, group_of: npt.NDArray[np.int64], groups: int) -> Counts:

@@ -213,7 +213,7 @@ class SectionReadout(Readout):
 
     def init_weights(self, module: nn.Module) -> bool:
         """Draw its linear layers as PyG draws those of graph attention, and leave the LSTM to transformers."""
-        if not isinstance(module, nn.Linear) or all(module is not own for own in self.modules()):
+        if not isinstance(module, nn.Linear) or all(module is not part for part in self.modules()):
             return False
         init.xavier_uniform_(module.weight)
         init.zeros_(module.bias)

@@ -62,8 +62,8 @@ def shingles_of(text: str) -> Hashes:
     """
     lower = text.lower()
     # Marks belong to the letters before them, and are no part of what Python takes for a word.
-    found = _WORD.findall(lower if lower.isascii() else lower.translate(_marks()))
-    words = [b"0" if word.isdecimal() else word.encode("utf-8", "replace") for word in found]
+    tokens = _WORD.findall(lower if lower.isascii() else lower.translate(_marks()))
+    words = [b"0" if word.isdecimal() else word.encode("utf-8", "replace") for word in tokens]
     if not words:
         return np.empty(0, np.uint32)
     values = np.fromiter(map(crc32, words), np.uint64, len(words))
@@ -169,10 +169,10 @@ class Repeats:
     def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
         """Which passages of a document repeat, and whether these are so much of it that all of them count."""
         texts = (document.sections[section].text[start:end] for section, start, end in places)
-        found = [place for place, text in zip(places, texts, strict=True) if self.is_repeated(text)]
-        repeated, whole = (sum(end - start for _, start, end in some) for some in (found, places))
-        share = OF_A_DOCUMENT if len(found) < MANY_PASSAGES else OF_MANY_PASSAGES
-        return found, repeated > share * whole
+        repeated = [place for place, text in zip(places, texts, strict=True) if self.is_repeated(text)]
+        size, whole = (sum(end - start for _, start, end in some) for some in (repeated, places))
+        share = OF_A_DOCUMENT if len(repeated) < MANY_PASSAGES else OF_MANY_PASSAGES
+        return repeated, size > share * whole
 
 
 class RepeatCounter:
@@ -324,17 +324,19 @@ class RepeatLister:
 
     def found(self) -> RepeatList:
         """What repeats in the documents so far."""
-        passages = sorted(self._list.passages, key=lambda one: (-one.documents, -one.characters, one.text))
+        passages = sorted(
+            self._list.passages, key=lambda passage: (-passage.documents, -passage.characters, passage.text)
+        )
         return replace(self._list, passages=passages)
 
     def _group(self, text: str) -> int:
         """The place of the passage that a text is listed as, perhaps a new one."""
         shingles = shingles_of(text).tolist()
-        votes = Counter(self._group_of[one] for one in shingles if one in self._group_of)
+        votes = Counter(self._group_of[shingle] for shingle in shingles if shingle in self._group_of)
         group, count = votes.most_common(1)[0] if votes else (-1, 0)
         if count < _ALIKE * len(shingles):
             group = len(self._list.passages)
             self._list.passages.append(RepeatedPassage(text))
-        for one in shingles:
-            self._group_of.setdefault(one, group)
+        for shingle in shingles:
+            self._group_of.setdefault(shingle, group)
         return group

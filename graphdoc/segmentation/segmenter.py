@@ -165,7 +165,7 @@ class Segmenter:
     def _plan(self, document: Document) -> Plan:
         """What of a document is to be tokenised."""
         plan, unit, places = Plan(document), self.config.unit, []
-        for section, text in enumerate(one.text for one in document.sections):
+        for section, text in enumerate(part.text for part in document.sections):
             if not text.strip():
                 plan.empty_sections += 1
                 continue
@@ -305,7 +305,7 @@ def repeated_in(document: Document, repeats: RepeatFilter, config: SegmentationC
         config: how documents are cut into passages.
     """
     places = []
-    for section, text in enumerate(one.text for one in document.sections):
+    for section, text in enumerate(part.text for part in document.sections):
         if sentences := sentences_of(text, config.language)[0]:
             groups = sentence_groups(text, sentences, config.passage_words)
             places += [(section, group[0][0], group[-1][1]) for group in groups]

@@ -84,11 +84,11 @@ def _sentence_ends(text: str, start: int, end: int, language: str) -> list[int]:
         stop = next(
             (place for place in range(stop, start + _WINDOW_CHARACTERS // 2, -1) if text[place].isspace()), stop
         )
-        found = _window_ends(text[start:stop], language)
+        window = _window_ends(text[start:stop], language)
         # The last sentence of a window may go on behind it, so the next window begins with it; if there is no other,
         # the sentence is longer than the window and only its end is still to be found.
-        ends.extend(start + place for place in found[:-1])
-        start = ends[-1] if len(found) > 1 else stop
+        ends.extend(start + place for place in window[:-1])
+        start = ends[-1] if len(window) > 1 else stop
     ends.extend(start + place for place in _window_ends(text[start:end], language))
     if not ends or ends[-1] < end:
         ends.append(end)
@@ -173,8 +173,8 @@ def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 def skip_white_space(text: str, start: int, end: int) -> int:
     """First character of a span that is not white space; its end if there is none."""
-    found = _NOT_SPACE.search(text, start, end)
-    return found.start() if found else end
+    match = _NOT_SPACE.search(text, start, end)
+    return match.start() if match else end
 
 
 def cut_at_white_space(text: str, start: int, end: int, max_characters: int) -> list[tuple[int, int]]:
