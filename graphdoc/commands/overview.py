@@ -162,6 +162,7 @@ def _of_vectors(
         model=manifest.model,
         language=str(manifest.model.get("language") or "en"),
         repeats=read_repeats(folder),
+        coverage=manifest.coverage,
         fit=fit,
     )
 

@@ -20,6 +20,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig, repeated_in
+from ..segmentation.spans import Coverage
 from ..similarity.background import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
@@ -80,6 +81,7 @@ class Overview:
         settings: how the overview was made.
         background: how alike pairs of the documents are; None of fewer than 50.
         repeats: what was left out of the documents as repeated.
+        coverage: what of the documents was encoded, where that is known.
     """
 
     documents: Sequence[Digest]
@@ -92,6 +94,7 @@ class Overview:
     settings: Mapping[str, Any]
     background: Background | None = None
     repeats: RepeatList = field(default_factory=RepeatList)
+    coverage: Coverage = field(default_factory=Coverage)
 
     @classmethod
     def of(
@@ -142,9 +145,9 @@ class Overview:
         passing = digests.passing(map(as_document, documents_of(documents)))
         with ExitStack() as stack:
             folder = vectors or stack.enter_context(TemporaryDirectory(prefix="graphdoc-"))
-            encoder.encode_to_disk(passing, folder, **options)
+            coverage = encoder.encode_to_disk(passing, folder, **options).coverage
             ids, found = read_vectors(folder)
-        return cls._made(digests, ids, found, encoder.describe(), settings)
+        return cls._made(digests, ids, found, encoder.describe(), settings, coverage)
 
     @classmethod
     def of_vectors(
@@ -156,6 +159,7 @@ class Overview:
         model: Mapping[str, Any] | None = None,
         language: str = "en",
         repeats: RepeatFilter | None = None,
+        coverage: Coverage | None = None,
         neighbours: int = NEIGHBOURS,
         duplicates: float = DUPLICATES,
         group_size: int | None = None,
@@ -172,6 +176,7 @@ class Overview:
             language: language of the documents, a two-letter code.
             repeats: what was left out of the documents as repeated, such as
                 :func:`graphdoc.vectors.folder.read_repeats` gives; it is listed.
+            coverage: what of the documents was encoded, where that is known.
             neighbours: as for :meth:`of`.
             duplicates: as for :meth:`of`.
             group_size: as for :meth:`of`.
@@ -200,7 +205,7 @@ class Overview:
         for id in ids:
             if id not in digests.by_id:
                 digests.add_unread(id)
-        return cls._made(digests, ids, rows, model or {}, settings)
+        return cls._made(digests, ids, rows, model or {}, settings, coverage or Coverage())
 
     @classmethod
     def _made(
@@ -210,6 +215,7 @@ class Overview:
         vectors: npt.NDArray[np.float32],
         model: Mapping[str, Any],
         settings: dict[str, Any],
+        coverage: Coverage,
     ) -> Overview:
         # After encoding: scikit-learn, which it needs, takes half a second.
         with quick_imports():
@@ -235,7 +241,8 @@ class Overview:
             groups.append(Group(len(groups) + 1, names, rows, tuple(typical.tolist())))
         copies = near.duplicates(plain, settings["duplicates"], [digest.sketch for digest in documents])
         background = form.background_of(fitted) if is_large else None
-        return cls(documents, words, points, groups, near, copies, model, settings, background, digests.repeats())
+        seen = documents, words, points, groups, near, copies, model, settings, background
+        return cls(*seen, digests.repeats(), coverage)
 
     @property
     def knows_repeats(self) -> bool:

@@ -50,6 +50,8 @@ def payload_of(overview: Overview) -> dict[str, Any]:
         "format": FORMAT,
         "model": dict(overview.model),
         "settings": dict(overview.settings),
+        "coverage": overview.coverage.to_dict(),
+        "not_whole": overview.coverage.describe(),
         "documents": documents,
         "groups": groups,
         "pairs": [

@@ -101,22 +101,25 @@ class Coverage:
         values = {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
         return {name: value for name, value in values.items() if value or name not in _RARE}
 
-    def warn(self, name: str | None = None) -> None:
-        """Log one warning if anything was left out.
+    def describe(self, name: str | None = None) -> str:
+        """What was left out and why, in one line; empty where all was encoded.
 
         Args:
             name: id of the document, where it is one.
         """
-        if self.documents_not_whole:
-            which = f"{self.documents_not_whole:,} of {counted(self.documents, 'document')}"
-            reasons = [f"{counted(count, 'character')}: {reason}" for reason, count in sorted(self.left_out.items())]
-            logger.warning(
-                "%s %s not encoded whole (%s)%s",
-                which if name is None else f"document {name!r}",
-                "was" if self.documents_not_whole == 1 else "were",
-                ", ".join(reasons),
-                "".join(f"; {fix}" for reason, fix in _FIXES.items() if reason in self.left_out),
-            )
+        if not self.documents_not_whole:
+            return ""
+        which = f"{self.documents_not_whole:,} of {counted(self.documents, 'document')}"
+        which = which if name is None else f"document {name!r}"
+        reasons = [f"{counted(count, 'character')}: {reason}" for reason, count in sorted(self.left_out.items())]
+        fixes = "".join(f"; {fix}" for reason, fix in _FIXES.items() if reason in self.left_out)
+        verb = "was" if self.documents_not_whole == 1 else "were"
+        return f"{which} {verb} not encoded whole ({', '.join(reasons)}){fixes}"
+
+    def warn(self, name: str | None = None) -> None:
+        """Log what :meth:`describe` says, if anything was left out."""
+        if line := self.describe(name):
+            logger.warning("%s", line)
 
 
 @dataclass(frozen=True, slots=True)

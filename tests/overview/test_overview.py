@@ -169,7 +169,12 @@ def test_the_list_of_repeats_is_what_the_encoder_leaves_out(
     assert Manifest.read(tmp_path / "v").coverage.left_out == {"repeated": overview.repeats.characters + spaces}
     ids, vectors = read_vectors(tmp_path / "v")
     stored = Overview.of_vectors(
-        ids, vectors, documents, model=encoder.describe(), repeats=read_repeats(tmp_path / "v")
+        ids,
+        vectors,
+        documents,
+        model=encoder.describe(),
+        repeats=read_repeats(tmp_path / "v"),
+        coverage=Manifest.read(tmp_path / "v").coverage,
     )
     assert stored.to_dict() == overview.to_dict()
 
@@ -199,3 +204,12 @@ def test_refusals(options: dict[str, Any], error: type[Exception]) -> None:
     vectors = options.pop("vectors", np.eye(2)[: max(1, min(2, len(ids)))])
     with pytest.raises(error):
         Overview.of_vectors(ids, vectors, **options)
+
+
+def test_what_was_cut_is_counted(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    long, short = (
+        Document.from_text(" ".join(["Tides rise and fall."] * times), id=f"d{times}") for times in (400, 2)
+    )
+    overview = Overview.of(tiny_encoder("bert", readout="mean", max_passages=2), [long, short])
+    assert overview.coverage.documents_not_whole == 1 and "1 of 2" in overview.to_dict()["not_whole"]
+    assert Overview.of_vectors(["a", "b"], [[1, 0], [0, 1]]).to_dict()["not_whole"] == ""

@@ -79,6 +79,7 @@ def render_overview(
         "documents": len(overview["documents"]),
         "model": overview["model"] or {},
         "settings": overview["settings"],
+        "not_whole": overview.get("not_whole"),
         "keeps_repeats": keeps_repeats,
         **lists_of(overview, reports),
     }

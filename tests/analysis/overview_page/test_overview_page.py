@@ -77,6 +77,13 @@ def test_commands_and_reports(payload: dict[str, Any]) -> None:
     assert [pair["link"] for pair in listed[:2]] == ["r/1.html", None]
 
 
+def test_documents_that_were_not_read_whole_are_counted(payload: dict[str, Any]) -> None:
+    assert not lxml.html.fromstring(render_overview(payload)).find_class("not-whole")
+    cut = payload | {"not_whole": "3 of 12 documents were not encoded whole (9 characters: passage limit)"}
+    (shown,) = lxml.html.fromstring(render_overview(cut)).find_class("not-whole")
+    assert "3 of 12" in shown.text_content()
+
+
 def test_attacks_stay_text() -> None:
     ids = {"tides/000": ATTACK * 40, "tides/001": "\u202e\u05e9\u05dc\u05d5\u05dd</script>", "tides/002": "x" * 10_000}
     page = render_overview(make_overview(6, titles=ids).to_dict(), name=ATTACK)
