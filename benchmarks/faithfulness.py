@@ -19,7 +19,7 @@ from reporting import describe_machine
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import read_pair_file
-from graphdoc.evaluation.faithfulness import KINDS, RANDOM, FaithfulnessEvaluation
+from graphdoc.evaluation.faithfulness import KINDS, RANDOM, measure_faithfulness
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,18 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.pairs:
         similar = {pair.documents: pair for pair in read_pair_file(options.pairs) if pair.label and pair.a != pair.b}
         pairs = _drawn(list(similar.values()), options.sample)
-    evaluation = FaithfulnessEvaluation(
-        documents if pairs is not None else _drawn(documents, options.sample),
-        pairs,
-        steps=options.steps,
-        orders=options.orders,
-    )
+    if pairs is None:
+        documents = _drawn(documents, options.sample)
     print(describe_machine())
     print("\n| model | passages by | deletion | better than random | insertion | better than random |")
     print("|---|---|---:|---:|---:|---:|")
     for name in options.model:
         encoder = DocumentEncoder.from_pretrained(name, max_passages=options.max_passages, dtype=options.dtype)
-        scores = evaluation.measure(encoder)
+        scores = measure_faithfulness(encoder, documents, pairs, steps=options.steps, orders=options.orders)
         for method in scores.methods:
             cells = []
             for kind in KINDS:

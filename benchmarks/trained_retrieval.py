@@ -119,7 +119,10 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
         for words, its_name in WORDS.items():
             way = f"{unit}-{words}"
             rows[f"{way}-rank"] = f"the same and {its_name}, reciprocal rank"
-            runs[f"{way}-rank"] = {query: fused(own, trained.get(query, {})) for query, own in runs[words].items()}
+            runs[f"{way}-rank"] = {
+                query: fused(own, trained.get(query, {}), fusion="reciprocal_rank")
+                for query, own in runs[words].items()
+            }
             weight = best_weight(runs[words], trained, qrels, fused, measure=data.measure, folds=FOLDS)
             rows[f"{way}-sum"] = rows[f"{way}-rank"].replace("reciprocal rank", "weighted sum")
             runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights

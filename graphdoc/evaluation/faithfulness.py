@@ -298,8 +298,19 @@ class FaithfulnessScores:
         return other - area if kind == "deletion" else area - other
 
 
-class FaithfulnessEvaluation:
-    """Documents that are shortened passage by passage, always in the same way, to see what a model goes by.
+def measure_faithfulness(
+    encoder: DocumentEncoder,
+    documents: Iterable[ReadyDocument],
+    pairs: Sequence[LabelledPair] | None = None,
+    *,
+    steps: int = STEPS,
+    orders: int = ORDERS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    dtype: Precision | None = None,
+    show_progress: bool | None = None,
+) -> FaithfulnessScores:
+    """Shorten documents passage by passage, always in the same way, to see what a model goes by.
 
     With pairs, the similarity of two documents is watched while one of them is shortened: each of them in turn, with
     the other whole. Without pairs it is the probability of the class that a document most likely belongs to, and the
@@ -307,6 +318,7 @@ class FaithfulnessEvaluation:
     the other document or the class, and at random.
 
     Args:
+        encoder: the model.
         documents: the documents, segmented or not, each with an id of its own; those that occur in no pair are passed
             over.
         pairs: pairs of two documents, each once, whatever their labels; None to watch classes.
@@ -315,112 +327,97 @@ class FaithfulnessEvaluation:
         resamples: number of bootstrap resamples of documents, for intervals; 0 for none.
         seed: draws orders and resamples.
         dtype: precision that the transformer computes in; None is that of its weights.
+        show_progress: show bars; None shows them on a terminal when the work is long.
+
+    Raises:
+        ModelError: there are no pairs, and the model has no head.
+        EvaluationError: no document has two passages.
+        DocumentError: a document has no text to encode.
     """
+    if pairs is None and encoder.model.head is None:
+        raise ModelError(f"{encoder.name} has no classification head, and there are no pairs of documents")
+    measured = list(documents)
+    if pairs is not None:
+        known = {plain_document(document).id: document for document in measured}
+        measured = [known[id] for id in dict.fromkeys(id for a, b, _ in pairs for id in (a, b))]
+    explained = []
+    for window in encoder.windows(measured, dtype=dtype, totals=Coverage(), show_progress=show_progress):
+        vectors = as_numpy(window.passage_vectors)
+        for segmented, place in zip(window.documents, window.rows, strict=True):
+            ready = replace(segmented, token_ids=(), passage_vectors=vectors[place])
+            explained.append(_explained(encoder, ready, classes=pairs is None))
+    cases = [case for case in _cases(encoder, explained, pairs) if len(case.document.passages) > 1]
+    if not cases:
+        raise EvaluationError(f"no document has two passages for {encoder.name}")
+    uniform = [name for name in ("attention", "words") if all(_is_uniform(case.scores[name]) for case in cases)]
+    methods = tuple(name for name in METHODS if name not in uniform)
+    curves: list[Floats] = []
+    with progress_bar(show_progress, len(explained), "Removing passages") as bar:
+        for _, group in groupby(cases, key=lambda case: id(case.document)):
+            some = list(group)
+            # Random orders depend on the seed and the document's id, not on what else is measured.
+            name = some[0].document.document.id.encode("utf-8", "replace")
+            draw = np.random.default_rng([seed, crc32(name)])
+            chance = [draw.permutation(len(some[0].document.passages)) for _ in range(orders)]
+            curves += _curves(encoder, some, methods, chance, steps)
+            bar.update()
+    names = tuple((case.document.document.id, case.name) for case in cases)
+    return FaithfulnessScores(methods, names, np.array(curves), resamples, seed)
 
-    def __init__(
-        self,
-        documents: Iterable[ReadyDocument],
-        pairs: Sequence[LabelledPair] | None = None,
-        *,
-        steps: int = STEPS,
-        orders: int = ORDERS,
-        resamples: int = RESAMPLES,
-        seed: int = 0,
-        dtype: Precision | None = None,
-    ) -> None:
-        self.steps, self.orders, self.resamples, self.seed, self.dtype = steps, orders, resamples, seed, dtype
-        self.pairs = None if pairs is None else list(pairs)
-        self.documents = list(documents)
-        if self.pairs is not None:
-            known = {plain_document(document).id: document for document in self.documents}
-            self.documents = [known[id] for id in dict.fromkeys(id for a, b, _ in self.pairs for id in (a, b))]
 
-    def measure(self, encoder: DocumentEncoder, *, show_progress: bool | None = None) -> FaithfulnessScores:
-        """Measure an encoder.
+def _cases(
+    encoder: DocumentEncoder, explained: list[_Explained], pairs: Sequence[LabelledPair] | None
+) -> Iterator[_Case]:
+    """All cases, those of one document one after the other."""
+    words = TfidfVectors([document.segmented.document.text for document in explained])
+    passages = [words.of(document.segmented.texts) for document in explained]
+    config = encoder.model.config
+    if pairs is not None:
+        row_of = {document.segmented.document.id: row for row, document in enumerate(explained)}
+        both = [(row_of[x], row_of[y]) for a, b, _ in pairs for x, y in ((a, b), (b, a))]
+        for a, b in sorted(both, key=lambda rows: rows[0]):
+            shared = (passages[a] @ words.matrix[b].T).toarray().ravel()
+            yield _case_of_pair(explained[a], explained[b], config.similarity, shared)
+        return
+    classes = classes_of(encoder)
+    likeliest = np.array([document.likeliest for document in explained])
+    for row, document in enumerate(explained):
+        # Rocchio's classifier, to which the document itself is unknown: mean of the class less mean of the others.
+        weights = np.zeros(len(explained))
+        for sign, chosen in ((1.0, likeliest == likeliest[row]), (-1.0, likeliest != likeliest[row])):
+            chosen[row] = False
+            weights[chosen] = sign / max(int(chosen.sum()), 1)
+        shared = np.asarray(passages[row] @ (words.matrix.T @ weights), np.float64).ravel()
+        yield _case_of_class(document, classes[document.likeliest], bool(config.multi_label), shared)
 
-        Args:
-            encoder: the encoder; without pairs its model has a head.
-            show_progress: show bars; None shows them on a terminal when the work is long.
 
-        Raises:
-            ModelError: there are no pairs, and the model has no head.
-            EvaluationError: no document has two passages.
-            DocumentError: a document has no text to encode.
-        """
-        if self.pairs is None and encoder.model.head is None:
-            raise ModelError(f"{encoder.name} has no classification head, and there are no pairs of documents")
-        explained = []
-        windows = encoder.windows(self.documents, dtype=self.dtype, totals=Coverage(), show_progress=show_progress)
-        for window in windows:
-            vectors = as_numpy(window.passage_vectors)
-            for segmented, place in zip(window.documents, window.rows, strict=True):
-                ready = replace(segmented, token_ids=(), passage_vectors=vectors[place])
-                explained.append(_explained(encoder, ready, classes=self.pairs is None))
-        cases = [case for case in self._cases(encoder, explained) if len(case.document.passages) > 1]
-        if not cases:
-            raise EvaluationError(f"no document has two passages for {encoder.name}")
-        uniform = [name for name in ("attention", "words") if all(_is_uniform(case.scores[name]) for case in cases)]
-        methods = tuple(name for name in METHODS if name not in uniform)
-        curves: list[Floats] = []
-        with progress_bar(show_progress, len(explained), "Removing passages") as bar:
-            for _, group in groupby(cases, key=lambda case: id(case.document)):
-                curves += self._curves(encoder, list(group), methods)
-                bar.update()
-        names = tuple((case.document.document.id, case.name) for case in cases)
-        return FaithfulnessScores(methods, names, np.array(curves), self.resamples, self.seed)
-
-    def _cases(self, encoder: DocumentEncoder, explained: list[_Explained]) -> Iterator[_Case]:
-        """All cases, those of one document one after the other."""
-        words = TfidfVectors([document.segmented.document.text for document in explained])
-        passages = [words.of(document.segmented.texts) for document in explained]
-        config = encoder.model.config
-        if self.pairs is not None:
-            row_of = {document.segmented.document.id: row for row, document in enumerate(explained)}
-            both = [(row_of[x], row_of[y]) for a, b, _ in self.pairs for x, y in ((a, b), (b, a))]
-            for a, b in sorted(both, key=lambda rows: rows[0]):
-                shared = (passages[a] @ words.matrix[b].T).toarray().ravel()
-                yield _case_of_pair(explained[a], explained[b], config.similarity, shared)
-            return
-        classes = classes_of(encoder)
-        likeliest = np.array([document.likeliest for document in explained])
-        for row, document in enumerate(explained):
-            # Rocchio's classifier, to which the document itself is unknown: mean of the class less mean of the others.
-            weights = np.zeros(len(explained))
-            for sign, chosen in ((1.0, likeliest == likeliest[row]), (-1.0, likeliest != likeliest[row])):
-                chosen[row] = False
-                weights[chosen] = sign / max(int(chosen.sum()), 1)
-            shared = np.asarray(passages[row] @ (words.matrix.T @ weights), np.float64).ravel()
-            yield _case_of_class(document, classes[document.likeliest], bool(config.multi_label), shared)
-
-    def _curves(self, encoder: DocumentEncoder, cases: Sequence[_Case], methods: tuple[str, ...]) -> list[Floats]:
-        """The curves of all cases of one document, ``(methods, 2, steps + 1)`` each."""
-        document = cases[0].document
-        # Random orders depend on the seed and the document's id, not on what else is measured.
-        draw = np.random.default_rng([self.seed, crc32(document.document.id.encode("utf-8", "replace"))])
-        chance = [draw.permutation(len(document.passages)) for _ in range(self.orders)]
-        orders = [
-            [chance if method == RANDOM else [order_by(case.scores[method], chance[0])] for method in methods]
-            for case in cases
-        ]
-        # Orders have passages in common, if only at their ends; cases have attention and chance.
-        wanted = {
-            kept.tobytes(): kept
-            for of_case in orders
+def _curves(
+    encoder: DocumentEncoder, cases: Sequence[_Case], methods: Sequence[str], chance: list[Integers], steps: int
+) -> list[Floats]:
+    """The curves of all cases of one document, ``(methods, 2, steps + 1)`` each."""
+    orders = [
+        [chance if method == RANDOM else [order_by(case.scores[method], chance[0])] for method in methods]
+        for case in cases
+    ]
+    # Orders have passages in common, if only at their ends; cases have attention and chance.
+    wanted = {
+        kept.tobytes(): kept
+        for of_case in orders
+        for of_method in of_case
+        for order in of_method
+        for kind in KINDS
+        for kept in kept_passages(order, kind, steps)
+    }
+    shortened = encode_shortened(encoder.model, cases[0].document, list(wanted.values()), encoder.lexical)
+    curves = []
+    for case, of_case in zip(cases, orders, strict=True):
+        values = dict(zip(wanted, case.values(shortened).tolist(), strict=True))
+        parts = [
+            [np.mean([curve_of(order, kind, steps, values) for order in of_method], 0) for kind in KINDS]
             for of_method in of_case
-            for order in of_method
-            for kind in KINDS
-            for kept in kept_passages(order, kind, self.steps)
-        }
-        shortened = encode_shortened(encoder.model, document, list(wanted.values()), encoder.lexical)
-        curves = []
-        for case, of_case in zip(cases, orders, strict=True):
-            values = dict(zip(wanted, case.values(shortened).tolist(), strict=True))
-            parts = [
-                [np.mean([curve_of(order, kind, self.steps, values) for order in of_method], 0) for kind in KINDS]
-                for of_method in of_case
-            ]
-            curves.append(np.array(parts))
-        return curves
+        ]
+        curves.append(np.array(parts))
+    return curves
 
 
 def order_by(scores: npt.ArrayLike, ties: Integers) -> Integers:

@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
-from ..retrieval.fusion import Scores, fused_scores
+from ..retrieval.fusion import Fusion, Scores, fused_scores
 from ..retrieval.index import DocumentIndex, index_words
 from ..retrieval.mining import bm25_weights
 from ..retrieval.search import SearchOptions
@@ -130,17 +130,18 @@ def rank_queries(
     )
 
 
-def fused(words: Scores, vectors: Scores, weight: float | None = None) -> Scores:
-    """Scores of two rankings fused, as a search fuses them.
+def fused(words: Scores, vectors: Scores, weight: float | None = None, fusion: Fusion = "score") -> Scores:
+    """Scores of two rankings fused, as a search fuses them (see :func:`~graphdoc.retrieval.fusion.fuse`).
 
     Args:
         words: scores by document of word search.
         vectors: those of vector search.
-        weight: weight of words in a weighted sum, 0 to 1, where vectors have the rest; None fuses by reciprocal rank.
+        weight: weight of words in a weighted sum, 0 to 1, where vectors have the rest; None for ``fusion``.
+        fusion: how they are fused without a weight.
     """
     rankings = {"words": words, "vectors": vectors}
     if weight is None:
-        return fused_scores(rankings)
+        return fused_scores(rankings, fusion)
     return fused_scores(rankings, "weighted", {"words": weight, "vectors": 1 - weight})
 
 

@@ -17,11 +17,11 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import LabelledPair, faithfulness
 from graphdoc.evaluation.faithfulness import (
     KINDS,
-    FaithfulnessEvaluation,
     FaithfulnessScores,
     areas,
     encode_shortened,
     kept_passages,
+    measure_faithfulness,
     passage_attention,
 )
 from graphdoc.graphs.batch import GraphBatch
@@ -84,13 +84,12 @@ def plain_curves(segmented: SegmentedDocument, scores: Any, value: Callable[[Seg
         {"graph_kind": "section", "readout": "attention"},
         {"readout": "sections", "graph_layers": 0, "chunk_attention_heads": 2, "section_lstm_size": 6},
     ],
-    ids=["attention", "sections"],
 )
 def test_curves_of_similarity_are_those_of_documents_that_are_cut(
     tiny_encoder: EncoderFactory, structured: list[Document], settings: dict[str, Any]
 ) -> None:
     encoder = tiny_encoder("bert", **settings)
-    scores = FaithfulnessEvaluation(structured, PAIRS, steps=STEPS, resamples=20).measure(encoder)
+    scores = measure_faithfulness(encoder, structured, PAIRS, steps=STEPS, resamples=20)
     # The third document has one passage, which cannot be taken out.
     assert scores.cases == (("first", "second"), ("second", "first"), ("second", "third"))
     assert scores.methods == ("contribution", "attention", "words", "random")
@@ -102,20 +101,14 @@ def test_curves_of_similarity_are_those_of_documents_that_are_cut(
         def value(part: SegmentedDocument, other: np.ndarray = other) -> float:
             ((_, vectors),) = encoder.stream([part])
             vector = vectors[0].double().numpy()
-            product = float(vector @ other)
-            lengths = float(np.linalg.norm(vector) * np.linalg.norm(other))
-            return product if settings.get("similarity") == "dot" else product / lengths
+            return float(vector @ other / np.linalg.norm(vector) / np.linalg.norm(other))
 
         segmented = encoder.segment(a)
         assert scores.curves[number, 0, 0, 0] == pytest.approx(comparison.document, abs=1e-4)
         contributions = comparison.passage_contributions.sum(axis=1)
         np.testing.assert_allclose(scores.curves[number, 0], plain_curves(segmented, contributions, value), atol=1e-4)
-        if comparison.attention_to_a is not None:
-            attention = comparison.attention_to_a.mean(axis=(0, 1))
-        elif settings["readout"] == "attention":
-            attention = comparison.a.weights
-        else:
-            continue
+        across = comparison.attention_to_a
+        attention = comparison.a.weights if across is None else across.mean(axis=(0, 1))
         np.testing.assert_allclose(scores.curves[number, 1], plain_curves(segmented, attention, value), atol=1e-4)
 
 
@@ -123,7 +116,7 @@ def test_curves_of_classes_are_those_of_documents_that_are_cut(
     classifier: EncoderFactory, structured: list[Document]
 ) -> None:
     encoder = classifier(graph_kind="section", readout="document_node", multi_label=True)
-    scores = FaithfulnessEvaluation(structured, steps=STEPS, resamples=20).measure(encoder)
+    scores = measure_faithfulness(encoder, structured, steps=STEPS, resamples=20)
     predictions = predict(encoder, structured[:2], threshold=0.99)
     assert [document for document, _ in scores.cases] == ["first", "second"]
     for number, ((_, label), prediction) in enumerate(zip(scores.cases, predictions, strict=True)):
@@ -146,7 +139,7 @@ def test_where_the_model_is_a_sum_no_order_beats_contributions(
     similarity = tiny_encoder("bert", readout="mean", graph_layers=0, similarity="dot")
     classes = classifier(readout="mean", graph_layers=0, multi_label=True)
     for encoder, pairs in ((similarity, PAIRS), (classes, None)):
-        scores = FaithfulnessEvaluation(structured, pairs, steps=20, orders=8, resamples=200).measure(encoder)
+        scores = measure_faithfulness(encoder, structured, pairs, steps=20, orders=8, resamples=200)
         assert scores.methods == ("contribution", "words", "random")
         deletion, insertion = scores.curves[:, :, 0], scores.curves[:, :, 1]
         assert (deletion[:, :1] <= deletion[:, 1:] + 1e-6).all()

@@ -22,7 +22,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError, SettingsError
 from graphdoc.evaluation import LabelledDocuments
-from graphdoc.evaluation.faithfulness import FaithfulnessEvaluation, encode_shortened
+from graphdoc.evaluation.faithfulness import encode_shortened, measure_faithfulness
 from graphdoc.prediction import explain
 from graphdoc.recipes import fitted_head
 from graphdoc.recipes.fitted_head import (
@@ -178,7 +178,7 @@ class TestFitHead:
 
     def test_curves_are_those_of_vectors_and_words(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
         fit_head(encoder, LabelledDocuments.of(documents))
-        scores = FaithfulnessEvaluation(documents[:3], steps=2, resamples=5).measure(encoder)
+        scores = measure_faithfulness(encoder, documents[:3], steps=2, resamples=5)
         assert len(scores.cases) == 3
         for (_, label), curves, document in zip(scores.cases, scores.curves, documents, strict=False):
             prediction = encoder.predict(document)[0]
