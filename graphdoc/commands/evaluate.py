@@ -88,13 +88,7 @@ class Candidate:
 class Row:
     """One line of the tables: what was measured of an encoder, or of words.
 
-    Args:
-        name: what the table calls it.
-        role: what it is there for.
-        scores: what was measured.
-        coverage: how much of the documents it read; None for words, which are all read.
-        model: its description; None for words.
-        values: what was measured on, for pictures.
+    Coverage and the description of the model are None for words, which are all read; values are for pictures.
     """
 
     name: str
@@ -113,10 +107,6 @@ class Row:
 
 def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[Candidate], list[str]]:
     """Load all encoders before the long work starts: untrained backbones, then the models.
-
-    Args:
-        models: the models.
-        baseline: where their backbone is, if not under the name that they know.
 
     Returns:
         The encoders; a line for every backbone that cannot be loaded.
@@ -169,16 +159,7 @@ def show(
     report: ReadingReport | None,
     **writers: Callable[[str], object],
 ) -> None:
-    """Write the files that are asked for, and print tables and notes.
-
-    Args:
-        outputs: the files that are asked for.
-        content: what ``--json`` writes.
-        tables: the tables.
-        notes: what has to be known to read them, one line each.
-        report: how documents were read.
-        **writers: write the other files, by option.
-    """
+    """Write the files that are asked for, by option (``--json`` the content), and print tables and notes on them."""
     target = outputs.write(json=lambda path: write_json(path, content), **writers)
     for table in tables:
         table.print(target)

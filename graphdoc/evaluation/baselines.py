@@ -167,10 +167,6 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
     sublinear term frequency. The whole text is seen, with title and headings, whatever a model's limit is. With
     several labels there is one classifier per class.
 
-    Args:
-        train: the documents that it learns from.
-        documents: the documents to predict.
-
     Returns:
         The classes that every document gets, ``(documents,)``.
 

@@ -39,8 +39,8 @@ class ClassScores:
         precision: share of the documents that get it which have it; 0 where none gets it.
         recall: share of the documents that have it which get it; 0 where none has it.
         f1: harmonic mean of both.
-        documents: documents that have it.
-        given: documents that get it.
+        documents: number of documents that have it.
+        given: number of documents that get it.
     """
 
     label: str
@@ -196,12 +196,7 @@ def classification_scores(
 
 
 def calibration(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int = BINS) -> Calibration:
-    """Sort predictions into bins of equal width by their probability.
-
-    Args:
-        probabilities: ``(predictions,)``.
-        right: ``(predictions,)``, whether what was predicted is so.
-        bins: number of bins.
+    """Sort predictions, ``(predictions,)``, into bins of equal width by their probability.
 
     Raises:
         EvaluationError: a probability is no number from 0 to 1.
@@ -386,12 +381,7 @@ class ClassificationEvaluator(Evaluator):
         """The mistakes that the model is most sure of, with the passages behind them.
 
         With several labels every class that a document wrongly gets or misses is a mistake, otherwise every document
-        that gets another class than its label.
-
-        Args:
-            encoder: the encoder.
-            predicted: what :meth:`predict` gave for it.
-            most: how many; their documents are encoded once more.
+        that gets another class than its label. Their documents are encoded once more.
         """
         columns = {name: column for column, name in enumerate(predicted.classes)}
         wrong: list[tuple[float, int, str, bool]] = []

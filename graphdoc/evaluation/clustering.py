@@ -210,12 +210,7 @@ def linear_probe(
     documents, by accuracy and of equals by cross entropy; then the classifier is fitted on all of them. Where fewer
     than two labels have so many documents, C is 1.
 
-    Args:
-        train_vectors: ``(train documents, hidden)``.
-        train_labels: ``(train documents,)``.
-        test_vectors: ``(test documents, hidden)``.
-        test_labels: ``(test documents,)``.
-        seed: draws the held-out part.
+    Vectors are ``(documents, hidden)``, labels ``(documents,)``; the seed draws the held-out part.
 
     Raises:
         EvaluationError: there are fewer than two labels in train, or labels in test that train does not have.

@@ -54,14 +54,11 @@ class Evaluator(ABC):
 
     @abstractmethod
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
-        """Measure an encoder.
+        """Measure an encoder, also one whose model is in training: numbers by name, the same in every process.
 
         Args:
-            encoder: the encoder, also one whose model is in training.
+            encoder: the encoder.
             processes: the processes that share the work, all of which have to call; None for this one alone.
-
-        Returns:
-            The numbers by name, the same in every process.
         """
 
     def prepared(
@@ -134,13 +131,7 @@ class Evaluator(ABC):
         processes: Processes | None,
         totals: Coverage | None,
     ) -> list[T]:
-        """One result for every document, in every process; each process computes those of its share.
-
-        Args:
-            compute: gets the share, and the coverage that it adds to.
-            processes: the processes that share the work; None for this one alone.
-            totals: where the coverage of all processes is added up; None leaves it out.
-        """
+        """One result for every document, in every process; each computes those of its share, and their coverage."""
         coverage = Coverage()
         parts = gathered(processes, (compute(self.documents[share_of(processes)], coverage), coverage))
         if totals is not None:

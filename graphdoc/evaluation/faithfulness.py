@@ -145,12 +145,8 @@ def passage_attention(model: DocumentModel, batch: GraphBatch, output: DocumentO
 
     Where the readout has weights or chunkwise attention of its own, it is these. Else it is the attention of the
     document node in the last graph layer (Graph-RoBERTa, figure 6); in graphs with section nodes, through which it
-    sees passages, the weight of a section node is shared out as the section node looks at its passages.
-
-    Args:
-        model: the model.
-        batch: the document alone, with the graph that the model's attention runs on.
-        output: the output for it, with attention.
+    sees passages, the weight of a section node is shared out as the section node looks at its passages. The batch is
+    the document alone, with the graph that the model's attention runs on, and the output has attention.
 
     Returns:
         ``(passages,)``, not negative; all the same for a model without attention.

@@ -85,10 +85,7 @@ class PairEvaluator(Evaluator):
         best: name of the number by which models are ranked.
 
     Attributes:
-        pairs: the test pairs that are measured.
-        validation: the validation pairs that are measured.
         left_out: number of test and validation pairs left out: of ``unknown`` documents, ``with_themselves``.
-        documents: the documents that occur in pairs.
         words: ``(test pairs,)``, words of the longer document.
 
     Raises:
@@ -166,12 +163,9 @@ class PairEvaluator(Evaluator):
         totals: Coverage | None = None,
         show_progress: bool | None = None,
     ) -> Floats:
-        """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`).
+        """Compare the documents of test pairs, and behind them validation pairs, ``(pairs,)``.
 
-        A model that compares passages, or that was trained on views, gives scores of its own.
-
-        Returns:
-            ``(test pairs + validation pairs,)``.
+        It is by cosine, unless the model compares passages or was trained on views (see :meth:`Evaluator.encode`).
         """
         if encoder.model.config.matching is not None:
             return self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress)
@@ -184,14 +178,7 @@ class PairEvaluator(Evaluator):
         return row_cosines(a, b)
 
     def tfidf(self, encoder: DocumentEncoder | None = None) -> Floats:
-        """Compare every pair by the words that the documents share.
-
-        Args:
-            encoder: takes the words of the passages that this encoder reads; None takes those of the whole texts.
-
-        Returns:
-            ``(test pairs + validation pairs,)``.
-        """
+        """Compare the same pairs by words of whole texts, or of the passages that an encoder reads: ``(pairs,)``."""
         texts = []
         for document in self.documents:
             if encoder is None:
@@ -202,22 +189,18 @@ class PairEvaluator(Evaluator):
         return TfidfVectors(texts).similarities(self._rows)
 
     def fused(self, *similarities: Floats) -> Floats:
-        """The sum of the z-scores of several similarities of the pairs.
+        """The sum of the z-scores of several similarities, ``(pairs,)``.
 
         Means and deviations are those of the validation pairs, or of the test pairs where there are none.
-
-        Args:
-            *similarities: ``(test pairs + validation pairs,)`` each.
         """
         reference = slice(len(self.pairs), None) if len(self.validation) else slice(None)
         return np.asarray(np.sum([standard_scores(part, part[reference]) for part in similarities], axis=0))
 
     def score(self, similarities: Floats, *, resamples: int | None = None) -> ComparisonScores:
-        """Measure similarities.
+        """Measure what :meth:`similarities`, :meth:`tfidf` or another way to compare gave, ``(pairs,)``.
 
         Args:
-            similarities: ``(test pairs + validation pairs,)``, what :meth:`similarities` or :meth:`tfidf` gave, or
-                another way to compare.
+            similarities: of the test pairs, and behind them of the validation pairs.
             resamples: number of bootstrap resamples; None for that of the evaluator.
         """
         labels, test = np.array(self.labels), similarities[: len(self.pairs)]
@@ -244,11 +227,7 @@ def _bucket(least: int, end: int) -> str:
 
 
 def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[str, AnyDocument]:
-    """The documents that pairs name, by id.
-
-    Args:
-        documents: these and others, segmented or not.
-        *pairs: the pairs.
+    """Those of some documents that pairs name, by id.
 
     Raises:
         DocumentError: two of them have one id.
@@ -280,12 +259,7 @@ def require_both_labels(pairs: Pairs, read: int | None = None) -> None:
 
 
 class MatchedPairs:
-    """Pairs whose views are drawn once, however many models of the same views are measured on them.
-
-    Args:
-        documents: the documents, segmented or not.
-        rows: ``(pairs, 2)``, rows of both documents of every pair.
-    """
+    """Pairs, ``(pairs, 2)`` rows, whose views are drawn once for all models of the same views."""
 
     def __init__(self, documents: Sequence[ReadyDocument], rows: Rows) -> None:
         self._documents, self._rows = documents, rows

@@ -113,8 +113,8 @@ def score_run(
     without a positive is left out of the means and counted. Queries of the run that nobody judged are passed over.
 
     Args:
-        run: scores by query id and document id.
-        qrels: grades by query id and document id.
+        run: the rankings.
+        qrels: the judgements.
         measures: measures as users write them, such as ``ndcg@10``, ``map``, ``p@5``, ``mrr@10``, ``recall@100`` and
             ``success@1``.
         own: ids of documents by query id that are taken out of rankings and judgements first (see
@@ -342,9 +342,9 @@ def best_weight(
     with it; so no query has a say in its own weight. Of several equally good weights the first is taken.
 
     Args:
-        words: scores of the ranking by words, by query id and document id.
-        vectors: scores of the ranking by vectors, the same; a query that either lacks has an empty ranking there.
-        qrels: grades by query id and document id; queries without a positive are left out.
+        words: the ranking by words.
+        vectors: the ranking by vectors; a query that either lacks has an empty ranking there.
+        qrels: judgements; queries without a positive are left out.
         fuse: makes the fused scores of one query from those of both rankings and a weight.
         measure: the measure whose mean is to be greatest.
         weights: what is tried, at least one.

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from graphdoc.errors import EvaluationError
 from graphdoc.evaluation import best_threshold, score_pairs
-from graphdoc.evaluation.pair_scores import METRICS
+from graphdoc.evaluation.pair_scores import METRICS, standard_scores
 
 # Few different similarities, so that there are ties.
 CASES = st.lists(st.tuples(st.integers(0, 1), st.integers(-5, 5)), min_size=1, max_size=25)
@@ -117,3 +117,10 @@ def test_bad_input() -> None:
         for measure in (best_threshold, partial(score_pairs, threshold=0.5)):
             with pytest.raises(EvaluationError, match=value):
                 measure(labels, similarities)
+
+
+def test_z_scores_of_numbers_that_differ_by_rounding_alone() -> None:
+    draw = np.random.default_rng(0)
+    values, same = draw.normal(3, 2, 9), 7 + draw.normal(0, 1e-9, 9)
+    np.testing.assert_allclose(standard_scores(values, values[:4]), (values - values[:4].mean()) / values[:4].std())
+    assert same.std() > 0 and standard_scores(same).tolist() == [0] * 9

@@ -16,7 +16,7 @@ from graphdoc.documents.readers.pair_files import LabelledPair
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.faithfulness import measure_faithfulness
-from graphdoc.evaluation.pairs import PairEvaluator, PairSimilarities
+from graphdoc.evaluation.pairs import PairEvaluator
 from graphdoc.losses import ONE_PROCESS
 from graphdoc.recipes.compare import objective_of
 from graphdoc.registry import SIMILARITIES
@@ -161,28 +161,8 @@ def test_pairs_are_measured_passage_by_passage(tiny_encoder: EncoderFactory, str
     evaluator = PairEvaluator(structured, pairs, resamples=0)
     passages = encoder.encode(structured, level="passage")
     expected = [by_hand(passages[0], passages[1]), by_hand(passages[2], passages[1])]
-    np.testing.assert_allclose(evaluator.similarities(encoder).test, expected, atol=1e-6)
-    words = evaluator.passage_words(encoder)
-    assert words.test.shape == (2,)
-
-
-def test_fusion_is_the_sum_of_z_scores() -> None:
-    draw = np.random.default_rng(0)
-    one, other = (PairSimilarities(draw.normal(3, 2, 9), draw.normal(1, 5, 7)) for _ in range(2))
-    found = one.fused_with(other)
-    for name in ("test", "validation"):
-        expected = sum((getattr(part, name) - part.validation.mean()) / part.validation.std() for part in (one, other))
-        np.testing.assert_allclose(getattr(found, name), expected)
-    three = one.fused_with(other, one)
-    np.testing.assert_allclose(three.test, found.test + (one.test - one.validation.mean()) / one.validation.std())
-    alone = PairSimilarities(one.test, np.empty(0)).fused_with(PairSimilarities(np.ones(9), np.empty(0)))
-    np.testing.assert_allclose(alone.test, (one.test - one.test.mean()) / one.test.std())
-    # Numbers that differ by rounding alone say nothing.
-    same = 7 + draw.normal(0, 1e-9, 9)
-    assert same.std() > 0
-    constant = PairSimilarities(np.ones(9), np.ones(7))
-    expected = one.fused_with(constant).test
-    np.testing.assert_array_equal(one.fused_with(PairSimilarities(same, same[:7])).test, expected)
+    np.testing.assert_allclose(evaluator.similarities(encoder), expected, atol=1e-6)
+    assert evaluator.tfidf(encoder).shape == (2,)
 
 
 def test_faithfulness_watches_it(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
