@@ -277,7 +277,7 @@ class TrainingLoop:
             self.model.passage_encoder.eval()
         seed = random_generator(self.settings.seed, "step", number, self.processes.rank).integers(2**63)
         torch.manual_seed(int(seed))
-        self._step.scale = self._scaler.get_scale()
+        self._step.scale = self._scaler.scale(torch.ones((), device=self.model.device))
         output = self._step(batch)
         reduce_gradients(self.model.parameters(), self.processes.count)
         loss = output.loss

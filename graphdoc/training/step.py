@@ -260,7 +260,7 @@ class CachedStep:
             self.precision = partial(computed_in, precision, model.passage_encoder, "the model")
         self.packing, self.keep_activations, self.graph_numbers = packing, keep_activations, graph_numbers
         self.gather = Gather() if gather is None else gather
-        self.scale = 1.0
+        self.scale: Tensor | float = 1.0
         self._node_size, self._graph_heads = model.config.node_size, model.config.graph_heads
 
     def __call__(self, batch: TrainingBatch) -> StepOutput:

@@ -154,18 +154,22 @@ def test_training_lowers_the_loss_and_logs_every_step(make_loop: Any, tmp_path: 
             "documents_per_second", "tokens_per_second", "waiting_share", "grad_norm"} <= entry.keys()  # fmt: skip
 
 
-@pytest.mark.parametrize(("tune", "workers"), [("full", 2), ("lora", 0), ("frozen", 0)])
+@pytest.mark.parametrize(
+    ("tune", "workers", "precision"),
+    [("full", 2, "no"), ("lora", 0, "no"), ("frozen", 0, "bf16"), ("full", 0, "fp16")],
+)
 def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
-    make_loop: Any, tmp_path: Path, tune: str, workers: int
+    make_loop: Any, tmp_path: Path, tune: str, workers: int, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tune == "lora":
         pytest.importorskip("peft")
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", precision)
     undisturbed = make_loop(tmp_path / "a", tune=tune, epochs=3)
     undisturbed.run()
     others = set(active_children())
     loading: list[int] = []
     interrupted = make_loop(tmp_path / "b", tune=tune, epochs=3, loading_processes=workers)
-    interrupted._step = _failing(interrupted._step, at=8, before=lambda: loading.append(len(active_children())))
+    _fail(interrupted, at=8, before=lambda: loading.append(len(active_children())))
     with pytest.raises(KeyboardInterrupt):
         interrupted.run()
     assert loading == [len(others) + workers] * 8 and set(active_children()) == others
@@ -175,6 +179,9 @@ def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     assert resumed._checkpoints.last == tmp_path / "b" / "checkpoint-6"
     resumed.run(resumed._checkpoints.last)
 
+    # Losses of float16 are scaled, as far as its gradients stay finite; a step that overflows is left out.
+    assert (resumed._scaler.get_scale() > 1) == (precision == "fp16")
+    assert resumed._scaler.get_scale() == undisturbed._scaler.get_scale()
     assert set(active_children()) == others
     assert losses(tmp_path / "b") == losses(tmp_path / "a")
     assert len(losses(tmp_path / "a")) == 15
@@ -185,18 +192,19 @@ def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def _failing(step: Any, at: int, before: Callable[[], None]) -> Any:
-    calls = 0
+def _fail(loop: TrainingLoop, at: int, before: Callable[[], None]) -> None:
+    """Interrupt a run at a step."""
+    compute, calls = loop._compute_gradient, 0
 
-    def call(batch: Any) -> Any:
+    def failing(batch: Any) -> None:
         nonlocal calls
         calls += 1
         before()
         if calls == at:
             raise KeyboardInterrupt
-        return step(batch)
+        compute(batch)
 
-    return call
+    loop._compute_gradient = failing  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(
