@@ -165,8 +165,8 @@ def prepare_passage_vectors(
 ) -> PassageVectors:
     """Encode all passages of a corpus with a model's passage encoder, or open what an earlier run has made.
 
-    The vectors lie in a folder inside the corpus, in parts that are written atomically; a run that was interrupted
-    goes on at the first part that is missing. The processes of a job divide the parts among themselves.
+    The vectors lie in a folder inside the corpus. A run that was interrupted goes on at the first part that is
+    missing; the processes of a job divide the parts among themselves.
 
     Args:
         corpus: the documents.

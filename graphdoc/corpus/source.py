@@ -189,16 +189,13 @@ class CorpusSource:
         return {"sources": settings.sources, "files": file_identities(_source_files(settings.sources))}
 
     def documents(self, report: CorpusReport, rank: int = 0, count: int = 1) -> Iterator[tuple[int, Document]]:
-        """Read the documents, and leave out copies where that is wanted.
+        """Read the documents, each with the hash of its text, and leave out copies where that is wanted.
 
         Args:
             report: counts documents, copies and errors while they are read.
-            rank: which share is given. Of a data set it alone is read; of other sources all documents are, and every
-                so manieth is given that is no copy.
+            rank: which share is given. Of a data set it alone is read (:meth:`DataSet.rows`); of other sources all
+                documents are, and every ``count``-th that is no copy is given.
             count: number of shares.
-
-        Yields:
-            Hash of the text, and document.
 
         Raises:
             DocumentError: something cannot be read, and errors shall stop.
@@ -275,11 +272,9 @@ _BATCHES_AHEAD = 8
 class StreamingCorpus(IterableDataset[TrainingDocument]):
     """The share of a corpus that one process trains on, cut and tokenised while it is read.
 
-    Of a data set every process reads its own share: some of its files, if their number is a multiple of that of the
-    processes, else every so-many-th row. Of other sources every process reads the whole corpus and takes the documents
-    whose number, copies not counted, gives its rank when divided by the number of processes. They are drawn from a
-    buffer whose choices depend on seed, epoch and rank, and come in the same order whenever these are the same. They
-    are cut in ``preparing_processes`` processes, so a loader needs no workers.
+    Of a data set every process reads its own share, of other sources the whole corpus, and takes every so-many-th
+    document (:meth:`CorpusSource.documents`). Documents are drawn from a buffer, in an order that depends on seed,
+    epoch and rank alone. They are cut in ``preparing_processes`` processes, so a loader needs no workers.
 
     Args:
         settings: where documents come from and how they are made ready.
@@ -289,8 +284,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         shuffled: documents among which the next one is drawn.
 
     Attributes:
-        report: counts of the epoch so far: documents, copies and errors of what this process reads; what was kept and
-            what was too short of its share.
+        report: counts of the epoch so far: of what this process reads, and what was kept of its share.
     """
 
     def __init__(

@@ -130,8 +130,8 @@ def prepare_view_pool(
 ) -> ViewPool:
     """Find the subtopics of all pairs and draw their views, or open what an earlier run has made.
 
-    The pool lies in a folder inside the corpus, in parts that are written atomically; a run that was interrupted goes
-    on at the first part that is missing. What is drawn does not depend on the number of processes.
+    The pool lies in a folder inside the corpus; a run that was interrupted goes on at the first part that is missing.
+    What is drawn does not depend on the number of processes.
 
     Args:
         corpus: the documents, cut into sentences.

@@ -34,11 +34,7 @@ class FoundText(NamedTuple):
 
 
 def require_search(content: Content, k: int, **settings: Unpack[SearchOptions]) -> None:
-    """Refuse settings that no search can be made with.
-
-    Raises:
-        SettingsError: a value is unknown or out of range.
-    """
+    """Raise SettingsError for settings that no search can be made with."""
     require_one_of("content", content, get_args(Content))
     require_one_of("by", settings.get("by", "hybrid"), BY_PASSAGES)
     SearchSettings(k=k, **settings)
@@ -52,8 +48,8 @@ def search_texts(
     Args:
         index: the index.
         query: words or a question.
-        content: what a text is: ``passage`` for one of the best passages of a document, ``passages`` for all of these
-            in reading order, ``document`` for the whole document.
+        content: ``passage`` for each of the best passages of a document, ``passages`` for all of these in reading
+            order, ``document`` for its whole text.
         k: documents wanted.
         **settings: as for :meth:`DocumentIndex.search`.
 
@@ -68,20 +64,17 @@ def search_texts(
 def _texts_of(index: DocumentIndex, hit: Hit, content: Content) -> Iterator[FoundText]:
     values = hit.to_dict()
     whole = {name: values[name] for name in ("id", "title", "rank", "score", "parts")}
-    places = [
-        {name: value for name, value in passage.items() if name not in ("text", "matches")}
-        for passage in values["passages"]
-    ]
+    texts = {passage["number"]: passage.pop("text") for passage in values["passages"]}
+    places = [{name: value for name, value in place.items() if name != "matches"} for place in values["passages"]]
     if content == "passage":
-        for passage, place in zip(hit.passages, places, strict=True):
+        for place in places:
+            number = place["number"]
             metadata = _with_columns(hit, whole | place)
-            yield FoundText(f"{hit.id}#{passage.number}", hit.id, passage.text, hit.score, metadata)
+            yield FoundText(f"{hit.id}#{number}", hit.id, texts[number], hit.score, metadata)
         return
-    in_order = sorted(hit.passages, key=lambda passage: passage.number)
-    metadata = _with_columns(hit, whole | {"passages": sorted(places, key=lambda place: int(place["number"]))})
-    text = "\n\n".join(passage.text for passage in in_order)
-    text = index.document(hit.id).text if content == "document" else text
-    yield FoundText(hit.id, hit.id, text, hit.score, metadata)
+    places.sort(key=lambda place: int(place["number"]))
+    text = index.document(hit.id).text if content == "document" else "\n\n".join(texts[n] for n in sorted(texts))
+    yield FoundText(hit.id, hit.id, text, hit.score, _with_columns(hit, whole | {"passages": places}))
 
 
 def _with_columns(hit: Hit, values: dict[str, Any]) -> dict[str, Any]:

@@ -101,13 +101,10 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self.fit(documents, y).transform(documents)
 
     def transform(self, X: Iterable[AnyDocument]) -> Vectors:
-        """Encode documents.
+        """Encode documents: ``(documents, hidden)`` in fp32.
 
         Args:
-            X: the documents: texts, Documents, rows, or a pandas table of rows.
-
-        Returns:
-            ``(documents, hidden)`` in fp32.
+            X: the documents, as for :meth:`fit`.
 
         Raises:
             NotFittedError: it was not fitted.
@@ -140,15 +137,10 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def _n_features_out(self) -> int:
-        """Number of columns, by which scikit-learn names them."""
         return self._again().hidden_size
 
     def _again(self) -> DocumentEncoder:
-        """The encoder, loaded again by name in a copy or after unpickling.
-
-        Raises:
-            ModelError: it is another model by now.
-        """
+        """The encoder, loaded again by name in a copy or after unpickling."""
         if not hasattr(self, "_encoder"):
             encoder, weights_hash = self._shared()
             if weights_hash != self.weights_hash_:
@@ -175,11 +167,7 @@ def _last_changes(model: str | Path) -> tuple[tuple[str, int], ...]:
 
 
 def _documents(given: Any) -> list[Any]:
-    """Documents as a list, so that an iterator is read once.
-
-    Raises:
-        DocumentError: it is a single document, none, or something in it is no document.
-    """
+    """Documents as a list, so that an iterator is read once."""
     if is_single(given):
         raise DocumentError(f"{described(given)} is a single document; give a list of documents")
     documents = list(documents_of(given))

@@ -88,10 +88,10 @@ class Digests:
         if document.id in self.by_id:
             return
         self.by_id[document.id] = len(self.digests)
-        left_out = [] if self._repeats is None else self._repeats.add(document)
-        text = document.text
-        # What a licence says is not what its documents are about.
-        counted = _without(document, left_out) if left_out else text
+        text = counted = document.text
+        if self._repeats is not None and (left_out := self._repeats.add(document)):
+            # What a licence says is not what its documents are about.
+            counted = _without(document, left_out)
         self._count_words(f"{document.title}\n{counted[:_WORD_CHARACTERS]}")
         values = {name: shown for name, value in document.metadata.items() if (shown := _shown(value))}
         label = document.label if isinstance(document.label, tuple) else (document.label,)

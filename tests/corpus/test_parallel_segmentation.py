@@ -12,7 +12,7 @@ from corpus_examples import rows_of
 from graphdoc.corpus import document as corpus_document
 from graphdoc.corpus.document import text_hash, tokenise_in_order
 from graphdoc.documents.document import Document
-from graphdoc.errors import DocumentError, GraphdocError
+from graphdoc.errors import GraphdocError
 from graphdoc.segmentation.segmenter import Segmenter
 
 
@@ -36,33 +36,6 @@ def test_documents_come_in_order_with_the_tokens_of_the_segmenter(segmenter: Seg
         assert tuple(tuple(ids.tolist()) for ids in one.passages.tokens) == expected.token_ids
         assert one.passages.sections.tolist() == [passage.section for passage in expected.passages]
         assert one.coverage == expected.coverage
-
-
-def test_documents_are_read_only_a_little_ahead(segmenter: Segmenter) -> None:
-    read = 0
-
-    def counted() -> Iterator[tuple[int, Document]]:
-        nonlocal read
-        for entry in numbered(rows_of(200)):
-            read += 1
-            yield entry
-
-    documents = tokenise_in_order(counted(), segmenter, 2)
-    next(documents)
-    # Three blocks for each of two processes.
-    assert read <= 4 * 6
-    documents.close()
-    assert multiprocessing.active_children() == []
-
-
-def test_an_error_of_the_reader_ends_the_processes(segmenter: Segmenter) -> None:
-    def broken() -> Iterator[tuple[int, Document]]:
-        yield from numbered(rows_of(30))
-        raise DocumentError("row 31 is broken")
-
-    with pytest.raises(DocumentError, match="row 31 is broken"):
-        list(tokenise_in_order(broken(), segmenter, 2))
-    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="the broken segmenter reaches forks only")

@@ -43,20 +43,6 @@ def test_the_query_and_how_it_was_searched() -> None:
     assert (settings["most hits"], settings["index"], settings["model’s graph layers"]) == ("10", "library", "2")
 
 
-def test_documents_and_long_texts_as_queries() -> None:
-    query = {"text": "Its whole text.", "document": "a/b.md", "title": "On Tides"}
-    head = page_of(make_results(query=query)).find_class("masthead")[0]
-    assert words(head.find("h1")) == "Documents like On Tides" and words(head.find_class("id")[0]) == "a/b.md"
-    assert "Its whole text." in words(head.find_class("whole-query")[0])
-    untitled = page_of(make_results(query={**query, "title": "", "text": ""})).find_class("masthead")[0]
-    assert words(untitled.find("h1")) == "Documents like a/b.md"
-    assert not untitled.find_class("id") and not untitled.find_class("whole-query")
-    text = "word " * 20_000
-    page = page_of(make_results(query={"text": text, "document": None, "title": ""}))
-    assert len(words(page.find(".//h1"))) < 300
-    assert page.find_class("whole-query")[0].find("p").text == text
-
-
 def test_a_hit_is_shown_with_its_parts_and_they_add_up() -> None:
     results = make_results()
     best = results["hits"][0]["score"]
