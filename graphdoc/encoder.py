@@ -20,7 +20,7 @@ from .errors import ModelError, SettingsError
 from .inference.fitting import Fit, FitOptions, fit
 from .inference.levels import encode_all_levels, with_sentences
 from .inference.precision import LoadPrecision, Precision
-from .inference.segmenting import AnyDocument, documents_of
+from .inference.segmenting import AnyDocument, Many, documents_of
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from .vectors.writer import FolderOptions
 
 logger = logging.getLogger(__name__)
-
-Many = Iterable[AnyDocument | SegmentedDocument]
 
 _DRAWING = threading.Lock()
 
@@ -228,7 +226,7 @@ class DocumentEncoder(VectorPipeline):
             sentences: also compare sentence by sentence.
             subtopics: also find the subtopics of their sentences, by ``words`` or ``vectors``, or as a model has
                 learned to (``adaptive``); None for none.
-            subtopic_model: name or folder of that model, which ``graphdoc finetune subtopics`` trains.
+            subtopic_model: name or folder of the model of ``adaptive``, which ``graphdoc finetune subtopics`` trains.
             cluster_size: sentences of a subtopic, about.
             receptive_field: sentences of a document that subtopics are made of, its first ones; None for all.
             dtype: compute the transformer in this precision.
@@ -247,35 +245,25 @@ class DocumentEncoder(VectorPipeline):
         (True, 1)
         """
         self._warn_if_untrained("scores")
-        needs_sentences = sentences or subtopics is not None
-        first = self._encoded(a, needs_sentences, dtype, lone=subtopics is not None)
-        second = first if b is None else self._encoded(b, needs_sentences, dtype, lone=subtopics is not None)
-        found = None
-        if subtopics is None and subtopic_model is not None:
-            raise SettingsError(
-                f"subtopic_model={described(str(subtopic_model))} has no effect without subtopics='adaptive'"
-            )
+        wanted = {"sentences": sentences or subtopics is not None, "lone": subtopics is not None}
+        first = self._encoded(a, dtype, **wanted)
+        second = first if b is None else self._encoded(b, dtype, **wanted)
+        table = None
         if subtopics is not None:
             from .inference.learned_subtopics import subtopic_finder
 
-            found = pair_subtopics(
+            language = self.model.config.language
+            table = pair_subtopics(
                 first,
                 None if b is None else second,
-                self.model.config.language,
-                subtopic_finder(subtopics, self.model.config.language, subtopic_model),
+                language,
+                subtopic_finder(subtopics, language, subtopic_model),
                 by=subtopics,
                 cluster_size=cluster_size,
                 receptive_field=receptive_field,
             )
-        return Comparison(
-            first,
-            second,
-            self.describe(),
-            self.model.config.similarity,
-            within=b is None,
-            subtopics=found,
-            background=self.background,
-        )
+        similarity = self.model.config.similarity
+        return Comparison(first, second, self.describe(), similarity, b is None, table, self.background)
 
     def match(
         self,
@@ -321,7 +309,7 @@ class DocumentEncoder(VectorPipeline):
         (3, 3)
         """
         self._warn_if_untrained("scores")
-        encoded = [self._encoded(document, False, dtype) for document in documents_of(documents)]
+        encoded = [self._encoded(document, dtype) for document in documents_of(documents)]
         return MutualComparison(encoded, self.describe(), self.model.config.similarity, self.background)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
@@ -343,16 +331,17 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.attention("Rice is steamed.").to_frame().columns.tolist()[:6]
         ['layer', 'head', 'source', 'target', 'edge_kind', 'weight']
         """
-        readout = self.model.readout
-        if readout.has_sections and not self.model.config.graph_layers and readout.own_attention is None:
+        config, readout = self.model.config, self.model.readout
+        has_attention = bool(config.graph_layers) or readout.own_attention is not None
+        if readout.has_sections and not has_attention:
             raise SettingsError(f"{self.name} has no attention to show: graph_layers and chunk_attention_heads are 0")
-        if self.model.config.clustering is not None:
+        if config.clustering is not None:
             raise SettingsError(
                 f"the graph of {self.name} is one of pairs of documents, whose subtopics it has learned; use graphdoc "
                 "compare A B --subtopics MODEL, or another model"
             )
         segmented = self.segment_with_text(document)
-        if not self.model.config.graph_layers and readout.own_attention is None:
+        if not has_attention:
             return AttentionTable.of_contributions(encode_all_levels(self, segmented))
         self._warn_if_untrained("weights")
         window = self.run([segmented], attention=True, split=readout.has_sections)
@@ -392,7 +381,12 @@ class DocumentEncoder(VectorPipeline):
         return encode_to_disk(self, documents, folder, **options)
 
     def _encoded(
-        self, document: AnyDocument | EncodedDocument, sentences: bool, dtype: Precision | None, *, lone: bool = False
+        self,
+        document: AnyDocument | EncodedDocument,
+        dtype: Precision | None,
+        *,
+        sentences: bool = False,
+        lone: bool = False,
     ) -> EncodedDocument:
         """A document at all levels, encoded here unless it is already."""
         if not isinstance(document, EncodedDocument):

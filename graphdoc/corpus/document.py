@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from ..documents.document import Document, Label
 from ..documents.readers import ReadingReport, Skipped
+from ..inference.segmenting import in_blocks
 from ..runtime.text import counted, one_line
-from ..runtime.workers import in_blocks, work_ahead
+from ..runtime.workers import work_ahead
 from ..segmentation.segmenter import Segmenter, paragraph_numbers
 from ..segmentation.spans import Coverage, PassageArrays
 from ..settings.document import Paragraph, Unit

@@ -26,7 +26,7 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, ModelError
 from ..graphs.batch import GraphBatch, TermWeights
 from ..graphs.kinds import NodeKind
-from ..inference.levels import chunkwise_attention, whole_document, with_words
+from ..inference.levels import encoded_document
 from ..inference.precision import Precision, as_numpy, inference
 from ..modeling import DocumentModel, DocumentOutput
 from ..modeling.attribution import logit_contributions
@@ -207,9 +207,7 @@ def _explained(encoder: DocumentEncoder, segmented: SegmentedDocument, *, classe
         output = model.encode_graphs(vectors, batch, output_attention=True)
         attention = passage_attention(model, batch, output)
         if not classes:
-            document = whole_document(encoder, segmented, vectors, batch, output)
-            document = replace(document, attention=chunkwise_attention(output, output))
-            return _Explained(segmented, attention, with_words(encoder, document))
+            return _Explained(segmented, attention, encoded_document(encoder, segmented, vectors, batch, output))
         assert output.logits is not None
         likeliest = int(output.logits[0].argmax())
         parts = as_numpy(logit_contributions(model, vectors, batch, output, [likeliest]))

@@ -12,7 +12,7 @@ import torch
 
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
-from ..inference.vectors import encode_segmented_queries, segment_queries
+from ..inference.vectors import encode_queries, segment_queries
 from ..runtime.processes import Processes
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.kinds import Floats, best_passages, similarity_matrix, similarity_of
@@ -84,7 +84,7 @@ class RankingEvaluator(Evaluator):
         else:
             compare = partial(_by_best_passages, documents=vectors, kind=kind)
         segmented = self._segmented or segment_queries(encoder, self.queries.values())
-        asked = encode_segmented_queries(encoder, segmented, dtype=self.dtype).numpy()
+        asked = encode_queries(encoder, segmented, dtype=self.dtype).numpy()
         ids = [plain_document(document).id for document in self.documents]
         step = max(1, _BLOCK // max(1, sum(map(len, vectors))))
         run: dict[str, dict[str, float]] = {}

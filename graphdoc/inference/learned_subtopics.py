@@ -1,4 +1,4 @@
-"""The way to find subtopics that a model has learned (SST, section 3.2, "Adaptive Clustering")."""
+"""Subtopics as a model has learned to find them (SST, section 3.2, "Adaptive Clustering")."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..subtopics.subtopics import (
 )
 from .levels import sentence_segmenter
 from .pipeline import EncodingPipeline
-from .precision import inference, require_finite
+from .precision import as_numpy, inference, require_finite
 
 logger = logging.getLogger(__name__)
 
@@ -80,21 +80,15 @@ class AdaptiveSubtopics(SubtopicFinder):
         return sentence_segmenter(self._pipeline, with_context=False)
 
     def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Vectors:
-        """Vectors of sentences by the model's own passage encoder, ``(sentences, encoder hidden)``.
-
-        Args:
-            texts: the sentences.
-            vectors: not read: they are those of another model.
-        """
-        pipeline = self._pipeline
-        config = pipeline.model.config
+        """Vectors of sentences by the model's own passage encoder, ``(sentences, encoder hidden)``."""
+        model = self._pipeline.model
         if not len(texts):
-            return np.empty((0, config.passage_size), np.float32)
-        tokens = short_token_ids(pipeline.tokenizer, texts, config.passage_tokens)
-        with inference(pipeline.model):
-            found = pipeline.model.encode_passages(GraphBatch.of_passages(tuple(tokens)))
-        require_finite(found)
-        return found.float().cpu().numpy()
+            return np.empty((0, model.config.passage_size), np.float32)
+        tokens = short_token_ids(self._pipeline.tokenizer, texts, model.config.passage_tokens)
+        with inference(model):
+            encoded = model.encode_passages(GraphBatch.of_passages(tuple(tokens)))
+        require_finite(encoded)
+        return as_numpy(encoded)
 
     def similarity(self, first: Vectors, second: Vectors) -> Floats:
         """Cosines of the nearest, as the model's graph has them."""
@@ -108,44 +102,32 @@ class AdaptiveSubtopics(SubtopicFinder):
             second: features of the other.
             cluster_size: sentences of a subtopic, about; None for those that the model was trained with.
         """
-        sentences = len(first) + len(second)
-        columns = columns_of(sentences, self.settings, cluster_size)
-        self._warn(number_of_subtopics(sentences, cluster_size or self.settings.cluster_size), sentences)
-        if columns < 2:
-            return np.ones((sentences, columns))
-        batch = pair_graphs([(first, second)], self.settings.neighbours).to(self._pipeline.device)
-        with inference(self._pipeline.model):
-            assert batch.passage_vectors is not None
-            logits = self._pipeline.model.encode_graphs(batch.passage_vectors, batch).subtopics
-        assert logits is not None
-        require_finite(logits)
-        found = assignment(logits, torch.full((sentences,), columns, device=logits.device))
-        return np.asarray(found[:, :columns].double().cpu().numpy())
-
-    def find(self, first: Vectors, second: Vectors, *, cluster_size: int = 6, seed: int = 0) -> Subtopics:
-        """Find the subtopics of a pair; nothing in it is random.
-
-        Args:
-            first: features of one document.
-            second: features of the other.
-            cluster_size: sentences of a subtopic, about.
-            seed: not read.
-        """
-        assigned = self.assignments(first, second, cluster_size=cluster_size)
-        return Subtopics.of(assigned.argmax(axis=1) if assigned.size else np.zeros(0, np.int64), len(first))
-
-    def _warn(self, wanted: int, sentences: int) -> None:
-        if wanted > self.settings.columns and not self._has_warned:
+        sentences, most = len(first) + len(second), self.settings.columns
+        wanted = number_of_subtopics(sentences, cluster_size or self.settings.cluster_size)
+        if wanted > most and not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "%d sentences would make %d subtopics, and %s knows %d at most, which they are put into; give a "
                 "smaller receptive_field (it was trained on %d sentences of a document) or a larger cluster_size",
-                sentences,
-                wanted,
-                self._pipeline.name,
-                self.settings.columns,
-                self.settings.receptive_field,
+                *(sentences, wanted, self._pipeline.name, most, self.settings.receptive_field),
             )
+        columns = columns_of(sentences, self.settings, cluster_size)
+        if columns < 2:
+            return np.ones((sentences, columns))
+        model = self._pipeline.model
+        batch = pair_graphs([(first, second)], self.settings.neighbours).to(self._pipeline.device)
+        with inference(model):
+            assert batch.passage_vectors is not None
+            logits = model.encode_graphs(batch.passage_vectors, batch).subtopics
+        assert logits is not None
+        require_finite(logits)
+        shares = assignment(logits, torch.full((sentences,), columns, device=logits.device))
+        return np.asarray(shares[:, :columns].double().cpu().numpy())
+
+    def find(self, first: Vectors, second: Vectors, *, cluster_size: int = 6, seed: int = 0) -> Subtopics:
+        """Find the subtopics of a pair; nothing in it is random."""
+        shares = self.assignments(first, second, cluster_size=cluster_size)
+        return Subtopics.of(shares.argmax(axis=1) if shares.size else np.zeros(0, np.int64), len(first))
 
 
 def subtopic_finder(name: str, language: str, model: str | Path | None = None) -> SubtopicFinder:
@@ -154,11 +136,11 @@ def subtopic_finder(name: str, language: str, model: str | Path | None = None) -
     Args:
         name: ``words``, ``vectors`` or ``adaptive``.
         language: language of the documents, a two-letter code.
-        model: name or folder of a model that has learned to find subtopics; needed by ``adaptive`` alone.
+        model: name or folder of a model that has learned to find subtopics; read by ``adaptive`` alone.
 
     Raises:
         ModelError: there is no such model, or it has not learned that.
-        SettingsError: there is no such way, it needs a model, or has no use for one.
+        SettingsError: there is no such way, or it needs a model.
     """
     if name not in SUBTOPICS:
         raise SettingsError(f"subtopics={name!r} is unknown; use one of {', '.join(SUBTOPICS)}")
@@ -168,6 +150,4 @@ def subtopic_finder(name: str, language: str, model: str | Path | None = None) -
             f"subtopics={name!r} needs a model that has learned to find them; give its folder as subtopic_model, on "
             "the command line --subtopics MODEL (graphdoc finetune subtopics trains one)"
         )
-    if model is not None and not kind.reads_model:
-        raise SettingsError(f"subtopic_model={str(model)!r} has no effect with subtopics={name!r}; leave it out")
     return kind.make(language, model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,11 @@ from ..runtime.memory import give_back_memory
 from ..runtime.progress import Parts
 from ..segmentation.context import token_ids
 from ..segmentation.segmenter import Segmenter, paragraph_numbers
-from ..segmentation.spans import SegmentedDocument, Span
+from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Context, Paragraph
 from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument, Vectors
 from .precision import Precision, as_numpy, inference, require_finite
-from .segmenting import AnyDocument, cut_windows, documents_of, require_text
+from .segmenting import AnyDocument, Many, cut_windows, documents_of, require_text
 
 if TYPE_CHECKING:
     from .pipeline import EncodingPipeline
@@ -49,86 +49,72 @@ def encode_all_levels(
         segmented: the document.
         dtype: compute the transformer in this precision.
     """
-    model = pipeline.model
+    model, split = pipeline.model, None
     window = pipeline.run([segmented], attention=True, dtype=dtype)
-    vectors, output = window.passage_vectors, window.output
-    encoded = whole_document(pipeline, segmented, vectors, window.batch, output)
-    if not model.readout.has_sections:
-        return with_words(pipeline, encoded)
-    split = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
-    with inference(model):
-        if model.structural_embeddings is not None:
-            with pipeline.computing_in(dtype):
-                vectors = model.encode_passages(split)
-        read = model.encode_graphs(vectors, split, output_attention=True)
-    assert read.sections is not None
-    found = replace(encoded, own_sections=as_numpy(read.sections), attention=chunkwise_attention(read, output))
-    return with_words(pipeline, found)
+    vectors = window.passage_vectors
+    if model.readout.has_sections:
+        batch = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
+        with inference(model):
+            if model.structural_embeddings is not None:
+                with pipeline.computing_in(dtype):
+                    vectors = model.encode_passages(batch)
+            split = model.encode_graphs(vectors, batch, output_attention=True)
+    return encoded_document(pipeline, segmented, window.passage_vectors, window.batch, window.output, split)
 
 
-def whole_document(
+def encoded_document(
     pipeline: EncodingPipeline,
     segmented: SegmentedDocument,
     passage_vectors: Tensor,
     batch: GraphBatch,
     output: DocumentOutput,
+    split: DocumentOutput | None = None,
 ) -> EncodedDocument:
-    """A document in one piece, without words and without vectors of sections that the model itself makes.
+    """What a model gave for a document, with its words where the model has a lexical part.
 
     Args:
         pipeline: the model.
         segmented: the document.
         passage_vectors: ``(passages, encoder hidden)``.
         batch: that document alone.
-        output: the model's output for it, with attention.
+        output: the model's output for it in one piece, with attention.
+        split: the same for the document split into its sections, where the readout reads them.
     """
     with inference(pipeline.model):
-        terms = passage_terms(pipeline.model, passage_vectors, batch, output)
+        terms = as_numpy(passage_terms(pipeline.model, passage_vectors, batch, output))
         mean = pipeline.model.initial_passages(passage_vectors.float()).mean(dim=0)
     assert output.documents is not None and output.passages is not None
     weights, count = output.readout_weights, len(segmented.passages)
-    return EncodedDocument(
+    read, attention = output if split is None else split, None
+    if read.chunk_pairs is not None and read.chunk_attention is not None:
+        assert output.chunk_queries is not None and output.chunk_keys is not None
+        numbers = map(as_numpy, (read.chunk_attention, output.chunk_queries, output.chunk_keys))
+        attention = ChunkwiseAttention(read.chunk_pairs.cpu().numpy(), *numbers)
+    encoded = EncodedDocument(
         segmented,
         as_numpy(output.documents[0]),
         as_numpy(output.passages),
-        as_numpy(terms),
+        terms,
         np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
         passage_mean=as_numpy(mean),
+        own_sections=None if split is None or split.sections is None else as_numpy(split.sections),
+        attention=attention,
         model=pipeline.describe(),
     )
-
-
-def with_words(pipeline: EncodingPipeline, encoded: EncodedDocument) -> EncodedDocument:
-    """Put the words of a document beside all its vectors, where the model has a lexical part."""
-    lexical, segmented = pipeline.lexical, encoded.segmented
-    if lexical is None:
+    if (lexical := pipeline.lexical) is None:
         return encoded
     counts = lexical.counts(segmented.texts)
-    terms, shares = lexical.split(segmented, counts)
+    lexical_terms, shares = lexical.split(segmented, counts)
     length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0
     sections = summed(counts, encoded.section_rows, len(encoded.section_numbers))
     return replace(
         encoded,
-        vector=np.concatenate([encoded.vector / length, terms.sum(axis=0)]).astype(np.float32),
+        vector=np.concatenate([encoded.vector / length, lexical_terms.sum(axis=0)]).astype(np.float32),
         passages=lexical.beside(torch.from_numpy(encoded.passages), counts).numpy(),
-        terms=np.concatenate([encoded.terms / length, terms], axis=1).astype(np.float32),
+        terms=np.concatenate([terms / length, lexical_terms], axis=1).astype(np.float32),
         own_sections=lexical.beside(torch.from_numpy(encoded.sections), sections).numpy(),
         lexical=shares,
     )
-
-
-def chunkwise_attention(read: DocumentOutput, whole: DocumentOutput) -> ChunkwiseAttention | None:
-    """The chunkwise attention of a document; None where the readout has none.
-
-    Args:
-        read: the output for the document, which may be split, with attention.
-        whole: the output for the document in one piece, with attention.
-    """
-    if read.chunk_pairs is None or read.chunk_attention is None:
-        return None
-    assert whole.chunk_queries is not None and whole.chunk_keys is not None
-    weights, queries, keys = map(as_numpy, (read.chunk_attention, whole.chunk_queries, whole.chunk_keys))
-    return ChunkwiseAttention(read.chunk_pairs.cpu().numpy(), weights, queries, keys)
 
 
 def with_sentences(
@@ -150,33 +136,32 @@ def with_sentences(
         paragraph: which sentences belong together; None for what the model's settings say.
         lone: also encode them by themselves, without what is encoded in front of them and without their document.
     """
-    segmented = encoded.segmented
+    segmented, config = encoded.segmented, pipeline.model.config
     whole = sentence_segmenter(pipeline).segment(segmented.document)
     ends = {passage.section: passage.end for passage in segmented.passages}
-    kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
-    spans = tuple(whole.passages[row] for row in kept)
-    chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
+    rows = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
+    spans = tuple(whole.passages[row] for row in rows)
+    chosen = replace(whole, passages=spans, token_ids=tuple(whole.token_ids[row] for row in rows))
     if known is not None and len(known) == len(whole.passages):
-        vectors = known[kept]
+        vectors = known[rows]
     else:
         means = None
-        if pipeline.model.config.sentence_document:
+        if config.sentence_document:
             mean = encoded.passage_mean
             means = passage_means(pipeline, [segmented], dtype) if mean is None else torch.from_numpy(mean)[None]
         vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented], dtype, means=means))
-    paragraphs = paragraph_numbers(chosen, paragraph or pipeline.model.config.paragraph, pipeline.segmenter)
-    by_themselves = None
-    if lone and pipeline.model.config.sentences_stand_alone:
-        by_themselves = vectors
+    lone_vectors = None
+    if lone and config.sentences_stand_alone:
+        lone_vectors = vectors
     elif lone:
         alone = replace(chosen, token_ids=tuple(map(tuple, token_ids(pipeline.tokenizer, chosen.texts))))
-        by_themselves = as_numpy(sentence_vectors(pipeline, [alone], [segmented], dtype))
+        lone_vectors = as_numpy(sentence_vectors(pipeline, [alone], [segmented], dtype))
     return replace(
         encoded,
         sentences=spans,
         sentence_vectors=vectors,
-        lone_sentence_vectors=by_themselves,
-        paragraph_rows=paragraphs,
+        lone_sentence_vectors=lone_vectors,
+        paragraph_rows=paragraph_numbers(chosen, paragraph or config.paragraph, pipeline.segmenter),
     )
 
 
@@ -220,7 +205,9 @@ def passage_means(
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch, packing)
         initial = model.initial_passages(vectors.float())
-        return torch.stack([own.mean(dim=0) for own in torch.split(initial, [len(one.passages) for one in passages])])
+        return torch.stack(
+            [part.mean(dim=0) for part in torch.split(initial, [len(one.passages) for one in passages])]
+        )
 
 
 def sentence_vectors(
@@ -239,8 +226,8 @@ def sentence_vectors(
 
     .. math:: s' = s / \lVert s \rVert + w \, d / \lVert d \rVert
 
-    brought to unit length. Beside that stand the words, if there is a lexical part: those of the sentence and w times
-    those of the document, which is longer than either, so that words count more in sentences than in documents.
+    L2-normalised. Beside that stand the words, if there is a lexical part: those of the sentence and w times those of
+    the document.
 
     Args:
         pipeline: the model.
@@ -257,22 +244,21 @@ def sentence_vectors(
         ``(sentences, node size)``, document after document.
 
     Raises:
-        ModelError: a number in them is infinite or none.
+        ModelError: a number in them is infinite or NaN.
     """
     pipeline.require_vectors()
     model, batch = pipeline.model, GraphBatch.from_documents(sentences, None)
     if model.structural_embeddings is not None:
         if passages is None:
             passages = [pipeline.segmenter.segment(one.document) for one in sentences]
-        places = [_places(one, other.passages) for one, other in zip(sentences, passages, strict=True)]
+        places = [_passage_of(one, other) for one, other in zip(sentences, passages, strict=True)]
         batch = batch.split_into(None, np.concatenate(places))
     with inference(model):
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch.to(pipeline.device), packing, advance)
         initial = model.initial_passages(vectors)
+    share, document_of = model.config.sentence_document, passage_numbers(sentences)
     if means is not None:
-        assert passages is not None
-        share, document_of = model.config.sentence_document, passage_numbers(sentences)
         whole = share * normalize(means.to(initial.device).float(), dim=-1)
         initial = normalize(normalize(initial.float(), dim=-1) + whole[torch.from_numpy(document_of)], dim=-1)
     require_finite(initial)
@@ -287,15 +273,15 @@ def sentence_vectors(
     return beside
 
 
-def _places(sentences: SegmentedDocument, passages: Sequence[Span]) -> Any:
+def _passage_of(sentences: SegmentedDocument, passages: SegmentedDocument) -> Any:
     """The passage that every sentence begins in, ``(sentences,)``; the last for those beyond all."""
-    starts = [(passage.section, passage.start) for passage in passages]
+    starts = [(passage.section, passage.start) for passage in passages.passages]
     return np.array([bisect_right(starts, (span.section, span.start)) - 1 for span in sentences.passages], np.int64)
 
 
 def stream_sentences(
     pipeline: EncodingPipeline,
-    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+    documents: Many | AnyDocument | SegmentedDocument,
     *,
     dtype: Precision | None = None,
     token_budget: int | None = None,
@@ -308,40 +294,36 @@ def stream_sentences(
         pipeline: the model.
         documents: one document or many; such as are cut into passages are cut anew, but where they bring the vectors
             of their passages these are taken for what sentences have of their document.
-        dtype: compute the transformer in this precision.
-        token_budget: most tokens of a mini-batch, padding included; None for the rule of the device.
+        dtype: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`, as for what follows.
+        token_budget: most tokens of a mini-batch.
         padding: most of a mini-batch that may be padding; None for the rules for sentences and for passages.
         **options: see :func:`~graphdoc.inference.segmenting.cut_windows`.
 
     Yields:
         Every document, cut into sentences, with their vectors on the CPU, ``(sentences, node size)``.
-
-    Raises:
-        DocumentError: a document has no text, or something is no document.
-        SettingsError: an option is out of range.
     """
-    given = documents_of(documents)
-    encoded: deque[SegmentedDocument | None] = deque()
+    coming = documents_of(documents)
+    ready: deque[SegmentedDocument | None] = deque()
 
-    def documents_only() -> Iterator[AnyDocument]:
-        for one in given:
+    def plain() -> Iterator[AnyDocument]:
+        for one in coming:
             is_cut = isinstance(one, SegmentedDocument)
-            encoded.append(one if is_cut and one.passage_vectors is not None else None)
+            ready.append(one if is_cut and one.passage_vectors is not None else None)
             yield one.document if is_cut else one
 
     # A bar knows how many there are.
-    whole = list(documents_only()) if isinstance(given, Sized) else documents_only()
+    uncut = list(plain()) if isinstance(coming, Sized) else plain()
     packing = Packing.on(pipeline.device, token_budget, SENTENCE_PADDING if padding is None else padding)
-    has_share = bool(pipeline.model.config.sentence_document)
-    for window, shown in cut_windows(whole, sentence_segmenter(pipeline), pipeline.device, **options):
-        known = [encoded.popleft() for _ in window]
+    for window, bar in cut_windows(uncut, sentence_segmenter(pipeline), pipeline.device, **options):
+        known = [ready.popleft() for _ in window]
         passages = means = None
-        if has_share:
+        if pipeline.model.config.sentence_document:
             pairs = list(zip(known, window, strict=True))
-            cut = pipeline.segmenter.segment_many(one.document for own, one in pairs if own is None)
-            passages = [next(cut) if own is None else own for own, _ in pairs]
+            cut = pipeline.segmenter.segment_many(one.document for passages, one in pairs if passages is None)
+            passages = [next(cut) if passages is None else passages for passages, _ in pairs]
             means = passage_means(pipeline, passages, dtype, Packing.on(pipeline.device, token_budget, padding))
-        advance = Parts(shown, len(window), sum(len(one.passages) for one in window), "sentences")
+        sizes = [len(one.passages) for one in window]
+        advance = None if bar is None else Parts(bar, len(window), sum(sizes), "sentences")
         vectors = sentence_vectors(pipeline, window, passages, dtype, packing, advance, means=means).cpu()
-        yield from zip(window, torch.split(vectors, [len(one.passages) for one in window]), strict=True)
+        yield from zip(window, torch.split(vectors, sizes), strict=True)
         give_back_memory()

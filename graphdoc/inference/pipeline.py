@@ -1,15 +1,14 @@
-"""A document model with all that inference needs: documents in, windows of vectors out."""
+"""A document model with all that inference needs: documents in, vectors out."""
 
 from __future__ import annotations
 
 import copy
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Literal, Self, TypedDict, Unpack, cast, get_args
+from dataclasses import replace
+from typing import Any, Literal, Self, TypedDict, Unpack, cast, get_args, overload
 
 import numpy as np
 import torch
@@ -18,32 +17,31 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from ..checkpoints.backbones import segmenter_of
-from ..errors import ModelError
+from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch, TermWeights
 from ..graphs.layout import Packing
-from ..modeling import DocumentConfig, DocumentModel, DocumentOutput
-from ..modeling.lexical import Counts, LexicalReader, passage_numbers, summed
+from ..modeling import DocumentConfig, DocumentModel
+from ..modeling.lexical import LexicalReader
+from ..runtime import progress
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import place, survive_forks
-from ..runtime.progress import Parts
-from ..runtime.text import counted, require_one_of
+from ..runtime.text import counted
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..similarity.background import Background
-from ..similarity.encoded_document import Vectors, section_vectors
+from ..similarity.kinds import Background
 from .levels import stream_sentences
 from .precision import (
-    LOAD_PRECISIONS,
     PRECISIONS,
     LoadPrecision,
     Precision,
-    as_numpy,
+    Vectors,
     computed_in,
     faster_precision,
     inference,
     require_finite,
+    require_precision,
 )
-from .segmenting import AnyDocument, as_document, cut_windows, require_text
+from .segmenting import AnyDocument, Many, Window, as_document, cut_windows, is_single, require_text
 
 logger = logging.getLogger("graphdoc")
 
@@ -52,68 +50,6 @@ LEVELS: tuple[str, ...] = get_args(Level)
 
 # Threads that share an encoder measure once.
 _SETTLING = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Documents that went through the model together.
-
-    Args:
-        documents: the documents.
-        batch: their graphs.
-        passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors, document after document.
-        output: the model's output.
-    """
-
-    documents: Sequence[SegmentedDocument]
-    batch: GraphBatch
-    passage_vectors: Tensor
-    output: DocumentOutput
-
-    @property
-    def rows(self) -> list[slice]:
-        """Where the passages of every document stand among those of the window."""
-        starts = np.cumsum([0, *(len(document.passages) for document in self.documents)]).tolist()
-        return [slice(start, end) for start, end in pairwise(starts)]
-
-    def pooled(self) -> Iterator[Vectors]:
-        """Pooled passage vectors of every document, brought to the CPU together."""
-        vectors = as_numpy(self.passage_vectors)
-        return (vectors[rows].copy() for rows in self.rows)
-
-    def vectors(self, level: Level, lexical: LexicalReader | None = None, counts: Counts = None) -> list[Tensor]:
-        """Vectors of every document, brought to the CPU together.
-
-        Args:
-            level: ``document``, ``section`` or ``passage``; for ``section`` documents are split into sections where
-                the model reads them so.
-            lexical: reads the words that stand beside these vectors, where the model has a lexical part.
-            counts: what it counts in the passages, sparse ``(passages, terms)``.
-
-        Returns:
-            For every document ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, node size)``.
-        """
-        output = self.output
-        assert output.documents is not None and output.passages is not None
-        documents, numbers = passage_numbers(self.documents), [1] * len(self.documents)
-        if level == "document":
-            vectors, groups = output.documents.cpu(), documents
-        elif level == "passage":
-            vectors, groups = output.passages.cpu(), np.arange(len(documents))
-            numbers = np.bincount(documents).tolist()
-        else:
-            sections = np.array([span.section for one in self.documents for span in one.passages], np.int64)
-            pairs, groups = np.unique(np.stack([documents, sections]), axis=1, return_inverse=True)
-            numbers = np.bincount(pairs[0]).tolist()
-            if output.sections is not None:
-                vectors = output.sections.cpu()
-            else:
-                weights = output.readout_weights
-                shares = np.ones(len(documents), np.float32) if weights is None else as_numpy(weights)
-                vectors = torch.from_numpy(section_vectors(as_numpy(output.passages), shares, groups, len(pairs[0])))
-        if lexical is not None:
-            vectors = lexical.beside(vectors, summed(counts, groups, len(vectors)))
-        return list(torch.split(vectors, numbers))
 
 
 class EncodingOptions(TypedDict, total=False):
@@ -131,6 +67,19 @@ class StreamOptions(EncodingOptions, total=False):
 
     totals: Coverage | None
     bar: tqdm[Any] | None
+
+
+class Options(EncodingOptions, total=False):
+    """Options of :meth:`EncodingPipeline.encode`."""
+
+    normalize: bool
+
+
+One = AnyDocument | SegmentedDocument
+Whole = Literal["document"]
+Parts = Literal["section", "passage", "sentence"]
+Numpy = Literal["numpy"]
+Torch = Literal["torch"]
 
 
 class EncodingPipeline:
@@ -157,18 +106,17 @@ class EncodingPipeline:
         device: str | torch.device | None = None,
         dtype: LoadPrecision = "float32",
     ) -> None:
-        if not isinstance(dtype, str) or dtype not in LOAD_PRECISIONS:
-            raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(LOAD_PRECISIONS)}")
+        require_precision(dtype, may_be_auto=True)
         self.model: DocumentModel = model.train(False)
         self.tokenizer = tokenizer
         self.name = name
         self.segmenter = segmenter_of(cast(DocumentConfig, model.config), tokenizer, name)
         place(self.model, device)
-        self._dtype: LoadPrecision = dtype
-        self._settled: list[str] = []
+        # A list, which encoders that share the weights share too; empty until ``auto`` is settled by the first use.
+        self._precision: list[str] = []
         self._reader: LexicalReader | None = None
         if dtype != "auto":
-            self.settle_precision()
+            self.settle_precision(dtype)
 
     @property
     def device(self) -> torch.device:
@@ -178,7 +126,13 @@ class EncodingPipeline:
     @property
     def hidden_size(self) -> int:
         """Length of a document vector."""
-        return int(self.model.config.hidden_size) + self._lexical_numbers
+        return self.vector_size()
+
+    def vector_size(self, level: Level = "document") -> int:
+        """Length of a vector of a level; that of passages and sentences may differ."""
+        config, lexical = self.model.config, self.model.lexical
+        size = config.node_size if level in ("passage", "sentence") else config.hidden_size
+        return int(size) + (0 if lexical is None else lexical.settings.numbers)
 
     @property
     def lexical(self) -> LexicalReader | None:
@@ -191,19 +145,10 @@ class EncodingPipeline:
         return self._reader
 
     @property
-    def _lexical_numbers(self) -> int:
-        return 0 if self.model.lexical is None else self.model.lexical.settings.numbers
-
-    @property
     def background(self) -> Background | None:
         """How alike unrelated documents are; None for a model that was not fitted to documents."""
         values = self.model.config.background
         return None if values is None else Background.from_values(values)
-
-    def vector_size(self, level: Level = "document") -> int:
-        """Length of a vector of a level; that of passages and sentences may differ."""
-        is_node = level in ("passage", "sentence")
-        return int(self.model.config.node_size) + self._lexical_numbers if is_node else self.hidden_size
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings as plain values, for records and reports, with what it leaves out as repeated."""
@@ -227,12 +172,12 @@ class EncodingPipeline:
     @property
     def precision(self) -> str:
         """The precision of the transformer's weights; measures if it is still open."""
-        return self._settled[0] if self._settled else self.settle_precision()
+        return self.settle_precision()
 
     @property
     def is_precision_open(self) -> bool:
         """Whether the precision is ``auto`` and not chosen yet, which the first use does."""
-        return not self._settled
+        return not self._precision
 
     def settle_precision(self, dtype: str | None = None) -> str:
         """Choose the precision if it is still open, and bring the weights to it.
@@ -241,15 +186,13 @@ class EncodingPipeline:
             dtype: what to take without measuring, such as the choice of another process.
         """
         with _SETTLING:
-            if not self._settled:
+            if not self._precision:
                 encoder = self.model.passage_encoder
-                wanted = dtype or self._dtype
-                if wanted == "auto":
-                    wanted = faster_precision(encoder, int(encoder.transformer.config.hidden_size), self.name)
-                encoder.to(PRECISIONS[wanted])
-                # Held in a list, which encoders that share the weights share too.
-                self._settled.append(wanted)
-            return self._settled[0]
+                if dtype is None:
+                    dtype = faster_precision(encoder, int(encoder.transformer.config.hidden_size), self.name)
+                encoder.to(PRECISIONS[dtype])
+                self._precision.append(dtype)
+            return self._precision[0]
 
     def segment(self, document: AnyDocument) -> SegmentedDocument:
         """Cut a document into the passages that would be encoded, with its coverage."""
@@ -265,9 +208,77 @@ class EncodingPipeline:
         require_text(segmented)
         return segmented
 
+    @overload
+    def encode(  # type: ignore[overload-overlap]
+        self, documents: One, *, level: Level = ..., output: Numpy = ..., **options: Unpack[Options]
+    ) -> Vectors: ...
+    @overload
+    def encode(  # type: ignore[overload-overlap]
+        self, documents: One, *, level: Level = ..., output: Torch, **options: Unpack[Options]
+    ) -> Tensor: ...
+    @overload
+    def encode(
+        self, documents: Many, *, level: Whole = ..., output: Numpy = ..., **options: Unpack[Options]
+    ) -> Vectors: ...
+    @overload
+    def encode(self, documents: Many, *, level: Whole = ..., output: Torch, **options: Unpack[Options]) -> Tensor: ...
+    @overload
+    def encode(
+        self, documents: Many, *, level: Parts, output: Numpy = ..., **options: Unpack[Options]
+    ) -> list[Vectors]: ...
+    @overload
+    def encode(self, documents: Many, *, level: Parts, output: Torch, **options: Unpack[Options]) -> list[Tensor]: ...
+    def encode(
+        self,
+        documents: One | Many,
+        *,
+        level: Level = "document",
+        normalize: bool = False,
+        output: Literal["numpy", "torch"] = "numpy",
+        **options: Unpack[EncodingOptions],
+    ) -> Vectors | Tensor | list[Vectors] | list[Tensor]:
+        """Encode documents.
+
+        Args:
+            documents: one document or many; a string is a document without structure, a mapping a row. A pandas table
+                gives its rows.
+            level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``, or
+                ``sentence`` for all sentences, without the graph (see ``sentence_document`` of the settings).
+            normalize: L2-normalise the vectors.
+            output: ``numpy`` or ``torch``.
+            **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see
+                :meth:`windows`.
+
+        Returns:
+            ``(documents, hidden)`` in fp32; for the other levels a list with ``(sections, hidden)``,
+            ``(passages, node size)`` or ``(sentences, node size)`` per document. For a single document, without the
+            first axis.
+
+        Raises:
+            DocumentError: a document has no text, or something is no document.
+            SettingsError: the level or another choice is unknown.
+
+        >>> from graphdoc import DocumentEncoder
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
+        (2, 896)
+        """
+        if output not in ("numpy", "torch"):
+            raise SettingsError(f"output {output!r} is unknown; use one of numpy, torch")
+        parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]
+        if normalize:
+            parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]
+        if not is_single(documents) and level != "document":
+            return parts if output == "torch" else [part.numpy() for part in parts]
+        if is_single(documents):
+            found = parts[0][0] if level == "document" else parts[0]
+        else:
+            found = torch.cat(parts) if parts else torch.zeros(0, self.hidden_size)
+        return found if output == "torch" else found.numpy()
+
     def windows(
         self,
-        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+        documents: One | Many,
         *,
         split: bool = False,
         dtype: Precision | None = None,
@@ -306,11 +317,7 @@ class EncodingPipeline:
             give_back_memory()
 
     def stream(
-        self,
-        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
-        *,
-        level: Level = "document",
-        **options: Unpack[StreamOptions],
+        self, documents: One | Many, *, level: Level = "document", **options: Unpack[StreamOptions]
     ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
         """Encode documents one window after another, in constant memory.
 
@@ -327,33 +334,31 @@ class EncodingPipeline:
             DocumentError: a document has no text, or something is no document.
             SettingsError: the level or another choice is unknown.
         """
-        require_one_of("level", level, LEVELS)
+        if level not in LEVELS:
+            raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
         if level == "sentence":
             yield from stream_sentences(self, documents, **options)
             return
         split = level == "section" and self.model.readout.has_sections
         lexical, counts = self.lexical, None
-        documents_read = unknown = 0
+        read = unknown = 0
         for window in self.windows(documents, split=split, **options):
             if lexical is not None:
                 counts = lexical.counts(text for one in window.documents for text in one.texts)
                 known = np.add.reduceat(np.diff(counts.indptr), [rows.start for rows in window.rows])
-                documents_read, unknown = documents_read + len(known), unknown + int((known == 0).sum())
+                read, unknown = read + len(known), unknown + int((known == 0).sum())
             yield from zip(window.documents, window.vectors(level, lexical, counts), strict=True)
         if unknown:
             logger.warning(
-                "%s of %s %s no word that the lexical part of %s knows (language %r), and so no lexical vector; fit "
-                "the model to such documents (graphdoc fit, or encoder.fit)",
-                f"{unknown:,}",
-                counted(documents_read, "document"),
-                "has" if unknown == 1 else "have",
+                "%d of %s: no word that the lexical part of %s knows (language %r), and so no lexical vector; fit the "
+                "model to such documents (graphdoc fit, or encoder.fit)",
+                unknown,
+                counted(read, "document"),
                 self.name,
                 self.model.config.language,
             )
 
-    def with_passage_vectors(
-        self, documents: Iterable[AnyDocument | SegmentedDocument], **options: Unpack[StreamOptions]
-    ) -> Iterator[SegmentedDocument]:
+    def with_passage_vectors(self, documents: Many, **options: Unpack[StreamOptions]) -> Iterator[SegmentedDocument]:
         """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
 
         What this gives can be encoded, predicted and measured like any document, by this encoder and by others whose
@@ -415,7 +420,7 @@ class EncodingPipeline:
                 if bar is not None:
                     bar.update(len(documents))
         batch = self.add_words(batch, documents).to(self.device)
-        advance = Parts(bar, len(documents), len(batch.token_ids), "passages")
+        advance = None if bar is None else progress.Parts(bar, len(documents), len(batch.token_ids), "passages")
         survive_forks()
         with inference(self.model):
             with self.computing_in(dtype):
@@ -462,8 +467,7 @@ class EncodingPipeline:
         Raises:
             ModelError: their width is another, or they depend on how documents are split.
         """
-        width = self.model.config.passage_size
-        reason = None
+        width, reason = self.model.config.passage_size, None
         if vectors.shape[1] != width:
             reason = f"their vectors have {vectors.shape[1]} numbers, this one's {width}"
         elif self.model.structural_embeddings is not None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +20,6 @@ Vectors = npt.NDArray[np.float32]
 
 Precision = Literal["float32", "bfloat16", "float16"]
 LoadPrecision = Literal["float32", "bfloat16", "float16", "auto"]
-LOAD_PRECISIONS: tuple[str, ...] = get_args(LoadPrecision)
 PRECISIONS: dict[str, torch.dtype] = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
@@ -48,15 +45,19 @@ def training_precision(device: torch.device) -> Precision | None:
     return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
 
 
-def require_precision(dtype: object) -> None:
-    """Refuse what is no precision to compute in.
+def require_precision(dtype: object, *, may_be_auto: bool = False) -> None:
+    """Refuse what is no precision.
+
+    Args:
+        dtype: the name of a precision.
+        may_be_auto: whether ``auto`` counts as one.
 
     Raises:
         ModelError: it is none.
     """
-    if isinstance(dtype, str) and dtype in PRECISIONS:
-        return
-    raise ModelError(f"dtype {dtype!r} is no precision to compute in; use one of {', '.join(PRECISIONS)}")
+    choices = [*PRECISIONS, "auto"] if may_be_auto else list(PRECISIONS)
+    if not isinstance(dtype, str) or dtype not in choices:
+        raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(choices)}")
 
 
 def faster_precision(module: nn.Module, width: int, name: str) -> str:
@@ -65,7 +66,7 @@ def faster_precision(module: nn.Module, width: int, name: str) -> str:
     Args:
         module: the module.
         width: width of its vectors; the product is as large as one of a feed-forward layer.
-        name: name of the model, for the line that says what was chosen.
+        name: name of the model, for the log.
     """
     device = next(module.parameters()).device
     rows = 256 if device.type == "cpu" else 16_384
@@ -73,8 +74,12 @@ def faster_precision(module: nn.Module, width: int, name: str) -> str:
     # The first turn prepares more than it computes.
     for dtype in list(seconds) * 4:
         a, b = (torch.ones(size, width, device=device, dtype=PRECISIONS[dtype]) for size in (rows, 4 * width))
+
+        def product(a: Tensor = a, b: Tensor = b) -> float:
+            return float((a @ b.T)[0, 0])
+
         try:
-            seconds[dtype] = min(seconds[dtype], seconds_of(partial(_product, a, b)))
+            seconds[dtype] = min(seconds[dtype], seconds_of(product))
         except (RuntimeError, NotImplementedError, TypeError):
             return "float32"
     gain = seconds["float32"] / max(seconds["bfloat16"], 1e-9)
@@ -82,10 +87,6 @@ def faster_precision(module: nn.Module, width: int, name: str) -> str:
         return "float32"
     logger.info("%s computes in bfloat16 (a matrix product is %.1f times as fast as in float32)", name, gain)
     return "bfloat16"
-
-
-def _product(a: Tensor, b: Tensor) -> float:
-    return float((a @ b.T)[0, 0])
 
 
 def seconds_of(function: Callable[[], object]) -> float:
@@ -106,10 +107,10 @@ def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> Abstra
     Raises:
         ModelError: the precision is unknown, or the weights have less.
     """
-    weight = next(module.parameters())
     if dtype is None:
         return nullcontext()
     require_precision(dtype)
+    weight = next(module.parameters())
     if PRECISIONS[dtype] == weight.dtype:
         return nullcontext()
     if dtype == "float32":
@@ -119,17 +120,14 @@ def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> Abstra
 
 @contextmanager
 def _autocast(device: str, dtype: Precision, name: str) -> Iterator[None]:
-    """Autocast that refuses, in one line, a transformer that mixes types of its own."""
     try:
         with torch.autocast(device, dtype=PRECISIONS[dtype]):
             yield
     except RuntimeError as error:
-        reason = textwrap.shorten(str(error).partition("\n")[0], 120, placeholder=" ...")
-        if not any(sign in reason for sign in ("dtype", "scalar type", "cannot be converted to type")):
+        # Some transformers, such as DeBERTa, cast parts of their attention themselves.
+        if not any(sign in str(error) for sign in ("dtype", "scalar type", "cannot be converted to type")):
             raise
-        raise ModelError(
-            f"the transformer of {name} does not compute in {dtype} on {device} ({reason}); use float32"
-        ) from error
+        raise ModelError(f"the transformer of {name} does not compute in {dtype} ({error}); use float32") from error
 
 
 @contextmanager
@@ -147,7 +145,7 @@ def inference(model: nn.Module) -> Iterator[None]:
 
 
 def require_finite(*parts: Tensor | None) -> None:
-    """Refuse what a model gives if a number in it is infinite or none.
+    """Refuse vectors with a number that is infinite or NaN.
 
     Args:
         *parts: tensors; None is passed over.

@@ -4,32 +4,50 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections import deque
+import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice, pairwise, tee
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..documents.document import Document
 from ..documents.parsing.formats import split_suffix
 from ..documents.section import FURNITURE_CHARACTERS
 from ..errors import DocumentError
+from ..graphs.batch import GraphBatch
+from ..modeling import DocumentOutput
+from ..modeling.lexical import Counts, LexicalReader, passage_numbers, summed
 from ..runtime.progress import progress_bar
 from ..runtime.text import described, require_whole
-from ..runtime.workers import in_blocks, work_ahead
+from ..runtime.workers import work_ahead
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import Coverage, SegmentedDocument, Span
+from ..similarity.encoded_document import section_vectors
+from .precision import Vectors, as_numpy
 
 AnyDocument = Document | str | Mapping[str, Any]
+Many = Iterable[AnyDocument | SegmentedDocument]
 
+# Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
+WINDOW_PASSAGES = 4096
+# Documents that are tokenised in one call.
+BLOCK_DOCUMENTS = 64
+# By default worker processes cut ahead from this many documents on.
+MANY_DOCUMENTS = 1024
+# An accelerator takes more passages a second than several processes cut.
+MOST_WORKERS = 8
 # Longer strings are texts; the systems that this runs on have no longer names.
 _LONGEST_NAME = 1024
+
+Value = TypeVar("Value")
 
 
 def is_single(value: object) -> bool:
@@ -46,25 +64,13 @@ def documents_of(value: Any) -> Iterable[Any]:
     if is_single(value):
         return [value]
     if hasattr(value, "iterrows"):
-        return _Rows(value)
+        rows: list[Any] = value.to_dict("records")
+        return rows
     # An array without axes has what an iterable has, and cannot be iterated over.
     has_no_axes = getattr(value, "shape", None) == ()
     if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | PathLike) or has_no_axes:
         raise _no_document(value)
     return value
-
-
-class _Rows:
-    """The rows of a pandas table, as often as they are asked for."""
-
-    def __init__(self, table: Any) -> None:
-        self._table = table
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (row.to_dict() for _, row in self._table.iterrows())
 
 
 def as_document(value: object) -> Document:
@@ -76,15 +82,24 @@ def as_document(value: object) -> Document:
     if isinstance(value, Document):
         return value
     if isinstance(value, str):
-        if _is_file_name(value):
+        # One word with the suffix of a known type of file, whatever lies on the disk.
+        is_word = len(value) <= _LONGEST_NAME and not any(map(str.isspace, value))
+        if is_word and split_suffix(Path(value))[1]:
             raise DocumentError(
-                f"{value!r} looks like the name of a file, not like a text; read it with Document.from_file, or give "
+                f"{value!r} looks like the name of a file; read it with Document.from_file, or give "
                 "Document.from_text(...) to encode the name itself"
             )
         return Document.from_text(value)
     if isinstance(value, Mapping):
         return Document.from_mapping(value)
     raise _no_document(value)
+
+
+def _no_document(value: object) -> DocumentError:
+    return DocumentError(
+        f"{described(value)} is no document; give a Document, a text or a row (Document.from_file and "
+        "graphdoc.read_documents read files)"
+    )
 
 
 def require_text(segmented: SegmentedDocument) -> None:
@@ -95,31 +110,6 @@ def require_text(segmented: SegmentedDocument) -> None:
     """
     if not segmented.passages:
         raise DocumentError(f"document {segmented.document.id!r} has no text to encode; leave it out")
-
-
-def _is_file_name(text: str) -> bool:
-    """Whether a string is one word with the suffix of a known type of file, whatever lies on the disk."""
-    if len(text) > _LONGEST_NAME or any(map(str.isspace, text)):
-        return False
-    return bool(split_suffix(Path(text))[1])
-
-
-def _no_document(value: object) -> DocumentError:
-    reading = "read it with Document.from_file or graphdoc.read_documents"
-    fix = reading if isinstance(value, PathLike) else "give a Document, a text or a row"
-    return DocumentError(f"{described(value)} is no document; {fix}")
-
-
-# Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
-WINDOW_PASSAGES = 4096
-# Documents that are made ready together, so that their passages are tokenised in one call.
-BLOCK_DOCUMENTS = 64
-# By default worker processes cut ahead from this many documents on.
-MANY_DOCUMENTS = 1024
-# An accelerator takes more passages a second than several processes cut.
-MOST_WORKERS = 8
-
-Parts = tuple[tuple[Span, ...], tuple[tuple[int, ...], ...], Coverage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,40 +128,62 @@ class Workers:
     def on(cls, device: torch.device, workers: int | None = None, *, after: int = MANY_DOCUMENTS) -> Workers:
         """The workers that were asked for, or those that suit a device.
 
-        Of their own accord they begin only with a large number of documents, and only where processes are forked:
-        elsewhere a program that starts some has to be written for it. A CPU needs one at most, since its cores are
-        busy with the transformer, an accelerator as many as there are cores.
+        By default they begin only with a large number of documents, and only where processes are forked: elsewhere a
+        program that starts some has to be written for it. A CPU needs one at most, since its cores are busy with the
+        transformer, an accelerator as many as there are cores.
 
         Args:
             device: where the transformer computes.
-            workers: how many were asked for; None for nothing.
-            after: what is a large number, where nothing was.
+            workers: how many were asked for; None for the default.
+            after: documents from which on the default has workers.
 
         Raises:
             SettingsError: the number is negative or no whole number.
         """
-        require_whole("workers", workers, least=0)
         if workers is not None:
+            require_whole("workers", workers, least=0)
             return cls(workers, BLOCK_DOCUMENTS)
         if multiprocessing.get_start_method(allow_none=True) not in (None, "fork") or not hasattr(os, "fork"):
             return cls(0)
-        own = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        count = int(own >= 4) if device.type == "cpu" else min(MOST_WORKERS, own - 1)
+        cores = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        count = int(cores >= 4) if device.type == "cpu" else min(MOST_WORKERS, cores - 1)
         return cls(max(0, count), after)
 
 
-def segment_in_order(
-    documents: Iterable[AnyDocument | SegmentedDocument], segmenter: Segmenter, workers: Workers
-) -> Generator[SegmentedDocument]:
-    """Cut and tokenise documents; what comes out does not depend on the workers.
+def in_blocks(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
+    """Cut values into blocks; an error is raised after the block of those that came before it.
+
+    Args:
+        values: any number of them, read as they are needed.
+        size: how many a block has; the last one may have fewer.
+    """
+    block: list[Value] = []
+    failure: Exception | None = None
+    try:
+        for value in values:
+            block.append(value)
+            if len(block) >= size:
+                yield block
+                block = []
+    except Exception as error:
+        failure = error
+    if block:
+        yield block
+    if failure is not None:
+        raise failure
+
+
+_Cut = tuple[tuple[Span, ...], tuple[tuple[int, ...], ...], Coverage]
+_Block = Sequence[Document | SegmentedDocument]
+
+
+def segment_in_order(documents: Many, segmenter: Segmenter, workers: Workers) -> Generator[SegmentedDocument]:
+    """Cut and tokenise documents in their order; what comes out does not depend on the workers.
 
     Args:
         documents: any number of documents; such as are segmented already are taken as they are.
         segmenter: cuts and tokenises.
         workers: processes that do so.
-
-    Yields:
-        Every document, in the order given.
 
     Raises:
         DocumentError: something is no document.
@@ -179,28 +191,37 @@ def segment_in_order(
     """
     ready = (one if isinstance(one, SegmentedDocument) else as_document(one) for one in documents)
     blocks = in_blocks(ready, BLOCK_DOCUMENTS)
-    waiting: deque[list[Document | SegmentedDocument]] = deque()
-
-    def fresh(blocks: Iterable[list[Document | SegmentedDocument]]) -> Iterator[list[Document]]:
-        for block in blocks:
-            waiting.append(block)
-            # Only what is cut has to travel to a process.
-            yield [_travelling(one) for one in block if isinstance(one, Document)]
-
-    first = islice(blocks, workers.after // BLOCK_DOCUMENTS) if workers.count else blocks
-    for parts in chain(
-        work_ahead(_cut, segmenter, fresh(first), 0),
-        work_ahead(_cut, segmenter, fresh(blocks), workers.count),
-    ):
-        cut = iter(parts)
-        for one in waiting.popleft():
-            yield one if isinstance(one, SegmentedDocument) else SegmentedDocument(one, *next(cut))
+    for block in islice(blocks, workers.after // BLOCK_DOCUMENTS if workers.count else None):
+        yield from _joined(block, _cut(segmenter, _uncut(block)))
+    if workers.count:
+        blocks, kept = tee(blocks)
+        # Workers end with an error, not when its traceback is forgotten.
+        with closing(work_ahead(_cut, segmenter, map(_uncut, blocks), workers.count)) as ahead:
+            for cut, block in zip(ahead, kept, strict=True):
+                yield from _joined(block, cut)
 
 
-def _travelling(document: Document) -> Document:
-    """What has to be known of a document to cut it and to count what was left out."""
-    counted = {name: document.metadata[name] for name in (FURNITURE_CHARACTERS,) if name in document.metadata}
-    return Document(document.id, document.sections, document.title, metadata=counted)
+def _uncut(block: _Block) -> list[Document]:
+    """What has to travel to a process: what is cut, and what is counted as left out."""
+    return [
+        Document(
+            one.id,
+            one.sections,
+            one.title,
+            metadata={name: value for name, value in one.metadata.items() if name == FURNITURE_CHARACTERS},
+        )
+        for one in block
+        if isinstance(one, Document)
+    ]
+
+
+def _cut(segmenter: Segmenter, documents: Sequence[Document]) -> list[_Cut]:
+    return [(one.passages, one.token_ids, one.coverage) for one in segmenter.segment_many(documents)]
+
+
+def _joined(block: _Block, cut: list[_Cut]) -> Iterator[SegmentedDocument]:
+    parts = iter(cut)
+    return (one if isinstance(one, SegmentedDocument) else SegmentedDocument(one, *next(parts)) for one in block)
 
 
 def windows_of(segmented: Iterable[SegmentedDocument]) -> Iterator[list[SegmentedDocument]]:
@@ -222,49 +243,106 @@ def windows_of(segmented: Iterable[SegmentedDocument]) -> Iterator[list[Segmente
         yield window
 
 
-def _cut(segmenter: Segmenter, documents: Sequence[Document]) -> list[Parts]:
-    return [(one.passages, one.token_ids, one.coverage) for one in segmenter.segment_many(documents)]
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Documents that went through the model together.
+
+    Args:
+        documents: the documents.
+        batch: their graphs.
+        passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors, document after document.
+        output: the model's output.
+    """
+
+    documents: Sequence[SegmentedDocument]
+    batch: GraphBatch
+    passage_vectors: Tensor
+    output: DocumentOutput
+
+    @property
+    def rows(self) -> list[slice]:
+        """Where the passages of every document stand among those of the window."""
+        starts = np.cumsum([0, *(len(document.passages) for document in self.documents)]).tolist()
+        return [slice(start, end) for start, end in pairwise(starts)]
+
+    def pooled(self) -> Iterator[Vectors]:
+        """Pooled passage vectors of every document, brought to the CPU together."""
+        vectors = as_numpy(self.passage_vectors)
+        return (vectors[rows].copy() for rows in self.rows)
+
+    def vectors(
+        self,
+        level: Literal["document", "section", "passage"],
+        lexical: LexicalReader | None = None,
+        counts: Counts = None,
+    ) -> list[Tensor]:
+        """Vectors of every document, brought to the CPU together.
+
+        Args:
+            level: ``document``, ``section`` or ``passage``; for ``section`` documents are split into sections where
+                the model reads them so.
+            lexical: reads the words that stand beside these vectors, where the model has a lexical part.
+            counts: what it counts in the passages, sparse ``(passages, terms)``.
+
+        Returns:
+            For every document ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, node size)``.
+        """
+        output, documents = self.output, passage_numbers(self.documents)
+        assert output.documents is not None and output.passages is not None
+        if level == "document":
+            vectors, groups, sizes = output.documents.cpu(), documents, [1] * len(self.documents)
+        elif level == "passage":
+            vectors, groups, sizes = output.passages.cpu(), np.arange(len(documents)), np.bincount(documents).tolist()
+        else:
+            sections = np.array([span.section for one in self.documents for span in one.passages], np.int64)
+            pairs, groups = np.unique(np.stack([documents, sections]), axis=1, return_inverse=True)
+            sizes = np.bincount(pairs[0]).tolist()
+            if output.sections is not None:
+                vectors = output.sections.cpu()
+            else:
+                weights = output.readout_weights
+                shares = np.ones(len(documents), np.float32) if weights is None else as_numpy(weights)
+                vectors = torch.from_numpy(section_vectors(as_numpy(output.passages), shares, groups, len(pairs[0])))
+        if lexical is not None:
+            vectors = lexical.beside(vectors, summed(counts, groups, len(vectors)))
+        return list(torch.split(vectors, sizes))
 
 
 def cut_windows(
-    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+    documents: Many | AnyDocument | SegmentedDocument,
     segmenter: Segmenter,
     device: torch.device,
     show_progress: bool | None = None,
     workers: int | None = None,
     totals: Coverage | None = None,
     bar: tqdm[Any] | None = None,
-) -> Iterator[tuple[list[SegmentedDocument], tqdm[Any]]]:
+) -> Iterator[tuple[list[SegmentedDocument], tqdm[Any] | None]]:
     """Cut any number of documents, in constant memory.
 
     Args:
         documents: one document or many, also such as are cut.
         segmenter: cuts them.
         device: where their windows are encoded, which the number of workers depends on.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
-        workers: see :class:`~graphdoc.inference.segmenting.Workers`.
-        totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
+        show_progress: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`, as for what follows.
+        workers: processes that cut.
+        totals: where coverage is added up; logged here without one.
         bar: a bar to show instead of one of this call's own.
 
     Yields:
-        Windows of documents, in their order, with the bar, which is to be advanced by what is encoded.
-
-    Raises:
-        DocumentError: a document has no text, or something is no document.
-        SettingsError: an option is out of range.
+        Windows of documents, in their order, with the bar to be advanced by what is encoded; None where none is shown.
     """
-    cut_by = Workers.on(device, workers)
-    given = documents_of(documents)
-    total = len(given) if isinstance(given, Sized) else None
-    counted = Coverage() if totals is None else totals
+    ahead = Workers.on(device, workers)
+    documents = documents_of(documents)
+    total = len(documents) if isinstance(documents, Sized) else None
+    coverage = Coverage() if totals is None else totals
+    is_shown = bar is None and (show_progress or (show_progress is None and sys.stderr.isatty()))
     with (
-        progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown,
-        # Workers end with an error, not when its traceback is forgotten.
-        closing(segment_in_order(given, segmenter, cut_by)) as segmented_documents,
+        progress_bar(show_progress, total) if is_shown else nullcontext(bar) as shown,
+        closing(segment_in_order(documents, segmenter, ahead)) as segmented,
     ):
-        for window in windows_of(segmented_documents):
-            for segmented in window:
-                counted += segmented.coverage
+        for window in windows_of(segmented):
+            for one in window:
+                coverage += one.coverage
             yield window, shown
     if totals is None:
-        counted.warn()
+        coverage.warn()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from threadpoolctl import threadpool_limits
 
 from ..checkpoints.contents import token_limit
@@ -22,12 +20,11 @@ from ..inference.learned_subtopics import subtopic_finder
 from ..inference.levels import sentence_segmenter
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
-from ..inference.segmenting import AnyDocument, Workers, as_document
-from ..registry import SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS, load
-from ..runtime.workers import in_blocks, work_ahead
+from ..inference.segmenting import AnyDocument, Workers, as_document, in_blocks
+from ..registry import VIEW_READERS, VIEW_SAMPLINGS, load
+from ..runtime.workers import work_ahead
 from ..sampling.batches import random_generator
 from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views
-from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Aggregation, ViewSettings
 from ..subtopics.subtopics import SubtopicFinder, Subtopics
@@ -95,8 +92,7 @@ class ViewDrawer:
 
     def __init__(self, settings: ViewSettings, language: str, room: int, model: str | Path | None = None) -> None:
         self.settings, self.language, self.room = settings, language, room
-        learned = load(SUBTOPICS[settings.subtopics]).reads_model
-        self.finder: SubtopicFinder = subtopic_finder(settings.subtopics, language, model if learned else None)
+        self.finder: SubtopicFinder = subtopic_finder(settings.subtopics, language, model)
         self._sampling: Sampling = load(VIEW_SAMPLINGS[settings.sampling])
 
     def draw(
@@ -118,29 +114,28 @@ class ViewDrawer:
         if first[0].id > second[0].id:
             turned = self.draw(second, first, numbers, purpose)
             return DrawnPair(turned.subtopics.turned(), tuple(ViewPair(b, a) for a, b in turned.views))
-        settings, central = self.settings, None
-        similarity = self.finder.similarity(first[1], second[1]) if self._sampling.reads_centrality else None
-        found = self.finder.find(first[1], second[1], cluster_size=settings.cluster_size, seed=settings.seed)
-        if similarity is not None:
-            central = centrality(similarity)
-        sides = []
-        for place, (field, clusters) in enumerate(zip((first[0], second[0]), found.sides, strict=True)):
-            own = slice(found.first) if place == 0 else slice(found.first, None)
-            sides.append(ViewSide(field.id, clusters, field.lengths, None if central is None else central[own]))
+        settings = self.settings
+        subtopics = self.finder.find(first[1], second[1], cluster_size=settings.cluster_size, seed=settings.seed)
+        central: tuple[Any, Any] = None, None
+        if self._sampling.reads_centrality:
+            values = centrality(self.finder.similarity(first[1], second[1]))
+            central = values[: subtopics.first], values[subtopics.first :]
+        sides = [
+            ViewSide(field.id, clusters, field.lengths, values)
+            for (field, _), clusters, values in zip((first, second), subtopics.sides, central, strict=True)
+        ]
         fields, turn = settings.fields, 0
         if purpose == "training":
             # An epoch has pairs of every field. Those that are matched are compared, and so are drawn alike.
             turn = int(random_generator(settings.seed, "fields", sides[0].id, sides[1].id).integers(2**31))
         views = []
         for number in numbers:
-            one, other = sides
-            if fields:
-                one, other = (side.head(fields[(number + turn) % len(fields)]) for side in sides)
+            one, other = [side.head(fields[(number + turn) % len(fields)]) for side in sides] if fields else sides
             drawn = draw_views(
                 one, other, self._sampling, self.room, seed=settings.seed, number=number, purpose=purpose
             )
             views.append(ViewPair(*drawn))
-        return DrawnPair(found, tuple(views))
+        return DrawnPair(subtopics, tuple(views))
 
 
 class PairMatcher:
@@ -154,6 +149,8 @@ class PairMatcher:
         settings: how views are drawn and aggregated.
         reader: how they are read.
         drawer: draws them.
+        segmenter: cuts documents into sentences.
+        identity: what subtopics depend on beside the settings.
 
     Raises:
         ModelError: the model was not trained on views, or reads less than two views.
@@ -174,8 +171,9 @@ class PairMatcher:
         # Checkpoints of earlier versions only name it.
         model = pipeline.model.subtopic_folder or self.settings.subtopic_model
         self.drawer = ViewDrawer(self.settings, language, room, model)
-        self._segmenter = sentence_segmenter(pipeline, with_context=False)
+        self.segmenter = sentence_segmenter(pipeline, with_context=False)
         self._features = SentenceFeatures(self.drawer.finder, model, pipeline.device)
+        self.identity = self._features.identity
 
     def documents(self, segmented: Iterable[SegmentedDocument]) -> Iterator[PairDocument]:
         """Make documents ready, each once however many pairs it is in.
@@ -191,16 +189,6 @@ class PairMatcher:
                 raise DocumentError(f"document {one.document.id!r} has no text to match; leave it out")
             field = FieldTokens.of(one.document.id, one.token_ids, self.settings.receptive_field, self.special)
             yield PairDocument(one, field, self._features(one.texts[: len(field)]))
-
-    @property
-    def segmenter(self) -> Segmenter:
-        """What cuts documents into sentences."""
-        return self._segmenter
-
-    @property
-    def identity(self) -> str:
-        """What subtopics depend on beside the settings."""
-        return self._features.identity
 
     def draw(self, first: PairDocument, second: PairDocument) -> DrawnPair:
         """The subtopics of a pair, and the views that it is matched by."""
@@ -224,63 +212,45 @@ class PairMatcher:
             What stands for the pair, and the scores of its views, ``(views,)``; one score where views are read
             together.
         """
-        at_once = self.settings.views if self.settings.together else 1
-        waiting: list[tuple[Pair, int]] = []
-        views: list[ViewTokens] = []
-        for pair, first, second, own in drawn:
-            waiting.append((pair, len(own.views) // at_once))
-            views += [(first.field.tokens_of(view.first), second.field.tokens_of(view.second)) for view in own.views]
-            if len(views) >= WINDOW_VIEWS:
-                yield from self._scored(waiting, views, at_once, dtype, packing)
-                waiting, views = [], []
-        if waiting:
-            yield from self._scored(waiting, views, at_once, dtype, packing)
+        for window in in_blocks(drawn, max(1, -(-WINDOW_VIEWS // self.settings.views))):
+            views = [
+                (first.field.tokens_of(view.first), second.field.tokens_of(view.second))
+                for _, first, second, pair in window
+                for view in pair.views
+            ]
+            at_once = self.settings.views if self.settings.together else 1
+            scores = self._scores(views, at_once, dtype, packing)
+            counts = [len(pair.views) // at_once for *_, pair in window]
+            for (key, *_), part in zip(window, np.split(scores, np.cumsum(counts)[:-1]), strict=True):
+                yield key, part
 
-    def _scored(
-        self,
-        waiting: list[tuple[Pair, int]],
-        views: list[ViewTokens],
-        at_once: int,
-        dtype: Precision | None,
-        packing: Packing | None,
-    ) -> Iterator[tuple[Pair, Floats]]:
+    def _scores(
+        self, views: Sequence[ViewTokens], at_once: int, dtype: Precision | None, packing: Packing | None
+    ) -> Floats:
+        """Scores of views, of which so many are read at once; ``(views / at_once,)``."""
+        # Views of a short document, or of first sentences, are all alike, and are read once.
+        numbers: dict[tuple[bytes, ...], int] = {}
+        distinct: list[ViewTokens] = []
+        places = []
+        for start in range(0, len(views), at_once):
+            group = views[start : start + at_once]
+            number = numbers.setdefault(tuple(side.tobytes() for view in group for side in view), len(numbers))
+            if number * at_once == len(distinct):
+                distinct += group
+            places.append(number)
         pipeline = self._pipeline
-        views, places = _once(views, at_once)
-        batch = self.reader.graphs(views, at_once).to(pipeline.device)
+        batch = self.reader.graphs(distinct, at_once).to(pipeline.device)
         with inference(pipeline.model):
             with pipeline.computing_in(dtype):
                 vectors = pipeline.model.encode_passages(batch, packing)
-            output = pipeline.model.encode_graphs(vectors, batch)
-            scores = self.reader.scores(output)
+            scores = self.reader.scores(pipeline.model.encode_graphs(vectors, batch))
         require_finite(scores)
-        parts = torch.split(scores.double().cpu()[places], [count for _, count in waiting])
-        for (pair, _), part in zip(waiting, parts, strict=True):
-            yield pair, part.numpy()
+        return np.asarray(scores.double().cpu().numpy()[places])
 
     def aggregate(self, scores: Floats) -> float:
         """The score of a pair from those of its views (SST, eq. 11 and 12)."""
         how = self.settings.aggregation or self.reader.aggregation
         return float(scores.max() if how == "max" else scores.mean())
-
-
-def _once(views: Sequence[ViewTokens], at_once: int) -> tuple[list[ViewTokens], list[int]]:
-    """Every view once, and which of these each is: those of a short document, or of first sentences, are all alike.
-
-    Args:
-        views: the views, pair after pair.
-        at_once: views that are read together, which are one here.
-    """
-    numbers: dict[tuple[bytes, ...], int] = {}
-    kept: list[ViewTokens] = []
-    places = []
-    for start in range(0, len(views), at_once):
-        group = views[start : start + at_once]
-        key = tuple(side.tobytes() for view in group for side in view)
-        number = numbers.setdefault(key, len(numbers))
-        if number * at_once == len(kept):
-            kept += group
-        places.append(number)
-    return kept, places
 
 
 def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: SpecialTokens, name: str) -> ViewReader:
@@ -336,26 +306,23 @@ def draw_in_order(
     Raises:
         GraphdocError: a worker was ended from outside.
     """
-    drawer, numbers = matcher.drawer, range(matcher.settings.views)
-    count = 0 if drawer.finder.reads_model else workers.count
+    shared = matcher.drawer, range(matcher.settings.views)
+    count = 0 if matcher.drawer.finder.reads_model else workers.count
     blocks = in_blocks(pairs, BLOCK_PAIRS)
-    waiting: deque[list[tuple[Pair, PairDocument, PairDocument]]] = deque()
 
-    def sides(blocks: Iterable[list[tuple[Pair, PairDocument, PairDocument]]]) -> Iterator[list[tuple[Side, Side]]]:
-        for block in blocks:
-            waiting.append(block)
-            yield [((a.field, a.features), (b.field, b.features)) for _, a, b in block]
+    def sides(block: list[tuple[Pair, PairDocument, PairDocument]]) -> list[tuple[Side, Side]]:
+        return [((a.field, a.features), (b.field, b.features)) for _, a, b in block]
 
-    first = islice(blocks, workers.after // BLOCK_PAIRS) if count else blocks
-    shared = drawer, numbers
-    # Workers end with an error, not when its traceback is forgotten.
-    with (
-        closing(work_ahead(_draw, shared, sides(first), 0)) as here,
-        closing(work_ahead(_draw_in_worker, shared, sides(blocks), count, setting=None)) as ahead,
-    ):
-        for drawn in chain(here, ahead):
-            for (pair, a, b), own in zip(waiting.popleft(), drawn, strict=True):
-                yield pair, a, b, own
+    for block in islice(blocks, workers.after // BLOCK_PAIRS if count else None):
+        for pair, drawn in zip(block, _draw(shared, sides(block)), strict=True):
+            yield *pair, drawn
+    if count:
+        blocks, kept = tee(blocks)
+        # Workers end with an error, not when its traceback is forgotten.
+        with closing(work_ahead(_draw_in_worker, shared, map(sides, blocks), count, setting=None)) as ahead:
+            for block_drawn, block in zip(ahead, kept, strict=True):
+                for pair, drawn in zip(block, block_drawn, strict=True):
+                    yield *pair, drawn
 
 
 def _draw(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side, Side]]) -> list[DrawnPair]:
@@ -391,30 +358,6 @@ class MatchOptions(TypedDict, total=False):
     dtype: Precision | None
 
 
-def matcher_of(pipeline: EncodingPipeline, **options: Unpack[MatchOptions]) -> PairMatcher:
-    """What matches pairs with a model.
-
-    Args:
-        pipeline: the model, which was trained on views.
-        options: see :class:`MatchOptions`.
-
-    Raises:
-        ModelError: the model was not trained on views.
-        SettingsError: an option is out of range.
-    """
-    own = pipeline.model.config.matching
-    changes: dict[str, Any] = {name: value for name, value in options.items() if name != "dtype"}
-    if own is not None and own.together and changes.get("views", own.views) != own.views:
-        raise SettingsError(f"views={changes['views']}: {pipeline.name} reads {own.views} views at once; leave it out")
-    matcher = PairMatcher(pipeline, None if own is None or not changes else own.replace(**changes))
-    if matcher.reader.labels and pipeline.model.head is None:
-        raise ModelError(
-            f"{pipeline.name} reads both views at once and has no head that says whether they match; train it with "
-            "graphdoc finetune views"
-        )
-    return matcher
-
-
 def match_pairs(
     pipeline: EncodingPipeline, pairs: Iterable[AnyPair], **options: Unpack[MatchOptions]
 ) -> Iterator[PairMatch]:
@@ -440,7 +383,18 @@ def match_pairs(
     >>> [len(match.views) for match in match_pairs(encoder, pairs)]
     [3]
     """
-    matcher = matcher_of(pipeline, **options)
+    config = pipeline.model.config.matching
+    changes: dict[str, Any] = {name: value for name, value in options.items() if name != "dtype"}
+    if config is not None and config.together and changes.get("views", config.views) != config.views:
+        raise SettingsError(
+            f"views={changes['views']}: {pipeline.name} reads {config.views} views at once; leave it out"
+        )
+    matcher = PairMatcher(pipeline, config.replace(**changes) if config is not None and changes else None)
+    if matcher.reader.labels and pipeline.model.head is None:
+        raise ModelError(
+            f"{pipeline.name} reads both views at once and has no head that says whether they match; train it with "
+            "graphdoc finetune views"
+        )
     ready: dict[int, tuple[object, PairDocument]] = {}
 
     def document(given: AnyDocument | SegmentedDocument) -> PairDocument:
@@ -457,18 +411,17 @@ def match_pairs(
     prepared = ((None, document(a), document(b)) for a, b in pairs)
     description = pipeline.describe()
     with closing(draw_in_order(matcher, prepared, Workers.on(pipeline.device, after=MANY_PAIRS))) as drawn:
-        given = (((first, second, own), first, second, own) for _, first, second, own in drawn)
-        for (first, second, own), scores in matcher.view_scores(given, options.get("dtype")):
-            values = scores.tolist() if len(scores) == len(own.views) else [None] * len(own.views)
+        keyed = (((first, second, pair), first, second, pair) for _, first, second, pair in drawn)
+        for (first, second, pair), scores in matcher.view_scores(keyed, options.get("dtype")):
+            values = scores.tolist() if len(scores) == len(pair.views) else [None] * len(pair.views)
+            views = [_matched_view(view, value, first, second) for view, value in zip(pair.views, values, strict=True)]
             yield PairMatch(
                 first.segmented,
                 second.segmented,
                 matcher.aggregate(scores),
                 bool(matcher.reader.labels),
-                tuple(
-                    _matched_view(view, score, first, second) for view, score in zip(own.views, values, strict=True)
-                ),
-                own.subtopics,
+                tuple(views),
+                pair.subtopics,
                 (first.field.beyond, second.field.beyond),
                 description,
             )

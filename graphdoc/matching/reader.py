@@ -23,7 +23,7 @@ from ..documents.section import Section
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..inference.pipeline import EncodingPipeline
-from ..inference.vectors import encode_queries
+from ..inference.vectors import encode_queries, segment_queries
 from ..modeling import DocumentOutput
 from ..modeling.document_model import weights_hash
 from ..sampling.views import View
@@ -43,8 +43,6 @@ class ViewReader(ABC):
 
     # How the scores of several views become that of a pair, where nothing is said (SST, eq. 11-12).
     aggregation: ClassVar[str]
-    # Whether both views are in one passage.
-    joins_views: ClassVar[bool] = False
     # Classes of the head that scores are read from; none where there is no head.
     labels: ClassVar[tuple[str, ...]] = ()
 
@@ -81,7 +79,6 @@ class CrossReader(ViewReader):
     """Both views in one passage, whose vector a head reads (a cross-encoder): ``[CLS] q [SEP] d [SEP]``."""
 
     aggregation = "max"
-    joins_views = True
     labels = ("different", "similar")
 
     def room(self, view_tokens: int) -> int:
@@ -177,22 +174,22 @@ class SpecialTokens:
         Where it puts nothing between two texts, they are set apart by what stands after one.
         """
         alone, pair = tokenizer("a"), tokenizer("a", "a")
-        own, both = alone.sequence_ids(0), pair.sequence_ids(0)
-        first, last = own.index(0), _last(own, 0)
-        starts, ends = (both.index(0), both.index(1)), (_last(both, 0), _last(both, 1))
-        ids, between = pair["input_ids"], slice(ends[0] + 1, starts[1])
-        before, after = tuple(alone["input_ids"][:first]), tuple(alone["input_ids"][last + 1 :])
-        if not ids[between]:
+        places, pair_places = np.array(alone.sequence_ids(0), float), np.array(pair.sequence_ids(0), float)
+        text, first, second = (np.flatnonzero(at) for at in (places == 0, pair_places == 0, pair_places == 1))
+        ids, pair_ids = alone["input_ids"], pair["input_ids"]
+        before, after = tuple(ids[: text[0]]), tuple(ids[text[-1] + 1 :])
+        between = slice(first[-1] + 1, second[0])
+        if not pair_ids[between]:
             return cls(before, after, before, after, after, len(after))
         # Some tokenizers give no types, or the same to both texts.
-        types = pair.get("token_type_ids") or [0] * len(ids)
+        types = pair.get("token_type_ids") or [0] * len(pair_ids)
         return cls(
             before,
             after,
-            tuple(ids[: starts[0]]),
-            tuple(ids[between]),
-            tuple(ids[ends[1] + 1 :]),
-            len(ids[between]) - sum(types[between]),
+            tuple(pair_ids[: first[0]]),
+            tuple(pair_ids[between]),
+            tuple(pair_ids[second[-1] + 1 :]),
+            len(pair_ids[between]) - sum(types[between]),
         )
 
     def without(self, token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Ids:
@@ -222,10 +219,6 @@ class SpecialTokens:
     def of_pair(self) -> int:
         """Special tokens around and between two texts."""
         return len(self.pair_before) + len(self.between) + len(self.pair_after)
-
-
-def _last(values: Sequence[int | None], value: int) -> int:
-    return len(values) - 1 - values[::-1].index(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,7 +251,7 @@ class FieldTokens:
             receptive_field: sentences of the field; None for all.
             special: the special tokens.
         """
-        kept = token_ids if receptive_field is None else token_ids[:receptive_field]
+        kept = token_ids[:receptive_field]
         return cls(id, tuple(special.without(ids) for ids in kept), len(token_ids) - len(kept))
 
     def __len__(self) -> int:
@@ -275,9 +268,6 @@ class FieldTokens:
         return np.concatenate(
             [self.token_ids[sentence][:most] for sentence, most in zip(*map(np.ndarray.tolist, view), strict=True)]
         )
-
-
-Vectors = npt.NDArray[np.float32]
 
 
 class SentenceFeatures:
@@ -306,21 +296,12 @@ class SentenceFeatures:
             self._source = EncodingPipeline(loaded, tokenizer, name=name_of(name), device=device)
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """The features of some sentences."""
-        vectors = None if self._source is None else sentence_features(self._source, texts)
+        """The features of some sentences; the vector of one without a letter or digit is zeros."""
+        if self._source is None:
+            return self._finder.features(texts)
+        vectors = np.zeros((len(texts), self._source.hidden_size), np.float32)
+        written = [number for number, text in enumerate(texts) if any(map(str.isalnum, text))]
+        if written:
+            documents = [Document(str(number), (Section(texts[number]),)) for number in written]
+            vectors[written] = encode_queries(self._source, segment_queries(self._source, documents)).numpy()
         return self._finder.features(texts, vectors)
-
-
-def sentence_features(source: EncodingPipeline, texts: Sequence[str]) -> Vectors:
-    """Vectors of sentences, each by itself, ``(sentences, hidden)``; one without a letter or digit has zeros.
-
-    Args:
-        source: the model.
-        texts: the sentences.
-    """
-    vectors = np.zeros((len(texts), source.hidden_size), np.float32)
-    written = [number for number, text in enumerate(texts) if any(map(str.isalnum, text))]
-    if written:
-        documents = [Document(str(number), (Section(texts[number]),)) for number in written]
-        vectors[written] = encode_queries(source, documents).numpy()
-    return vectors

@@ -16,8 +16,6 @@ from ..subtopics.subtopics import Subtopics
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = "graphdoc.match/1"
-
 
 @dataclass(frozen=True, slots=True)
 class MatchedView:
@@ -34,6 +32,11 @@ class MatchedView:
     a: tuple[int, ...]
     b: tuple[int, ...]
     cut: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The view as plain values."""
+        score = None if self.score is None else round(self.score, 6)
+        return {"score": score, "a": list(self.a), "b": list(self.b), "cut": self.cut}
 
 
 @dataclass(frozen=True)
@@ -81,17 +84,6 @@ class PairMatch:
         """
         import pandas as pd
 
-        return pd.DataFrame(self._rows(), columns=list(_COLUMNS))
-
-    def to_csv(self, path: str | Path) -> Path:
-        """Write the sentences of all views as CSV, atomically (see :meth:`to_frame`).
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
-        return write_csv(path, list(_COLUMNS), self._rows())
-
-    def _rows(self) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         for number, view in enumerate(self.views):
             for side, one, sentences, clusters in zip(
@@ -101,32 +93,35 @@ class PairMatch:
                     span = one.passages[sentence]
                     heading, text = one.document.sections[span.section].heading, one.text(span)
                     rows.append((number, view.score, side, sentence, int(clusters[sentence]), heading, text))
-        return rows
+        columns = ["view", "score", "document", "sentence", "subtopic", "heading", "text"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the sentences of all views as CSV, atomically (see :meth:`to_frame`).
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        frame = self.to_frame().astype(object)
+        rows = frame.where(frame.notna(), None)
+        return write_csv(path, [*map(str, frame)], rows.itertuples(index=False, name=None))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file.
 
         Returns:
             ``score``, ``probability`` (or None), ``views`` (score, sentences of a and b, cut sentences), ``subtopics``
-            (subtopic of every sentence of a and of b), ``a`` and ``b`` (id, title, sentences with text, section and
-            span, sentences beyond the field), ``model``.
+            (their number), ``a`` and ``b`` (id, title, sentences with subtopic, text, section and span, sentences
+            beyond the field), ``model``.
         """
         sides = zip((self.a, self.b), self.subtopics.sides, self.beyond, strict=True)
         first, second = (_document_dict(one, clusters.tolist(), beyond) for one, clusters, beyond in sides)
         return {
-            "format": FORMAT,
+            "format": "graphdoc.match/1",
             "model": dict(self.model),
             "score": round(self.score, 6),
             "probability": None if self.probability is None else round(self.probability, 6),
-            "views": [
-                {
-                    "score": None if view.score is None else round(view.score, 6),
-                    "a": list(view.a),
-                    "b": list(view.b),
-                    "cut": view.cut,
-                }
-                for view in self.views
-            ],
+            "views": [view.to_dict() for view in self.views],
             "subtopics": self.subtopics.number,
             "a": first,
             "b": second,
@@ -147,9 +142,6 @@ class PairMatch:
         """
         text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
         return text if path is None else write_text(path, text + "\n")
-
-
-_COLUMNS = ("view", "score", "document", "sentence", "subtopic", "heading", "text")
 
 
 def _document_dict(one: SegmentedDocument, clusters: list[int], beyond: int) -> dict[str, Any]:

@@ -317,8 +317,9 @@ class DocumentModel(PreTrainedModel):
             reads_edges = batch.plan is not None and (output_attention or self.subtopic_head is not None)
             subtopics = None
             if not self.reads_initial_nodes or reads_edges:
-                nodes, attention, inputs = self.graph(initial, batch, output_attention)
-                nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
+                if self.graph.layers:
+                    nodes, attention, inputs = self.graph(initial, batch, output_attention)
+                    nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
                 if self.subtopic_head is not None:
                     subtopics = self.subtopic_head(nodes.index_select(0, batch.rows.passages), batch.rows)
             if self.reads_initial_nodes:

@@ -18,8 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..analysis.projection import project
 from ..inference.fitting import MOST_DRAWN, balanced_weight
 from ..settings.document import LEARNED_NUMBERS
-from ..similarity.background import Background
-from ..similarity.kinds import similarity_matrix
+from ..similarity.kinds import Background, similarity_matrix
 from ..subtopics.table import telling_terms
 from .digests import BINS, EMPTY, WordCounts
 

@@ -21,7 +21,7 @@ from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig, repeated_in
 from ..segmentation.spans import Coverage
-from ..similarity.background import FEWEST_DOCUMENTS, Background
+from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
 from .tables import Table, table_of

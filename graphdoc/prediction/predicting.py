@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
-from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions, Window
+from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions
 from ..inference.precision import Precision, as_numpy, inference
-from ..inference.segmenting import AnyDocument
+from ..inference.segmenting import AnyDocument, Window
 from ..modeling.attribution import logit_contributions
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import WordPart

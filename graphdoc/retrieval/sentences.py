@@ -20,7 +20,7 @@ from ..segmentation.segmenter import paragraph_numbers
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.alignment import align
-from ..similarity.hierarchical import Background, By, DocumentScorer, SentenceSet
+from ..similarity.hierarchical import By, DocumentScorer, ScoreMoments, SentenceSet
 from .alignments import HitAlignment, SentenceDocument, adding_up_to
 from .fusion import Fused, Ranking, Scores, fuse
 from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
@@ -214,7 +214,7 @@ class SentenceSearch:
             "by": self._by,
             "normalisation": settings.normalisation,
             "direction": settings.direction,
-            "background": self._background(),
+            "moments": self._moments(),
         }
         scores = self._scores(ids)
         if not scores:
@@ -293,14 +293,14 @@ class SentenceSearch:
         encoder = self._encoder()
         return next(encode_sentences(encoder, [self._document], paragraph or encoder.model.config.paragraph, None))
 
-    def _background(self) -> Background | None:
+    def _moments(self) -> ScoreMoments | None:
         """What scores are usually like in the whole index, whatever is ranked; None where they are not normalised."""
         if self._settings.normalisation == "none":
             return None
         sample = sample_sentences(self._store, self._document.id)
         if sample is None:
             return None
-        return Background.of_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
+        return ScoreMoments.of_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
 
     def _scores(self, ids: Sequence[str] | None) -> Scores:
         """Scores of some documents, or of all, a block of them in memory at a time."""

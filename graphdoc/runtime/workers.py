@@ -18,7 +18,6 @@ from ..errors import GraphdocError
 
 Block = TypeVar("Block", bound=Sequence[Any])
 Result = TypeVar("Result")
-Value = TypeVar("Value")
 
 # Blocks that are under way for every process, so that none waits for the reader.
 _BLOCKS_AHEAD = 3
@@ -75,29 +74,6 @@ def work_ahead(
             raise GraphdocError(
                 f"a worker process was ended from outside, perhaps for want of memory; {fix}"
             ) from error
-
-
-def in_blocks(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
-    """Cut values into blocks; an error is raised after the block of those that came before it.
-
-    Args:
-        values: any number of them, read as they are needed.
-        size: how many a block has; the last one may have fewer.
-    """
-    block: list[Value] = []
-    failure: Exception | None = None
-    try:
-        for value in values:
-            block.append(value)
-            if len(block) >= size:
-                yield block
-                block = []
-    except Exception as error:
-        failure = error
-    if block:
-        yield block
-    if failure is not None:
-        raise failure
 
 
 def _followed_by_error(blocks: Iterable[Block], waiting: deque[Callable[[], Any]]) -> Iterator[Block]:

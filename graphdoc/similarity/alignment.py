@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from ..runtime.text import require_one_of
-from .hierarchical import Background, By, Direction, Normalisation, SentenceSet, form_of, paragraph_scores
-
-Rows = npt.NDArray[np.int64]
+from .hierarchical import By, Direction, Normalisation, ScoreMoments, SentenceSet, paragraph_scores
+from .kinds import Floats
 
 
 class SentencePair(NamedTuple):
@@ -90,7 +87,7 @@ def align(
     by: By = "sentences",
     normalisation: Normalisation = "none",
     direction: Direction = "source",
-    background: Background | None = None,
+    moments: ScoreMoments | None = None,
 ) -> Alignment:
     """Take the score of two documents apart.
 
@@ -100,124 +97,86 @@ def align(
         by: see :func:`~graphdoc.similarity.hierarchical.score_documents`.
         normalisation: see there; the mean that a z-score takes off is spread over the sentences of the paragraph.
         direction: see there.
-        background: what scores are usually like; None for those of this candidate alone.
+        moments: what z-scores are made by; None for those of this candidate alone.
 
     Raises:
         SettingsError: a name is unknown.
     """
     require_one_of("normalisation", normalisation, get_args(Normalisation))
     require_one_of("direction", direction, get_args(Direction))
-    form = form_of(by)
-    own, other = form(source), form(candidate)
+    parts, other_parts = source.compared_by(by), candidate.compared_by(by)
     # The cosine of one vector each is the same in both directions, and is no two pairs.
     both = direction == "both" and not (by == "document" and normalisation == "none")
-    scores = paragraph_scores(own, other, direction=direction)
-    usual = None
+    scores = paragraph_scores(parts, other_parts, direction=direction)
     if normalisation == "zscore":
-        usual = background or Background.of(*scores)
+        moments = moments or ScoreMoments.of(*scores)
+        means, factors = moments.means[:, None], moments.factors[:, None]
+    else:
+        moments, means, factors = None, np.zeros((1, 1)), np.ones((1, 1))
     share = 0.5 if both else 1.0
-    forward = _Side(own, other, scores.forward, usual, share)
-    found = list(_paragraph_pairs(by, source, candidate, forward, "source"))
+    pairs = _pairs(by, (source, parts), (candidate, other_parts), scores.forward, means, factors, share)
     if both:
         assert scores.reverse is not None
-        back = None if usual is None else usual.reverse
-        if usual is not None and back is None:
-            raise ValueError("the background was made for one direction; make it with direction='both'")
-        reverse = _Side(other, own, scores.reverse.T, back, share, by_column=True)
-        found += _paragraph_pairs(by, candidate, source, reverse, "candidate")
-    return Alignment(by, tuple(found))
+        if moments is not None:
+            means, factors = moments.reversed.means[:, None], moments.reversed.factors[:, None]
+        # What is looked for stands in rows here too.
+        turned = scores.reverse.T, means.T, factors.T
+        pairs += map(_turned, _pairs(by, (candidate, other_parts), (source, parts), *turned, share))
+    return Alignment(by, tuple(pairs))
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One direction: what is looked for, what it is looked for in, and the scores of their paragraphs."""
-
-    looked_for: SentenceSet
-    searched: SentenceSet
-    scores: npt.NDArray[np.float64]
-    usual: Background | None
-    share: float
-    by_column: bool = False
-
-    def pairs(self) -> Iterator[tuple[int, int, list[SentencePair]]]:
-        """For every paragraph that is looked for the best one, with what its sentences add."""
-        ranked, means, factors = self._normalised()
-        for number, best in enumerate(ranked.argmax(axis=1).tolist()):
-            rows = slice(*self.looked_for.paragraphs[number : number + 2].tolist())
-            columns = slice(*self.searched.paragraphs[best : best + 2].tolist())
-            cosines = np.asarray(self.looked_for.vectors[rows]) @ np.asarray(self.searched.vectors[columns]).T
-            weight = self.share / (len(cosines) * len(ranked))
-            at = self._place(number, best)
-            yield (
-                number,
-                best,
-                [
-                    SentencePair(
-                        rows.start + row,
-                        columns.start + column,
-                        float(cosines[row, column]),
-                        float((cosines[row, column] - means[at]) * factors[at] * weight),
-                    )
-                    for row, column in enumerate(cosines.argmax(axis=1).tolist())
-                ],
-            )
-
-    def _place(self, number: int, best: int) -> int:
-        """The row of the background: that of the source's paragraph."""
-        return best if self.by_column else number
-
-    def _normalised(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        if self.usual is None:
-            rows = self.scores.shape[1 if self.by_column else 0]
-            return self.scores, np.zeros(rows), np.ones(rows)
-        scores = self.usual.normalised(self.scores.T).T if self.by_column else self.usual.normalised(self.scores)
-        return scores, self.usual.means, self.usual.factors
-
-
-def _paragraph_pairs(
+def _pairs(
     by: By,
-    looked_for: SentenceSet,
-    searched: SentenceSet,
-    side: _Side,
-    direction: Literal["source", "candidate"],
-) -> Iterator[ParagraphPair]:
-    """Pairs of paragraphs as the documents have them, which is not always how they were compared."""
-    has_sentences = side.looked_for.vectors is looked_for.vectors
-    # Of paragraphs, or of all sentences as one.
-    count = len(side.looked_for.vectors) if by == "flat" else len(side.looked_for.paragraphs) - 1
-    for number, best, sentences in side.pairs():
-        if not has_sentences:
-            (whole,) = sentences
-            places = (number, best) if direction == "source" else (best, number)
-            strength = whole.contribution * count / side.share
-            yield ParagraphPair(*places, whole.cosine, whole.contribution, strength, direction, ())
-            continue
-        for place, own in _by_paragraph(looked_for, searched, sentences).items():
-            pairs = tuple(own if direction == "source" else (_turned(pair) for pair in own))
-            added = float(sum(pair.contribution for pair in own))
-            yield ParagraphPair(
-                *(place if direction == "source" else place[::-1]),
-                float(np.mean([pair.cosine for pair in own])),
-                added,
-                added * count / side.share,
-                direction,
-                pairs,
-            )
+    looked_for: tuple[SentenceSet, SentenceSet],
+    searched: tuple[SentenceSet, SentenceSet],
+    scores: Floats,
+    means: Floats,
+    factors: Floats,
+    share: float,
+) -> list[ParagraphPair]:
+    """One direction: for every paragraph that is looked for the best one of the other document.
 
-
-def _by_paragraph(
-    looked_for: SentenceSet, searched: SentenceSet, sentences: list[SentencePair]
-) -> dict[tuple[int, int], list[SentencePair]]:
-    found: dict[tuple[int, int], list[SentencePair]] = {}
-    for pair in sentences:
-        place = _paragraph_of(looked_for, pair.source), _paragraph_of(searched, pair.candidate)
-        found.setdefault(place, []).append(pair)
-    return dict(sorted(found.items()))
+    Args:
+        by: how the documents are scored.
+        looked_for: a document, and what is compared in place of its sentences.
+        searched: the same of the other one.
+        scores: ``(parts looked for, parts searched)``.
+        means: what is subtracted from scores, which it is broadcast to.
+        factors: what the differences are multiplied by.
+        share: share of this direction in the score of the documents.
+    """
+    (document, parts), (other, other_parts) = looked_for, searched
+    means, factors = np.broadcast_to(means, scores.shape), np.broadcast_to(factors, scores.shape)
+    has_sentences = by in ("sentences", "flat")
+    count = len(parts.vectors) if by == "flat" else len(scores)
+    found = []
+    for number, best in enumerate(((scores - means) * factors).argmax(axis=1).tolist()):
+        rows = slice(*parts.paragraphs[number : number + 2].tolist())
+        columns = slice(*other_parts.paragraphs[best : best + 2].tolist())
+        cosines = np.asarray(parts.vectors[rows]) @ np.asarray(other_parts.vectors[columns]).T
+        scale = factors[number, best] * (share / (len(cosines) * len(scores)))
+        # Pairs of paragraphs as the documents have them, which is not always how they were compared.
+        by_paragraphs: dict[tuple[int, int], list[SentencePair]] = {}
+        for row, column in enumerate(cosines.argmax(axis=1).tolist(), rows.start):
+            cosine = float(cosines[row - rows.start, column])
+            pair = SentencePair(row, columns.start + column, cosine, float((cosine - means[number, best]) * scale))
+            places = number, best
+            if has_sentences:
+                places = _paragraph_of(document, pair.source), _paragraph_of(other, pair.candidate)
+            by_paragraphs.setdefault(places, []).append(pair)
+        for places, group in sorted(by_paragraphs.items()):
+            added = float(sum(pair.contribution for pair in group))
+            mean = float(np.mean([pair.cosine for pair in group]))
+            sentences = tuple(group) if has_sentences else ()
+            found.append(ParagraphPair(*places, mean, added, added * count / share, "source", sentences))
+    return found
 
 
 def _paragraph_of(sentences: SentenceSet, row: int) -> int:
     return int(np.searchsorted(sentences.paragraphs, row, side="right")) - 1
 
 
-def _turned(pair: SentencePair) -> SentencePair:
-    return SentencePair(pair.candidate, pair.source, pair.cosine, pair.contribution)
+def _turned(pair: ParagraphPair) -> ParagraphPair:
+    """A pair of the other direction, with source and candidate in their places."""
+    sentences = tuple(one._replace(source=one.candidate, candidate=one.source) for one in pair.sentences)
+    return pair._replace(source=pair.candidate, candidate=pair.source, direction="candidate", sentences=sentences)

@@ -18,10 +18,9 @@ from ..runtime.text import require_one_of, require_whole
 from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
-from .background import Background
-from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, attention_dict, shared_words
-from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
-from .kinds import Floats, Similarity, similarity_matrix, similarity_of
+from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, shared_words
+from .hierarchical import WAYS, By, Direction, paragraph_scores, score_documents
+from .kinds import Background, Floats, Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Level = Literal["section", "passage", "paragraph", "sentence"]
-LEVELS: tuple[str, ...] = get_args(Level)
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class Match(NamedTuple):
@@ -46,6 +45,11 @@ class Match(NamedTuple):
     b: int
     score: float
     contribution: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The match as plain values."""
+        contribution = None if self.contribution is None else round(self.contribution, 9)
+        return {"a": self.a, "b": self.b, "score": round(self.score, 6), "contribution": contribution}
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,8 @@ class Comparison:
     background: Background | None = None
 
     def __repr__(self) -> str:
-        names = f"{self.a.segmented.document.id!r} " + (
-            "within itself" if self.within else f"with {self.b.segmented.document.id!r}"
-        )
+        other = "within itself" if self.within else f"with {self.b.segmented.document.id!r}"
+        names = f"{self.a.segmented.document.id!r} {other}"
         sections, passages = (" x ".join(map(str, matrix.shape)) for matrix in (self.sections, self.passages))
         sizes = f"{sections} sections, {passages} passages"
         return f"{type(self).__name__}({names}: {self.document:.3f}, {sizes}, model {self.model.get('name')})"
@@ -137,7 +140,7 @@ class Comparison:
         a, b = self.a.sentence_set, self.b.sentence_set
         if a is None or b is None:
             return None
-        return {by: float(score_documents(a, b, by=by, direction="both")[0]) for by in FORMS}
+        return {by: float(score_documents(a, b, by=by, direction="both")[0]) for by in WAYS}
 
     def alignment(self, by: By = "sentences", *, direction: Direction = "both") -> Alignment:
         """Take the similarity of the documents by their sentences apart: which paragraphs and sentences it is due to.
@@ -310,7 +313,36 @@ class Comparison:
             and ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and span in their
             section's text); ``coverage``; ``model``.
         """
-        return comparison_dict(self)
+        by_section, by_passage = self.section_contributions, self.passage_contributions
+        levels = LEVELS if self.sentences is not None else LEVELS[:2]
+        lexical = None
+        if self.lexical is not None:
+            words = [{"word": one.word, "contribution": round(one.contribution, 9)} for one in self.shared_words(100)]
+            lexical = {"score": round(self.lexical, 9), "words": words}
+        attention = None
+        if (a := self.a.attention) is not None:
+            weights = {"a": a.within()}
+            if not self.within and (b := self.b.attention) is not None:
+                weights |= {"b": b.within(), "a_to_b": a.to(b), "b_to_a": b.to(a)}
+            attention = {"heads": a.heads} | {name: np.round(one, 6).tolist() for name, one in weights.items()}
+        return {
+            "format": "graphdoc.comparison/1",
+            "model": dict(self.model),
+            "self": self.within,
+            "document": round(self.document, 6),
+            "share": self.share,
+            **{f"{level}s": _rounded(getattr(self, f"{level}s")) for level in LEVELS},
+            "sentence_scores": self.sentence_scores,
+            "alignment": None if self.sentences is None else self.alignment().to_dict(),
+            "subtopics": None if self.subtopics is None else self.subtopics.to_dict(),
+            "lexical": lexical,
+            "contributions": {"sections": _rounded(by_section, 9), "passages": _rounded(by_passage, 9)},
+            "attention": attention,
+            "matches": {f"{level}s": [match.to_dict() for match in self.matches(level)] for level in levels},
+            "a": _document_dict(self.a, by_section.sum(1), by_passage.sum(1)),
+            "b": _document_dict(self.b, by_section.sum(0), by_passage.sum(0)),
+            "coverage": {"a": self.a.segmented.coverage.to_dict(), "b": self.b.segmented.coverage.to_dict()},
+        }
 
     @overload
     def to_json(self, path: None = None) -> str: ...
@@ -390,87 +422,32 @@ def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]
     }
 
 
-FORMAT = "graphdoc.comparison/1"
-MOST_WORDS = 100
-
-
-def comparison_dict(comparison: Comparison) -> dict[str, Any]:
-    """Everything about a comparison as plain values (see :meth:`~graphdoc.similarity.Comparison.to_dict`)."""
-    by_section, by_passage = comparison.section_contributions, comparison.passage_contributions
-    levels: list[Level] = ["section", "passage"]
-    if comparison.sentences is not None:
-        levels += ["paragraph", "sentence"]
-    return {
-        "format": FORMAT,
-        "model": dict(comparison.model),
-        "self": comparison.within,
-        "document": round(comparison.document, 6),
-        "share": comparison.share,
-        "sections": _rounded(comparison.sections),
-        "passages": _rounded(comparison.passages),
-        "paragraphs": None if comparison.paragraphs is None else _rounded(comparison.paragraphs),
-        "sentences": None if comparison.sentences is None else _rounded(comparison.sentences),
-        "sentence_scores": comparison.sentence_scores,
-        "alignment": None if comparison.sentences is None else comparison.alignment().to_dict(),
-        "subtopics": None if comparison.subtopics is None else comparison.subtopics.to_dict(),
-        "lexical": _lexical_dict(comparison),
-        "contributions": {
-            "sections": _rounded(by_section, 9),
-            "passages": _rounded(by_passage, 9),
-        },
-        "attention": attention_dict(comparison.a, None if comparison.within else comparison.b),
-        "matches": {f"{level}s": [_match_dict(match) for match in comparison.matches(level)] for level in levels},
-        "a": _document_dict(comparison.a, by_section.sum(1), by_passage.sum(1)),
-        "b": _document_dict(comparison.b, by_section.sum(0), by_passage.sum(0)),
-        "coverage": {
-            "a": comparison.a.segmented.coverage.to_dict(),
-            "b": comparison.b.segmented.coverage.to_dict(),
-        },
-    }
-
-
-def _lexical_dict(comparison: Comparison) -> dict[str, Any] | None:
-    """How much of the score is lexical, and the words that both share; None without a lexical part."""
-    if comparison.lexical is None:
-        return None
-    words = [
-        {"word": one.word, "contribution": round(one.contribution, 9)} for one in comparison.shared_words(MOST_WORDS)
-    ]
-    return {"score": round(comparison.lexical, 9), "words": words}
-
-
 def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Floats) -> dict[str, Any]:
-    segmented = encoded.segmented
-    document = segmented.document
-    members: list[list[int]] = [[] for _ in encoded.section_numbers]
-    for passage, row in enumerate(encoded.section_rows.tolist()):
-        members[row].append(passage)
-    sections = [
+    document, rows = encoded.segmented.document, encoded.section_rows
+    row_of = {number: row for row, number in enumerate(encoded.section_numbers)}
+
+    def place(span: Span) -> dict[str, Any]:
+        part = {"text": encoded.segmented.text(span), "start": span.start, "end": span.end}
+        return {**part, "section": row_of[span.section]}
+
+    result: dict[str, Any] = {"id": document.id, "title": document.title}
+    result["sections"] = [
         {
             "number": number,
             "heading": document.sections[number].heading,
             "level": document.sections[number].level,
             "path": list(document.sections[number].path),
-            "passages": members[row],
+            "passages": np.flatnonzero(rows == row).tolist(),
             "contribution": round(float(by_section[row]), 9),
         }
         for row, number in enumerate(encoded.section_numbers)
     ]
-    passages = [
-        {
-            **_span_dict(encoded, span),
-            "section": int(encoded.section_rows[row]),
-            "tokens": span.tokens,
-            "contribution": round(float(by_passage[row]), 9),
-        }
-        for row, span in enumerate(segmented.passages)
+    result["passages"] = [
+        {**place(span), "tokens": span.tokens, "contribution": round(float(added), 9)}
+        for span, added in zip(encoded.segmented.passages, by_passage, strict=True)
     ]
-    result = {"id": document.id, "title": document.title, "sections": sections, "passages": passages}
-    row_of = {number: row for row, number in enumerate(encoded.section_numbers)}
     if encoded.sentences is not None:
-        result["sentences"] = [
-            {**_span_dict(encoded, span), "section": row_of[span.section]} for span in encoded.sentences
-        ]
+        result["sentences"] = [place(span) for span in encoded.sentences]
     if encoded.sentence_set is not None:
         places = pairwise(encoded.sentence_set.paragraphs.tolist())
         result["paragraphs"] = [
@@ -479,21 +456,12 @@ def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Flo
                 "heading": document.sections[span.section].heading,
                 "start": span.start,
                 "end": span.end,
-                "sentences": list(place),
+                "sentences": list(sentences),
             }
-            for span, place in zip(encoded.paragraphs, places, strict=True)
+            for span, sentences in zip(encoded.paragraphs, places, strict=True)
         ]
     return result
 
 
-def _match_dict(match: Match) -> dict[str, Any]:
-    contribution = None if match.contribution is None else round(match.contribution, 9)
-    return {"a": match.a, "b": match.b, "score": round(match.score, 6), "contribution": contribution}
-
-
-def _span_dict(encoded: EncodedDocument, span: Span) -> dict[str, Any]:
-    return {"text": encoded.segmented.text(span), "start": span.start, "end": span.end}
-
-
-def _rounded(matrix: Floats, decimals: int = 6) -> list[list[float]]:
-    return [[round(value, decimals) for value in row] for row in matrix.tolist()]
+def _rounded(matrix: Floats | None, decimals: int = 6) -> list[list[float]] | None:
+    return None if matrix is None else [[round(value, decimals) for value in row] for row in matrix.tolist()]

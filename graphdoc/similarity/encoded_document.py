@@ -180,25 +180,6 @@ class ChunkwiseAttention:
         return np.asarray(exponents / exponents.sum(axis=-1, keepdims=True))
 
 
-def attention_dict(first: EncodedDocument, second: EncodedDocument | None) -> dict[str, Any] | None:
-    """The attention of a comparison for its JSON; None where its model has none.
-
-    Args:
-        first: a document.
-        second: the other one; None where the first is compared with itself.
-
-    Returns:
-        ``heads``; ``a``, ``b``, ``a_to_b`` and ``b_to_a``: a matrix per head, rows for the passages that look.
-    """
-    a, b = first.attention, None if second is None else second.attention
-    if a is None:
-        return None
-    weights = {"a": a.within()}
-    if b is not None:
-        weights |= {"b": b.within(), "a_to_b": a.to(b), "b_to_a": b.to(a)}
-    return {"heads": a.heads} | {name: np.round(matrix, 6).tolist() for name, matrix in weights.items()}
-
-
 class WordPart(NamedTuple):
     """A word of both documents, and what it adds to their score.
 
@@ -233,19 +214,16 @@ def shared_words(
     Returns:
         The words of both, the greatest first; what the words that only one of them has add.
     """
-    own = _halves(a, shares[0], weights @ parts[1])
-    other = _halves(b, shares[1], weights.T @ parts[0])
+    halves = [
+        np.asarray(0.5 * ((share.T @ met) * document.table).sum(axis=1), np.float64)
+        for document, share, met in ((a, shares[0], weights @ parts[1]), (b, shares[1], weights.T @ parts[0]))
+    ]
     common, first, second = np.intersect1d(a.rows, b.rows, assume_unique=True, return_indices=True)
     first, second = first[common != MEAN_ROW], second[common != MEAN_ROW]
-    both = own[first] + other[second]
+    both = halves[0][first] + halves[1][second]
     order = np.lexsort((a.rows[first], -both))
     words = [WordPart(a.words[first[place]], float(both[place])) for place in order.tolist()]
-    return words, float(own.sum() + other.sum() - both.sum())
-
-
-def _halves(document: LexicalShares, shares: Any, met: Floats) -> Floats:
-    """Half of what every term of a document meets in the other, ``(terms,)``."""
-    return np.asarray(0.5 * ((shares.T @ met) * document.table).sum(axis=1), np.float64)
+    return words, float(halves[0].sum() + halves[1].sum() - both.sum())
 
 
 CLUSTER_SIZE = 6
@@ -282,41 +260,31 @@ def pair_subtopics(
     """
     require_whole("cluster_size", cluster_size, may_be_none=False)
     require_whole("receptive_field", receptive_field)
-    require_whole("seed", seed, least=0, may_be_none=False)
-    sides = [_Field.of(one, receptive_field) for one in ([a] if b is None else [a, b])]
+    texts: list[list[str]] = []
+    vectors: list[Vectors] = []
+    beyond = []
+    for one in [a] if b is None else [a, b]:
+        if one.sentences is None or one.lone_sentence_vectors is None:
+            raise SettingsError(NO_SENTENCES)
+        texts.append([one.segmented.text(span) for span in one.sentences[:receptive_field]])
+        vectors.append(one.lone_sentence_vectors[:receptive_field])
+        beyond.append(len(one.sentences) - len(texts[-1]))
     if b is None:
-        sides.append(sides[0].emptied())
+        texts, vectors, beyond = [*texts, []], [*vectors, vectors[0][:0]], [*beyond, 0]
+    first, second = map(finder.features, texts, vectors)
     # What is random in finding subtopics depends on the order of sentences.
-    is_turned = b is not None and a.segmented.document.id > b.segmented.document.id
-    first, second = (finder.features(one.texts, one.vectors) for one in (sides[::-1] if is_turned else sides))
-    found = finder.find(first, second, cluster_size=cluster_size, seed=seed)
-    vectors = np.concatenate([one.vectors for one in sides])
+    if b is not None and a.segmented.document.id > b.segmented.document.id:
+        subtopics = finder.find(second, first, cluster_size=cluster_size, seed=seed).turned()
+    else:
+        subtopics = finder.find(first, second, cluster_size=cluster_size, seed=seed)
+    rows = np.concatenate(vectors)
     return SubtopicTable.of(
-        found.turned() if is_turned else found,
-        [*sides[0].texts, *sides[1].texts],
-        similarity_matrix(vectors, vectors, "cosine"),
+        subtopics,
+        [*texts[0], *texts[1]],
+        similarity_matrix(rows, rows),
         language,
         by=by,
         cluster_size=cluster_size,
-        beyond=(sides[0].beyond, sides[1].beyond),
+        beyond=(beyond[0], beyond[1]),
         within=b is None,
     )
-
-
-class _Field(NamedTuple):
-    """The sentences of a document that are looked at, with their vectors, and how many are not."""
-
-    texts: list[str]
-    vectors: Vectors
-    beyond: int
-
-    @classmethod
-    def of(cls, one: EncodedDocument, receptive_field: int | None) -> _Field:
-        if one.sentences is None or one.lone_sentence_vectors is None:
-            raise SettingsError(NO_SENTENCES)
-        kept = one.sentences[:receptive_field]
-        texts = [one.segmented.text(span) for span in kept]
-        return cls(texts, one.lone_sentence_vectors[: len(kept)], len(one.sentences) - len(kept))
-
-    def emptied(self) -> _Field:
-        return _Field([], self.vectors[:0], 0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,8 @@ def similarity_matrix(a: npt.ArrayLike, b: npt.ArrayLike, kind: str = "cosine") 
     products: Floats = left @ right.T
     if kind == "dot":
         return products
-    return np.clip(products / similarity_scale(left, right, kind), -1.0, 1.0)
+    scale = np.outer(np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=1))
+    return np.clip(products / np.where(scale > 0, scale, 1.0), -1.0, 1.0)
 
 
 def similarity_of_tensors(a: Tensor, b: Tensor, kind: str = "cosine") -> Tensor:
@@ -55,14 +57,6 @@ def similarity_of_tensors(a: Tensor, b: Tensor, kind: str = "cosine") -> Tensor:
         return products
     scale = torch.outer(left.norm(dim=1), right.norm(dim=1))
     return (products / torch.where(scale > 0, scale, 1.0)).clamp(-1.0, 1.0)
-
-
-def similarity_scale(a: Floats, b: Floats, kind: str) -> Floats:
-    """What dot products are divided by to become similarities, ``(rows of a, rows of b)``."""
-    if kind == "dot":
-        return np.ones((len(a), len(b)))
-    scale: Floats = np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
-    return np.where(scale > 0, scale, 1.0)
 
 
 def row_cosines(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
@@ -157,8 +151,14 @@ class Similarity(ABC):
         return self.weights(left, right) * (left @ right.T)
 
 
-class VectorSimilarity(Similarity):
-    """Compares document vectors, which are sums of one term per passage."""
+class Cosine(Similarity):
+    """The cosine of document vectors, which are sums of one term per passage."""
+
+    vectors: ClassVar[str] = "cosine"
+    meaning: ClassVar[str] = (
+        "Cosine of the two document vectors: 1 is the same direction, 0 no relation, −1 the opposite. It is no "
+        "percentage and cannot be compared across models."
+    )
 
     def parts(self, document: EncodedDocument) -> Floats:
         """The terms of the passages."""
@@ -166,8 +166,8 @@ class VectorSimilarity(Similarity):
 
     def weights(self, a: Floats, b: Floats) -> Floats:
         """The same weight for all pairs: what a dot product is divided by."""
-        scale = similarity_scale(a.sum(axis=0, keepdims=True), b.sum(axis=0, keepdims=True), self.vectors)
-        return np.full((len(a), len(b)), 1 / scale[0, 0])
+        scale = float(np.linalg.norm(a.sum(axis=0)) * np.linalg.norm(b.sum(axis=0))) or 1.0
+        return np.full((len(a), len(b)), 1 / scale)
 
     def lexical_shares(self, document: EncodedDocument) -> Any:
         """Those in the passages' terms."""
@@ -180,17 +180,7 @@ class VectorSimilarity(Similarity):
         return similarity_matrix(left, right, self.vectors)
 
 
-class Cosine(VectorSimilarity):
-    """The cosine of document vectors."""
-
-    vectors: ClassVar[str] = "cosine"
-    meaning: ClassVar[str] = (
-        "Cosine of the two document vectors: 1 is the same direction, 0 no relation, −1 the opposite. It is no "
-        "percentage and cannot be compared across models."
-    )
-
-
-class Dot(VectorSimilarity):
+class Dot(Cosine):
     """The dot product of document vectors."""
 
     vectors: ClassVar[str] = "dot"
@@ -198,12 +188,16 @@ class Dot(VectorSimilarity):
         "Dot product of the two document vectors: it has no fixed scale and cannot be compared across models."
     )
 
+    def weights(self, a: Floats, b: Floats) -> Floats:
+        """1 for all pairs."""
+        return np.ones((len(a), len(b)))
+
 
 @cache
 def similarity_of(name: str) -> Similarity:
     """The similarity of a name."""
-    found: Similarity = load(SIMILARITIES[name])()
-    return found
+    similarity: Similarity = load(SIMILARITIES[name])()
+    return similarity
 
 
 # Passages of candidates that are compared at once: as many as keep a block of products in the caches.
@@ -231,12 +225,14 @@ def maxsim(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor, *, block: i
         ``(documents of a, documents of b)``, where ``a`` is.
     """
     dtype = torch.float64 if a.dtype == torch.float64 else torch.float32
-    own, a_counts = normalize(a.to(dtype), dim=-1), a_counts.to(a.device)
-    found = [
-        _scores(own, a_counts, normalize(b[rows].to(a.device, dtype), dim=-1), b_counts[some].to(a.device))
-        for some, rows in _blocks(b_counts, block)
-    ]
-    return torch.cat(found, dim=1) if found else own.new_zeros(len(a_counts), 0)
+    left, a_counts = normalize(a.to(dtype), dim=-1), a_counts.to(a.device)
+    ends = np.append(0, b_counts.cpu().cumsum(0).numpy())
+    full: Any = [] if block is None else np.flatnonzero(np.diff(ends[1:] // block, prepend=0)) + 1
+    scores = [left.new_zeros(len(a_counts), 0)]
+    for first, last in pairwise(sorted({0, *map(int, full), len(b_counts)})):
+        right = normalize(b[ends[first] : ends[last]].to(a.device, dtype), dim=-1)
+        scores.append(_scores(left, a_counts, right, b_counts[first:last].to(a.device)))
+    return torch.cat(scores, dim=1)
 
 
 def maxsim_of_pairs(passages: Sequence[npt.NDArray[Any]], pairs: npt.NDArray[np.int64]) -> Floats:
@@ -263,8 +259,8 @@ class MaxSim(Similarity):
     )
 
     def parts(self, document: EncodedDocument) -> Floats:
-        """The passages, of unit length."""
-        return _unit(document.passages)
+        """The passages, L2-normalised."""
+        return np.asarray(document.passages, np.float64) / _lengths(document.passages)[:, None]
 
     def weights(self, a: Floats, b: Floats) -> Floats:
         """Half of one over the passages of either document for every passage and its best partner, else 0."""
@@ -313,21 +309,80 @@ def _largest(products: Tensor, counts: Tensor) -> Tensor:
     return torch.segment_reduce(products, "max", lengths=counts, axis=0)
 
 
-def _blocks(counts: Tensor, block: int | None) -> list[tuple[slice, slice]]:
-    """Documents that are compared at once, and their passages."""
-    ends = counts.cpu().cumsum(0).numpy()
-    if not len(ends):
-        return []
-    full: list[int] = [] if block is None else (np.flatnonzero(np.diff(ends // block, prepend=0)) + 1).tolist()
-    cuts = sorted({0, *full, len(ends)})
-    starts = np.append(0, ends)
-    return [(slice(one, other), slice(int(starts[one]), int(starts[other]))) for one, other in pairwise(cuts)]
-
-
-def _unit(vectors: npt.NDArray[Any]) -> Floats:
-    return np.asarray(vectors, np.float64) / _lengths(vectors)[:, None]
-
-
 def _lengths(vectors: npt.NDArray[Any]) -> Floats:
     lengths = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
     return np.asarray(np.where(lengths > 0, lengths, 1.0))
+
+
+# Shares of pairs that are more alike than each of the scores kept: halved every fourth step, down to one in 2,048.
+_STEPS_PER_HALF = 4
+_STEPS = np.array([0, 0.0625, 0.25, 0.5, 0.75, *range(1, 45)])
+# From so many documents on their own pairs say how alike unrelated ones are.
+FEWEST_DOCUMENTS = 50
+# Pairs that have to lie above the last score that is kept, for it to be known well.
+_LEAST_ABOVE = 10
+
+
+@dataclass(frozen=True)
+class Background:
+    """The scores of pairs of documents that were drawn at random, most of which have nothing to do with each other.
+
+    Between two scores that are kept, and beyond the last, the share of pairs above a score falls exponentially, but
+    never below one pair.
+
+    Args:
+        documents: how many documents the pairs were made of.
+        scores: ``(steps,)``, rising: the lowest score, and those that shares of 2^(-1/64), ... 2^(-1/4), 2^(-2/4), ...
+            of the pairs are above.
+    """
+
+    documents: int
+    scores: tuple[float, ...]
+
+    @classmethod
+    def of(cls, scores: npt.NDArray[np.floating[Any]], documents: int) -> Self:
+        """Learn from the scores of all pairs of some documents.
+
+        Args:
+            scores: ``(pairs,)``.
+            documents: how many documents.
+
+        >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.99)
+        0.99
+        """
+        steps = _STEPS[_STEPS_PER_HALF * np.log2(max(len(scores) / _LEAST_ABOVE, 2)) >= _STEPS]
+        values = np.quantile(np.asarray(scores, np.float64), 1 - 0.5 ** (steps / _STEPS_PER_HALF))
+        return cls(documents, tuple(round(float(value), 6) for value in values))
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` gave."""
+        return cls(int(values["documents"]), tuple(map(float, values["scores"])))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, which a configuration keeps."""
+        return {"documents": self.documents, "scores": list(self.scores)}
+
+    def share(self, score: float) -> float:
+        """The share of unrelated pairs that are less alike than a score, 0 to 1.
+
+        >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.5)
+        0.5
+        """
+        steps, score = _STEPS[: len(self.scores)], round(score, 6)
+        # Of equal scores the first: what is as alike is not less alike.
+        place = int(np.searchsorted(self.scores, score, side="left"))
+        if place == 0:
+            return 0.0
+        if place < len(self.scores):
+            low, high = self.scores[place - 1], self.scores[place]
+            step = steps[place - 1] + (steps[place] - steps[place - 1]) * (score - low) / (high - low)
+        else:
+            # As steep as over the last two halvings.
+            before = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
+            width = self.scores[-1] - self.scores[before]
+            step = steps[-1] + (score - self.scores[-1]) * (steps[-1] - steps[before]) / max(width, 1e-3)
+        # Beyond the closest of the pairs that were seen, nothing is known.
+        above = max(0.5 ** (step / _STEPS_PER_HALF), 2 / (self.documents * max(self.documents - 1, 1)))
+        # As many digits as tell the share above from none.
+        return float(f"{1 - above:.{max(3, int(2 - np.log10(max(above, 1e-9))))}f}")

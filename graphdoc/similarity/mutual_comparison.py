@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..runtime.files import write_csv, write_text
-from .background import FEWEST_DOCUMENTS, Background
 from .encoded_document import EncodedDocument
-from .kinds import Floats, Similarity, similarity_matrix, similarity_of
+from .kinds import FEWEST_DOCUMENTS, Background, Floats, Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,12 +87,7 @@ class MutualComparison:
             ],
             "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
             "pairs": [
-                {
-                    "a": a,
-                    "b": b,
-                    "score": round(score, 6),
-                    "share": None if background is None else background.share(score),
-                }
+                {"a": a, "b": b, "score": round(score, 6), "share": background.share(score) if background else None}
                 for a, b, score in self.pairs()
             ],
         }
@@ -182,9 +176,8 @@ class MutualComparison:
         Within a document it is that between consecutive sections, with 0 where there is no pair; from one document to
         another it is as if the other were the next section. A row sums to 1 within each document looked at.
         """
-        found = [encoded.attention for encoded in self.documents]
-        parts = [one for one in found if one is not None]
-        if len(parts) < len(found):
+        parts = [encoded.attention for encoded in self.documents if encoded.attention is not None]
+        if len(parts) < len(self.documents):
             return None
         rows = [[one.within() if one is other else one.to(other) for other in parts] for one in parts]
         return np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1)

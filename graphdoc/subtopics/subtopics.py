@@ -6,7 +6,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,10 +19,13 @@ from ..graphs.kinds import JoinedGraphs
 from ..segmentation.terms import SentenceTerms, TermMaker
 from ..settings.document import ClusteringSettings
 
-Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Vectors = npt.NDArray[np.float32]
 
 # Added to all similarities, so that no sentence stands alone.
 CONNECTION = 1e-4
+# Sentences of a pair, at most: their similarities fill 800 MB, and clustering takes a quarter of an hour.
+MOST_SENTENCES = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +58,6 @@ class Subtopics:
     def sides(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """The subtopic of every sentence of the first document, and of the second."""
         return self.clusters[: self.first], self.clusters[self.first :]
-
-    @property
-    def counts(self) -> Rows:
-        """Sentences of the first and of the second document in every subtopic, ``(2, subtopics)``."""
-        counts = [np.bincount(side, minlength=self.number) for side in self.sides]
-        return np.stack(counts).astype(np.int64)
 
     def turned(self) -> Subtopics:
         """The same subtopics of the pair in the other order."""
@@ -108,11 +104,12 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
     sentences = len(weights)
     number = number_of_subtopics(sentences, cluster_size)
     np.fill_diagonal(weights, 0.0)
-    # Two subtopics at least would leave two documents of one sentence nothing in common, even where they are copies.
-    is_one = sentences == 2 <= cluster_size and bool(weights.any())
-    if number == sentences and not is_one:
+    if sentences == 2 <= cluster_size and weights.any():
+        # Two subtopics would leave two documents of one sentence nothing in common, even where they are copies.
+        number = 1
+    if number == sentences:
         return Subtopics.of(np.arange(sentences), first)
-    if is_one or number < 2 or not weights.any():
+    if number < 2 or not weights.any():
         return Subtopics.of(np.zeros(sentences, np.int64), first)
     weights += CONNECTION
     np.fill_diagonal(weights, 0.0)
@@ -122,9 +119,6 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
         warnings.simplefilter("ignore")
         labels = model.fit_predict(weights)
     return Subtopics.of(labels, first)
-
-
-Floats = npt.NDArray[np.float64]
 
 
 def word_similarity(sentences: Sequence[SentenceTerms]) -> Floats:
@@ -142,10 +136,9 @@ def word_similarity(sentences: Sequence[SentenceTerms]) -> Floats:
     Returns:
         ``(sentences, sentences)``, 0 for a sentence and itself.
     """
-    column_of = {term: column for column, term in enumerate(dict.fromkeys(chain(*(one.terms for one in sentences))))}
-    counts = np.array([len(one.terms) for one in sentences], np.int64)
-    columns = np.fromiter((column_of[term] for one in sentences for term in one.terms), np.int64, int(counts.sum()))
-    ends = np.concatenate([[0], np.cumsum(counts)])
+    column_of: dict[str, int] = {}
+    columns = [column_of.setdefault(term, len(column_of)) for one in sentences for term in one.terms]
+    ends = np.cumsum([0, *(len(one.terms) for one in sentences)])
     occurs = csr_matrix((np.ones(len(columns)), columns, ends), shape=(len(sentences), max(len(column_of), 1)))
     common = (occurs @ occurs.T).toarray()
     logarithms = np.log(np.maximum([one.words for one in sentences], 1))
@@ -179,11 +172,6 @@ def vector_similarity(vectors: npt.ArrayLike, neighbours: int | None = 10) -> Fl
         np.put_along_axis(kept, order, True, axis=1)
         similarity = np.where(kept | kept.T, similarity, 0.0)
     return np.asarray((similarity + similarity.T) / 2)
-
-
-# Sentences of a pair, at most: their similarities fill 800 MB, and clustering takes more than cubic time, a quarter of
-# an hour for so many.
-MOST_SENTENCES = 10_000
 
 
 class SubtopicFinder(ABC):
@@ -289,9 +277,6 @@ class VectorSubtopics(SubtopicFinder):
     def similarity(self, first: Any, second: Any) -> Floats:
         """Cosines of the nearest."""
         return vector_similarity(np.concatenate([first, second]))
-
-
-Vectors = npt.NDArray[np.float32]
 
 
 def pair_graphs(pairs: Sequence[tuple[Vectors, Vectors]], neighbours: int | None) -> GraphBatch:

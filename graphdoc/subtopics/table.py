@@ -13,7 +13,6 @@ import numpy.typing as npt
 from ..segmentation.terms import TermMaker
 from .subtopics import Subtopics
 
-Floats = npt.NDArray[np.float64]
 Term = TypeVar("Term")
 Holder = Literal["both", "a", "b"]
 
@@ -114,8 +113,12 @@ class SubtopicTable:
         sizes = [max(len(side), 1) for side in subtopics.sides]
         rows = []
         for number in range(subtopics.number):
-            own = np.flatnonzero(subtopics.clusters == number)
-            first, second = own[own < subtopics.first], own[own >= subtopics.first]
+            members = np.flatnonzero(subtopics.clusters == number)
+            first, second = members[members < subtopics.first], members[members >= subtopics.first]
+            if within:
+                pairs = scores[np.ix_(first, first)][~np.eye(len(first), dtype=bool)]
+            else:
+                pairs = scores[np.ix_(first, second)]
             rows.append(
                 Subtopic(
                     number,
@@ -123,8 +126,8 @@ class SubtopicTable:
                     tuple((second - subtopics.first).tolist()),
                     words[number],
                     len(first) / sizes[0],
-                    len(second) / sizes[1] if len(subtopics.sides[1]) else 0.0,
-                    _mean_similarity(scores, first, second, within),
+                    len(second) / sizes[1],
+                    float(pairs.mean()) if pairs.size else None,
                 )
             )
         order = {"both": 0, "a": 1, "b": 2}
@@ -196,13 +199,3 @@ def telling_terms(counts: Sequence[Mapping[Term, float]], most: int) -> list[lis
     mean = sum(totals.values()) / max(len(counts), 1)
     weights = [{term: count * float(np.log1p(mean / totals[term])) for term, count in own.items()} for own in counts]
     return [sorted(own, key=own.__getitem__, reverse=True)[:most] for own in weights]
-
-
-def _mean_similarity(
-    similarity: Floats, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64], within: bool
-) -> float | None:
-    if within:
-        pairs = similarity[np.ix_(first, first)][~np.eye(len(first), dtype=bool)]
-    else:
-        pairs = similarity[np.ix_(first, second)]
-    return float(pairs.mean()) if pairs.size else None

@@ -28,7 +28,7 @@ def texts(count: int) -> list[dict[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2])
 def test_the_same_whatever_the_workers(encoder: DocumentEncoder, workers: int) -> None:
     mixed = [encoder.segment(row) if number % 7 == 3 else row for number, row in enumerate(texts(40))]
     expected = list(segment_in_order(mixed, encoder.segmenter, Workers(0)))
@@ -81,21 +81,17 @@ def test_documents_are_read_only_a_little_ahead(encoder: DocumentEncoder) -> Non
     assert multiprocessing.active_children() == []
 
 
-class TestWorkers:
-    def test_without_a_number_they_suit_the_machine(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
-        monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "fork")
-        assert Workers.on(torch.device("cpu")).count == 1
-        assert Workers.on(torch.device("cuda")).count == MOST_WORKERS
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-        assert Workers.on(torch.device("cuda")).count == 3
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
-        assert Workers.on(torch.device("cpu")).count == 0
-        monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "spawn")
-        assert Workers.on(torch.device("cuda")).count == 0
-
-    @pytest.mark.parametrize("wrong", [-1, 1.5])
-    def test_wrong_numbers(self, wrong: object) -> None:
+def test_without_a_number_workers_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
+    monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "fork")
+    assert Workers.on(torch.device("cpu")).count == 1
+    assert Workers.on(torch.device("cuda")).count == MOST_WORKERS
+    for processes, device, count in (("4", "cuda", 3), ("8", "cpu", 0)):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+        assert Workers.on(torch.device(device)).count == count
+    monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "spawn")
+    assert Workers.on(torch.device("cuda")).count == 0
+    for wrong in (-1, 1.5):
         with pytest.raises(SettingsError) as error:
             Workers.on(torch.device("cpu"), wrong)  # type: ignore[arg-type]
         assert "workers" in str(error.value) and str(wrong) in str(error.value)

@@ -87,6 +87,8 @@ def test_words_are_added_too(mini_with: EncoderFactory) -> None:
         passages = plain.encode(document, level="passage")[:, :width]
         np.testing.assert_allclose(found[:, :width], blend(alone[:, :width], unit(passages).mean(axis=0)), atol=1e-6)
         np.testing.assert_allclose(found[:, width:], alone[:, width:] + SHARE * whole[width:], atol=1e-6)
+    unknown = encoder.encode(Document("none", (Section("Zzqx vvkp. Qqvx."),)), level="sentence")
+    assert np.isfinite(unknown).all() and not unknown[:, width:].any()
 
 
 def test_neighbours_and_windows_change_nothing(tiny_encoder: EncoderFactory) -> None:
@@ -151,12 +153,9 @@ def test_what_depends_on_it_names_it(tiny_encoder: EncoderFactory, tmp_path: Pat
     DocumentIndex.create(tmp_path / "index", encoder, sentences=True).update(DOCUMENTS)
     with pytest.raises(ModelError, match=r"sentence_document was 0\.6"):
         DocumentIndex.open(tmp_path / "index", plain)
-
-
-def test_a_document_without_known_words(mini_with: EncoderFactory) -> None:
-    encoder = mini_with(sentence_document=SHARE)
-    found = encoder.encode(Document("none", (Section("Zzqx vvkp. Qqvx."),)), level="sentence")
-    assert np.isfinite(found).all() and not found[:, encoder.model.config.node_size :].any()
+    for one, other in ((encoder, plain), (plain, encoder)):
+        with pytest.raises(ModelError, match="sentence_document"):
+            other.compare(one.encode_levels(DOCUMENTS[0], sentences=True), DOCUMENTS[1], sentences=True)
 
 
 def test_vectors_of_passages_that_are_not_its_own_are_refused(tiny_encoder: EncoderFactory) -> None:
@@ -171,14 +170,6 @@ def test_vectors_of_passages_that_are_not_its_own_are_refused(tiny_encoder: Enco
             list(one.stream([document], level="sentence"))
     with pytest.raises(DocumentError, match="koji"):
         passage_means(encoder, [replace(segmented, passages=(), token_ids=())])
-
-
-def test_documents_of_models_with_another_share_are_not_compared(tiny_encoder: EncoderFactory) -> None:
-    encoder, plain = (tiny_encoder(sentence_document=one) for one in (SHARE, 0))
-    for one, other in ((encoder, plain), (plain, encoder)):
-        encoded = one.encode_levels(DOCUMENTS[0], sentences=True)
-        with pytest.raises(ModelError, match="sentence_document"):
-            other.compare(encoded, DOCUMENTS[1], sentences=True)
 
 
 def test_the_mean_of_an_encoded_document_is_made_where_it_is_not_known(tiny_encoder: EncoderFactory) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.similarity.background import Background
+from graphdoc.similarity.kinds import Background
 
 
 def test_shares_are_right_on_other_pairs_of_the_same_kind() -> None:

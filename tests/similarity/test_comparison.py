@@ -38,24 +38,17 @@ def within(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparis
     return tiny_encoder("bert", readout="mean").compare(structured[0], sentences=True)
 
 
-def test_what_is_shown_of_them(comparison: Comparison, within: Comparison) -> None:
-    passages = " x ".join(map(str, comparison.passages.shape))
-    assert repr(comparison) == (
-        f"Comparison('first' with 'second': {comparison.document:.3f}, 3 x 2 sections, {passages} passages, "
-        "model tiny-bert (untrained graph))"
-    )
-    assert repr(within).startswith("Comparison('first' within itself: 1.000, 3 x 3 sections, ")
-
-
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a, b = a.astype(np.float64), b.astype(np.float64)
     return np.array([[x @ y / (np.sqrt(x @ x) * np.sqrt(y @ y)) for y in b] for x in a])
 
 
 class TestContributions:
-    @pytest.mark.parametrize("layers", [0, 1, 2])
-    @pytest.mark.parametrize("readout", READOUTS)
-    @pytest.mark.parametrize("kind", GRAPH_KINDS)
+    @pytest.mark.parametrize(
+        ("kind", "readout", "layers"),
+        [("full", readout, layers) for readout in READOUTS for layers in (0, 2)]
+        + [(kind, "document_node", 1) for kind in GRAPH_KINDS],
+    )
     def test_they_add_up_to_the_document_score(
         self, tiny_encoder: EncoderFactory, structured: list[Document], kind: str, readout: str, layers: int
     ) -> None:
@@ -67,17 +60,13 @@ class TestContributions:
         ]
         for a, b in pairs:
             found = encoder.compare(a, b)
-            for similarity in ("cosine", "dot"):
+            lengths = float(np.linalg.norm(found.a.vector) * np.linalg.norm(found.b.vector))
+            for similarity, scale in (("cosine", 1.0), ("dot", lengths)):
                 result = Comparison(found.a, found.b, found.model, similarity, found.within)
-                scale = (
-                    1.0
-                    if similarity == "cosine"
-                    else float(np.linalg.norm(found.a.vector) * np.linalg.norm(found.b.vector))
-                )
-                assert result.passage_contributions.sum() / scale == pytest.approx(result.document / scale, abs=1e-5)
-                assert result.section_contributions.sum() / scale == pytest.approx(result.document / scale, abs=1e-5)
-                assert result.passage_contributions.shape == result.passages.shape
-                assert result.section_contributions.shape == result.sections.shape
+                for level, matrix in (("passage", result.passages), ("section", result.sections)):
+                    contributions = result.contributions(level)  # type: ignore[arg-type]
+                    assert contributions is not None and contributions.shape == matrix.shape
+                    assert contributions.sum() / scale == pytest.approx(result.document / scale, abs=1e-5)
 
     @pytest.mark.parametrize("readout", ["mean", "attention"])
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
@@ -219,6 +208,7 @@ class TestMatrices:
     def test_within_one_document(self, within: Comparison) -> None:
         assert within.within
         assert within.document == pytest.approx(1)
+        assert repr(within).startswith("Comparison('first' within itself: 1.000, 3 x 3 sections")
         for matrix in (within.sections, within.passages, within.sentences):
             assert matrix is not None
             np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
@@ -298,39 +288,27 @@ class TestMatches:
         assert comparison.matches("sentence", 1)[0].contribution is None
 
 
-class TestTables:
-    def test_passages(self, comparison: Comparison) -> None:
-        frame = comparison.to_frame()
-        assert list(frame.columns) == [
-            *("a", "b", "score", "contribution"),
-            *("heading_a", "text_a", "start_a", "end_a", "heading_b", "text_b", "start_b", "end_b"),
-        ]
-        assert len(frame) == comparison.passages.size
-        assert frame["contribution"].sum() == pytest.approx(comparison.document, abs=1e-5)
-        sections = {section.heading: section.text for section in comparison.a.segmented.document.sections}
-        for row in frame.itertuples():
-            assert row.score == comparison.passages[row.a, row.b]
-            assert row.text_a == sections[row.heading_a][row.start_a : row.end_a]
-        assert set(frame["heading_a"]) == {"", "Air & <wood>", "Salt"}
-
-    def test_sections_and_sentences(self, comparison: Comparison) -> None:
-        frame = comparison.to_frame("section")
-        assert list(frame.columns) == ["a", "b", "score", "contribution", "heading_a", "heading_b"]
-        assert len(frame) == 6
-        assert frame.loc[4, ["heading_a", "heading_b"]].tolist() == ["Salt", "Order"]
-        frame = comparison.to_frame("sentence")
-        assert "contribution" not in frame
-        assert comparison.sentences is not None
-        assert len(frame) == comparison.sentences.size
-
-    def test_csv(self, comparison: Comparison, tmp_path: Path) -> None:
-        path = comparison.to_csv(tmp_path / "new" / "pairs.csv", "section")
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        assert len(rows) == 6
-        assert float(rows[0]["score"]) == pytest.approx(float(comparison.sections[0, 0]))
-        assert b"\r" not in path.read_bytes()
-        assert sorted(entry.name for entry in path.parent.iterdir()) == ["pairs.csv"]
+def test_tables(comparison: Comparison, tmp_path: Path) -> None:
+    frame = comparison.to_frame()
+    assert list(frame.columns) == [
+        *("a", "b", "score", "contribution"),
+        *("heading_a", "text_a", "start_a", "end_a", "heading_b", "text_b", "start_b", "end_b"),
+    ]
+    assert len(frame) == comparison.passages.size
+    assert frame["contribution"].sum() == pytest.approx(comparison.document, abs=1e-5)
+    sections = {section.heading: section.text for section in comparison.a.segmented.document.sections}
+    for row in frame.itertuples():
+        assert row.score == comparison.passages[row.a, row.b]
+        assert row.text_a == sections[row.heading_a][row.start_a : row.end_a]
+    frame = comparison.to_frame("section")
+    assert list(frame.columns) == ["a", "b", "score", "contribution", "heading_a", "heading_b"]
+    assert frame.loc[4, ["heading_a", "heading_b"]].tolist() == ["Salt", "Order"]
+    assert "contribution" not in comparison.to_frame("sentence")
+    path = comparison.to_csv(tmp_path / "new" / "pairs.csv", "section")
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["score"]) for row in rows] == pytest.approx(comparison.sections.ravel().tolist())
+    assert b"\r" not in path.read_bytes()
 
 
 class TestJson:
@@ -341,23 +319,17 @@ class TestJson:
 
     def test_strict_and_whole(self, subject: Comparison, tmp_path: Path) -> None:
         text = subject.to_json()
-        assert subject.to_json(tmp_path / "c.json") == tmp_path / "c.json"
-        assert (tmp_path / "c.json").read_text(encoding="utf-8") == text + "\n"
+        assert subject.to_json(tmp_path / "c.json").read_text(encoding="utf-8") == text + "\n"
 
         def refuse(value: str) -> None:
             raise AssertionError(value)
 
         content = json.loads(text, parse_constant=refuse)
-        assert {"document", "sections", "passages", "a", "b", "coverage", "model"} <= set(content)
-        assert content["document"] == round(subject.document, 6)
-        assert content["self"] == subject.within
-        np.testing.assert_allclose(content["sections"], subject.sections, atol=1e-6)
-        np.testing.assert_allclose(content["passages"], subject.passages, atol=1e-6)
-        np.testing.assert_allclose(content["sentences"], subject.sentences, atol=1e-6)
-        for level, size in (("sections", subject.sections), ("passages", subject.passages)):
-            contributions = np.array(content["contributions"][level])
-            assert contributions.shape == size.shape
-            assert contributions.sum() == pytest.approx(subject.document, abs=1e-5)
+        assert content["document"] == round(subject.document, 6) and content["self"] == subject.within
+        for level in ("sections", "passages", "sentences"):
+            np.testing.assert_allclose(content[level], getattr(subject, level), atol=1e-6)
+        for level in ("sections", "passages"):
+            assert np.sum(content["contributions"][level]) == pytest.approx(subject.document, abs=1e-5)
         assert content["model"]["name"] == "tiny-bert (untrained graph)"
         assert content["coverage"]["a"]["share"] == 1.0
 
@@ -382,36 +354,24 @@ class TestJson:
             total = sum(section["contribution"] for section in part["sections"])
             assert total == pytest.approx(subject.document, abs=1e-5)
 
-    def test_numbers_that_json_does_not_know(self) -> None:
-        comparison = made_of(np.full((2, 3), np.nan))
+    def test_numbers_and_letters(self, tiny_encoder: EncoderFactory) -> None:
         with pytest.raises(ValueError, match="not JSON compliant"):
-            comparison.to_json()
-
-    def test_text_is_not_escaped_into_ascii(self, tiny_encoder: EncoderFactory) -> None:
+            made_of(np.full((2, 3), np.nan)).to_json()
         text = tiny_encoder("bert").compare("Grüße aus Köln.", "海の水。").to_json()
-        assert "Grüße aus Köln." in text
-        assert "海の水。" in text
+        assert "Grüße aus Köln." in text and "海の水。" in text
 
 
-class TestFiles:
-    def test_report(self, comparison: Comparison, tmp_path: Path) -> None:
-        page = comparison.to_html()
-        assert comparison.to_html(tmp_path / "report.html") == tmp_path / "report.html"
-        assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
-        assert page.lower().startswith("<!doctype html>")
-        assert "Rice, vinegar and [tides]" in page
+@pytest.mark.parametrize("method", ["to_json", "to_html", "to_csv", "plot"])
+def test_a_full_disk_leaves_nothing(
+    comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    @pytest.mark.parametrize("method", ["to_json", "to_html", "to_csv", "plot"])
-    def test_a_full_disk_leaves_nothing(
-        self, comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-    ) -> None:
-        def full(*_: Any, **__: Any) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        monkeypatch.setattr(Path, "replace", full)
-        target = tmp_path / "result.png"
-        target.write_text("older result")
-        with pytest.raises(OutputError, match=r"result\.png"):
-            getattr(comparison, method)(target)
-        assert [entry.name for entry in tmp_path.iterdir()] == ["result.png"]
-        assert target.read_text() == "older result"
+    monkeypatch.setattr(Path, "replace", full)
+    target = tmp_path / "result.png"
+    target.write_text("older result")
+    with pytest.raises(OutputError, match=r"result\.png"):
+        getattr(comparison, method)(target)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.png"]
+    assert target.read_text() == "older result"

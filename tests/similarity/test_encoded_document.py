@@ -69,21 +69,14 @@ def test_the_order_of_documents_does_not_matter(encoder: DocumentEncoder, docume
 
 def test_a_comparison_holds_subtopics_as_data(encoder: DocumentEncoder, documents: list[Document]) -> None:
     comparison = encoder.compare(*documents, subtopics="words", cluster_size=4)
-    table = comparison.subtopics
-    assert table is not None
+    table, matrix = comparison.subtopics, comparison.sentences
+    assert table is not None and matrix is not None
     assert comparison.to_dict()["subtopics"] == table.to_dict()
-    matrix = comparison.sentences
-    assert matrix is not None
     for row in table.rows:
         expected = matrix[np.ix_(row.a, row.b)].mean() if row.holder == "both" else None
         assert row.similarity == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_receptive_field_takes_the_first_sentences(encoder: DocumentEncoder, documents: list[Document]) -> None:
-    table = encoder.compare(*documents, subtopics="words", receptive_field=5).subtopics
-    assert table is not None
-    assert [len(side) for side in table.subtopics.sides] == [5, 5]
-    assert table.beyond == (7, 7)
+    first = encoder.compare(*documents, subtopics="words", receptive_field=5).subtopics
+    assert first is not None and [len(side) for side in first.subtopics.sides] == [5, 5] and first.beyond == (7, 7)
 
 
 def test_a_document_of_one_sentence(encoder: DocumentEncoder, documents: list[Document]) -> None:
@@ -94,26 +87,12 @@ def test_a_document_of_one_sentence(encoder: DocumentEncoder, documents: list[Do
         assert sum(len(row.a) for row in table.rows) == 1
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"subtopics": "topics"},
-        {"subtopics": "words", "cluster_size": 0},
-        {"subtopics": "words", "receptive_field": 0},
-    ],
-)
-def test_bad_settings_are_refused(
-    encoder: DocumentEncoder, documents: list[Document], options: dict[str, object]
-) -> None:
-    name, value = list(options.items())[-1]
-    with pytest.raises(SettingsError) as error:
-        encoder.compare(*documents, **options)  # type: ignore[arg-type]
-    assert name in str(error.value) and str(value) in str(error.value)
-
-
-def test_what_was_not_asked_for_is_not_there(encoder: DocumentEncoder, documents: list[Document]) -> None:
+def test_bad_settings_are_refused(encoder: DocumentEncoder, documents: list[Document]) -> None:
+    for name, value in (("subtopics", "topics"), ("cluster_size", 0), ("receptive_field", 0)):
+        with pytest.raises(SettingsError) as error:
+            encoder.compare(*documents, **{"subtopics": "words", name: value})  # type: ignore[arg-type]
+        assert name in str(error.value) and str(value) in str(error.value)
     comparison = encoder.compare(*documents)
-    assert comparison.subtopics is None
-    assert comparison.to_dict()["subtopics"] is None
+    assert comparison.subtopics is None and comparison.to_dict()["subtopics"] is None
     with pytest.raises(SettingsError, match="sentences"):
         pair_subtopics(comparison.a, comparison.b, "en", subtopic_finder("words", "en"))

@@ -11,7 +11,6 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.similarity import MutualComparison
 
 EncoderFactory = Callable[..., DocumentEncoder]
 COLDE: dict[str, Any] = {"readout": "sections", "graph_layers": 0, "projection_size": None}
@@ -26,10 +25,6 @@ def documents() -> list[Document]:
     ]
 
 
-def compare_all(encoder: DocumentEncoder, documents: list[Document]) -> MutualComparison:
-    return encoder.compare_all(documents)
-
-
 @pytest.mark.parametrize("settings", [{}, COLDE], ids=["graph", "colde"])
 def test_every_block_is_the_comparison_of_its_two_documents(
     tiny_encoder: EncoderFactory, documents: list[Document], settings: dict[str, Any]
@@ -38,7 +33,7 @@ def test_every_block_is_the_comparison_of_its_two_documents(
     with torch.no_grad():
         for parameter in encoder.model.readout.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
-    together = compare_all(encoder, documents)
+    together = encoder.compare_all(documents)
     assert together.first_sections == (0, 2, 5, 6)
     assert together.first_passages[-1] == len(together.passages) == 6
     for i, j in permutations(range(3), 2):
@@ -64,6 +59,6 @@ def test_one_document_twice_is_within_only_where_it_meets_itself(
     tiny_encoder: EncoderFactory, documents: list[Document]
 ) -> None:
     encoder = tiny_encoder("bert", **COLDE)
-    together = compare_all(encoder, [documents[1], documents[1]])
+    together = encoder.compare_all([documents[1], documents[1]])
     assert together.attention is not None
     assert (together.attention[:, :3, :3] == 0).any() and (together.attention[:, :3, 3:] > 0).all()
