@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -61,10 +60,9 @@ def test_scores_are_those_of_a_loop(first: list[int], second: list[int], seed: i
     np.testing.assert_allclose(maxsim_of_pairs([*a, *b], pairs), expected.ravel(), atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_stored_vectors_may_be_in_half_precision(dtype: torch.dtype) -> None:
+def test_stored_vectors_may_be_in_half_precision() -> None:
     (a,), b = drawn([4], 0, 32), drawn([3, 5], 1, 32)
-    stored = [torch.from_numpy(one).to(dtype) for one in b]
+    stored = [torch.from_numpy(one).to(torch.bfloat16) for one in b]
     found = maxsim(torch.from_numpy(a), torch.tensor([4]), torch.cat(stored), torch.tensor([3, 5]))
     expected = [by_hand(a, one.double().numpy()) for one in stored]
     np.testing.assert_allclose(found.numpy()[0], expected, atol=1e-6)
@@ -76,9 +74,9 @@ def test_a_pair_has_a_gradient() -> None:
     assert a.grad is not None and bool(torch.isfinite(a.grad).all()) and float(a.grad.abs().sum()) > 0
 
 
-@pytest.mark.parametrize("lexical", [False, True])
-@pytest.mark.parametrize("layers", [0, 2])
-@pytest.mark.parametrize("readout", ["mean", "sections", "attention"])
+@pytest.mark.parametrize(
+    ("readout", "layers", "lexical"), [("mean", 2, False), ("sections", 0, True), ("attention", 2, True)]
+)
 def test_contributions_add_up_to_the_score(
     tiny_encoder: EncoderFactory, structured: list[Document], readout: str, layers: int, lexical: bool
 ) -> None:
@@ -104,7 +102,6 @@ def test_contributions_add_up_to_the_score(
     several = encoder.compare_all(structured)
     expected = [[by_hand(one, other) for other in passages] for one in passages]
     np.testing.assert_allclose(several.document_scores, expected, atol=1e-6)
-    assert re.search("Mean cosine of every passage", encoder.compare(structured[0], structured[1]).kind.meaning)
 
 
 class First(Cosine):
