@@ -90,11 +90,7 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
 
 
 def settings_of(recipe: RecipeTargets) -> type[RunSettings]:
-    """The settings of a recipe.
-
-    Args:
-        recipe: its line in the registry.
-    """
+    """The settings of a recipe, by its line in the registry."""
     kind: type[RunSettings] = load(recipe.settings)
     return kind
 
@@ -145,22 +141,17 @@ def load_chosen(
 
 
 def _key_and_value(override: str) -> tuple[list[str], Any]:
-    key, separator, text = override.partition("=")
-    shown = one_line(override, 100)
-    if not separator or not all(key.split(".")):
-        raise SettingsError(f"{COMMAND_LINE}: {shown!r} is no setting; write key=value, such as training.epochs=3")
-    if not text.strip():
-        raise SettingsError(
-            f"{COMMAND_LINE}: {one_line(key, 100)} has no value; give one, or leave the key out (null is none)"
-        )
+    key, _, text = override.partition("=")
     try:
+        if not text.strip() or not all(key.split(".")):
+            raise ValueError("no key or no value")
         # A lone hyphen is standard input elsewhere, and a list of nothing in YAML.
-        value = text if text == "-" else parse_yaml(text)
-    except yaml.YAMLError as error:
+        return key.split("."), text if text == "-" else parse_yaml(text)
+    except (ValueError, yaml.YAMLError) as error:
         raise SettingsError(
-            f"{COMMAND_LINE}: {shown!r}: the value is no YAML; put it in quotes, inside those of the shell"
+            f"{COMMAND_LINE}: {one_line(override, 100)!r} is no setting; write key=value, such as training.epochs=3, "
+            "with the value as YAML (null is none)"
         ) from error
-    return key.split("."), value
 
 
 def _assign(values: dict[str, Any], path: Sequence[str], value: Any) -> None:

@@ -113,63 +113,6 @@ def test_nothing_stays_of_a_step_that_fails(network: nn.Module, fails: int) -> N
     assert len(states) == (fails > 5)
 
 
-def test_one_cache_can_stand_on_another(network: nn.Module) -> None:
-    """As graphs in slices stand on passages in mini-batches."""
-    upper = nn.Sequential(nn.Linear(5, 5), nn.Dropout(0.3)).double()
-    rows = rows_of(12)
-    slices = list(torch.arange(12).split(5))
-    torch.manual_seed(0)
-    vectors = torch.cat([network(part) for part in rows.split(4)])
-    loss_of(torch.cat([upper(vectors[part]) for part in slices])).backward()
-    expected = [*gradients(network), *gradients(upper)]
-
-    torch.manual_seed(0)
-    lower = GradientCache(network, rows.split(4), CPU)
-    higher = GradientCache(lambda part: upper(lower.rows[part]), slices, CPU)
-    loss_of(higher.rows).backward()
-    higher.backward()
-    lower.backward()
-
-    assert_same([*gradients(network), *gradients(upper)], expected)
-
-
-@pytest.mark.parametrize("keep", [0, 8])
-def test_terms_of_mini_batches_are_added_once_each(network: nn.Module, keep: int) -> None:
-    mini_batches = rows_of(20).split(4)
-    head = nn.Linear(5, 3).double()
-
-    def term_of(rows: Tensor) -> Tensor:
-        return head(rows).square().sum() / 20
-
-    torch.manual_seed(3)
-    parts = [network(part) for part in mini_batches]
-    (loss_of(torch.cat(parts)) + sum(term_of(part) for part in parts)).backward()
-    expected = [*gradients(network), *gradients(head)]
-    calls = []
-
-    def encode_with_term(rows: Tensor) -> tuple[Tensor, Tensor]:
-        calls.append(len(rows))
-        encoded = network(rows)
-        return encoded, term_of(encoded)
-
-    for looks in (True, False):
-        calls.clear()
-        torch.manual_seed(3)
-        cache = GradientCache(
-            network, mini_batches, CPU, keep_activations=keep, size=len, encode_with_term=encode_with_term
-        )
-        if looks:
-            loss_of(cache.rows).backward()
-        cache.backward()
-        found = [*gradients(network), *gradients(head)]
-        assert len(calls) == 5
-        if looks:
-            assert_same(found, expected)
-        else:
-            # Without a loss on the rows, the terms are all that there is.
-            assert torch.equal(found[-1], expected[-1]) and not torch.allclose(found[0], expected[0])
-
-
 @pytest.mark.parametrize("keep", [0, 8])
 def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep: int) -> None:
     first, second = nn.Linear(6, 12), nn.Linear(12, 5)

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -171,22 +169,6 @@ def test_a_connection_that_breaks_with_its_worker_is_that_of_a_worker(
     assert str(caught.value).startswith("DataLoader worker") == is_ended
     worker.kill()
     worker.join()
-
-
-def test_workers_go_on_when_a_cluster_asks_all_processes_to_stop() -> None:
-    loader, _ = loader_of(count=400, workers=2, steps=50)
-    before = set(active_children())
-    iteration = loader.batches()
-    # One of each worker, which is then past its beginning, and most are still to be loaded.
-    first = [next(iteration), next(iteration)]
-    workers = set(active_children()) - before
-    assert len(workers) == 2
-    for worker in workers:
-        assert worker.pid is not None
-        os.kill(worker.pid, signal.SIGTERM)
-    assert [*first, *iteration] == expected(0, count=400)
-    loader.close()
-    assert set(active_children()) == before
 
 
 def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
