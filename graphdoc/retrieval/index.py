@@ -25,7 +25,7 @@ from ..similarity.encoded_document import EncodedDocument
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
 from .fusion import Scores
-from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore, State, folder_of, is_one_of
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
 from .search import BY_PASSAGES, BY_SENTENCES, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
@@ -299,10 +299,10 @@ class DocumentIndex:
 
         Args:
             columns: names of columns of the table; None for all.
-            level: ``document``, ``section`` or ``passage``; None for all.
+            level: ``document`` or ``passage``; None for both.
         """
         if level is not None:
-            require_one_of("level", level, (DOCUMENT, SECTION, PASSAGE))
+            require_one_of("level", level, (DOCUMENT, PASSAGE))
         store = self._latest
         yield from store.batches(columns or store.schema.names, None if level is None else f"level = '{level}'")
 

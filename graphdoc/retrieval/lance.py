@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
 RECORD = b"graphdoc"
-DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
+DOCUMENT, PASSAGE = "document", "passage"
 IS_DOCUMENT = f"level = '{DOCUMENT}'"
 # The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
 _GONE = "gone"
@@ -284,7 +284,7 @@ class LanceStore:
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
         if column == "document_vector":
-            # Rows of sections have such vectors too.
+            # With a condition partitions are searched until there are enough: documents are few among the rows.
             where = all_of(IS_DOCUMENT, where)
         if where is None:
             found = self._candidates(self._nearest(vector, column, most, is_bounded=True), "_distance", most, None)

@@ -1,4 +1,4 @@
-"""The table of an index: rows of documents, sections and passages, and columns of metadata."""
+"""The table of an index: rows of documents and passages, and columns of metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..runtime.text import described, one_line
 from ..segmentation.repeats import Place
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
-from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, SECTION, LanceStore, key_of
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
 
 REPEATED = "repeated"
 SENTENCE_COLUMNS = SENTENCE_VECTORS, SENTENCE_PLACES = "sentence_vectors", "sentence_places"
@@ -52,7 +52,7 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
     ``end`` and paragraph.
 
     Args:
-        hidden: length of document and section vectors.
+        hidden: length of document vectors.
         node: length of passage vectors.
         encoder: length of pooled passage vectors, before the graph.
         sentences: whether sentences are kept.
@@ -102,7 +102,7 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
 
 
 def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list[dict[str, Any]]:
-    """The rows of one document without vectors, as values by column: the document, its sections and its passages.
+    """The rows of one document without vectors, as values by column: the document and its passages.
 
     Args:
         segmented: the document.
@@ -140,10 +140,6 @@ def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list
         return {"key": key_of(document.id, level, number), **shared, "level": level, "number": number, **values}
 
     rows = [row(DOCUMENT, 0, values)]
-    for number in dict.fromkeys(span.section for span in segmented.passages):
-        section = document.sections[number]
-        values = {"section": number, "heading": section.heading, "start": 0, "end": len(section.text)}
-        rows.append(row(SECTION, number, values))
     for number, (span, headings) in enumerate(zip(segmented.passages, headings_above(segmented), strict=True)):
         values = {
             "section": span.section,
@@ -170,13 +166,10 @@ def add_vectors(
         unit_length: L2-normalise vectors, where the model compares by cosine; shares are scaled with them.
     """
     length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
-    sections, passages = (
-        l2_normalised(part) if unit_length else part for part in (encoded.sections, encoded.passages)
-    )
+    passages = l2_normalised(encoded.passages) if unit_length else encoded.passages
     shares = (encoded.terms / length).astype(np.float16)
-    for row, vector in zip(rows, (encoded.vector / length, *sections), strict=False):
-        row["document_vector"] = vector
-    for number, row in enumerate(rows[1 + len(sections) :]):
+    rows[0]["document_vector"] = encoded.vector / length
+    for number, row in enumerate(rows[1:]):
         row |= {"passage_vector": passages[number], "share": shares[number]}
         row["encoder_vector"] = None if pooled is None else pooled[number]
 

@@ -29,7 +29,7 @@ def passages_text(number: int, changed: int = -1) -> Document:
     return Document("long", [Section(text, heading=f"S{place}") for place, text in enumerate(words)])
 
 
-def test_an_index_holds_documents_sections_and_passages_with_the_vectors_of_the_encoder(
+def test_an_index_holds_documents_and_passages_with_the_vectors_of_the_encoder(
     read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
 ) -> None:
     rows = list(rows_by_key(read_index).values())
@@ -37,14 +37,14 @@ def test_an_index_holds_documents_sections_and_passages_with_the_vectors_of_the_
     for document in documents:
         assert read_index.document(document.id) == document
         whole = encoder.encode_levels(document)
-        levels: dict[str, list[dict[str, Any]]] = {"document": [], "section": [], "passage": []}
+        levels: dict[str, list[dict[str, Any]]] = {"document": [], "passage": []}
         for row in rows:
             if row["id"] == document.id:
                 levels[row["level"]].append(row)
                 assert (row["field_year"], row["label"]) == (document.metadata["year"], document.label)
                 assert tuple(row["field_tags"]) == document.metadata["tags"]
-        (row,), sections, passages = levels["document"], levels["section"], levels["passage"]
-        assert len(sections) == 2 and len(passages) == len(whole.segmented.passages) > 1
+        (row,), passages = levels["document"], levels["passage"]
+        assert len(passages) == len(whole.segmented.passages) > 1
         assert json.loads(row["coverage"])["documents"] == 1
         length = np.linalg.norm(whole.vector)
         np.testing.assert_allclose(row["document_vector"], whole.vector / length, atol=1e-6)
@@ -84,7 +84,7 @@ def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documen
     index.update([replace(short, sections=short.sections * 5)])
     assert index.update([short]).replaced == 1
     own = [row for row in rows_by_key(index).values() if row["id"] == short.id]
-    assert sorted(row["level"] for row in own) == ["document", "passage", "section"]
+    assert sorted(row["level"] for row in own) == ["document", "passage"]
     assert index.document(short.id) == short and index.search("quartz", by="words")[0].id == short.id
     assert index.delete([short.id, "nowhere"]) == 1 and index.delete([]) == 0
     assert short.id not in index and short.id not in [hit.id for hit in index.search("quartz moon")]

@@ -79,7 +79,7 @@ def check(index: DocumentIndex, expected: dict[str, set[int | None]]) -> None:
         sentences = [(one.section, one.start, one.end) for one in index.encoder.segmenter.sentences(document).passages]
         assert list(map(tuple, places.reshape(-1, 4)[:, :3].tolist())) == sentences, f"{id} has other sentences"
         assert sorted(row["level"] for row in own) == sorted(  # type: ignore[type-var]
-            ["document", *["section"] * 3, *["passage"] * len(spans)]
+            ["document", *["passage"] * len(spans)]
         )
     assert not rows, f"nobody wrote {sorted(rows)}"
 
