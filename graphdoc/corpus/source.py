@@ -22,7 +22,7 @@ from ..documents.readers.streams import LeftOutSections
 from ..errors import DocumentError, OutputError
 from ..runtime.files import file_checksum
 from ..runtime.processes import Processes
-from ..runtime.text import one_line
+from ..runtime.text import counted, one_line
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.sentences import without_first_sentence
 from ..settings.run import CorpusSettings
@@ -256,7 +256,7 @@ def _content(document: Document) -> tuple[object, ...]:
 
 def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> DocumentError:
     """Why a corpus has no document to train on."""
-    least = f"documents need {settings.least_passages} {report.unit}s or more"
+    least = f"documents need {counted(settings.least_passages, report.unit)} or more"
     return DocumentError(f"{settings.name}: there is nothing to train on ({report.summary()}; {least})")
 
 

@@ -132,7 +132,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
     expected = {
         "empty": "empty.jsonl: it has no rows; leave it out",
-        "short": "none of the 5 documents has 2 passages or more",
+        "short": "documents need 2 passages or more",
         "stop": "broken.jsonl",
         "no such number": "validation.best='beauty'",
         "taken": "two holds a run already",
