@@ -16,7 +16,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.kinds import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
 from ..registry import READOUTS, load
-from ..runtime.files import write_atomically
+from ..runtime.files import safe_cell, write_atomically
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 
@@ -249,7 +249,7 @@ class AttentionTable:
         return [EdgeKind(kind).label for kind in self.edge_kind.tolist()]
 
     def to_csv(self, path: str | Path, *, texts: bool = False) -> Path:
-        """Write the table as CSV, atomically.
+        """Write the table as CSV, atomically, in which a spreadsheet runs nothing.
 
         Args:
             path: the file.
@@ -258,8 +258,10 @@ class AttentionTable:
         Raises:
             OutputError: the file cannot be written.
         """
-        frame = self.to_frame()
-        chosen = frame if texts else frame[CSV_COLUMNS]
+        chosen = self.to_frame()
+        for name in chosen.columns.difference(CSV_COLUMNS):
+            chosen[name] = chosen[name].astype(object).map(safe_cell)
+        chosen = chosen if texts else chosen[CSV_COLUMNS]
         return write_atomically(
             path, lambda temporary: chosen.to_csv(temporary, index=False, lineterminator="\n", errors="replace")
         )
