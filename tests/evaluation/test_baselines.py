@@ -77,10 +77,8 @@ def test_it_is_the_cosine_of_logarithmic_counts() -> None:
 
 
 def test_texts_that_share_no_word_are_compared_by_all_words() -> None:
-    np.testing.assert_allclose(
-        TfidfVectors(["tide wall", "the rice"]).similarities(np.array([(0, 1), (1, 1)])), [0, 1]
-    )
-    np.testing.assert_allclose(TfidfVectors(["the", "the and"]).similarities(np.array([(0, 0)])), [1])
+    np.testing.assert_allclose(TfidfVectors(["tide wall", "the"]).similarities(np.array([(0, 1), (1, 1)])), [0, 1])
+    assert TfidfVectors(["?", "!"]).similarities(np.array([(0, 0)])).tolist() == [0]
 
 
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood", "clock": "hour gear tick dial"}

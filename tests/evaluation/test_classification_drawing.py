@@ -11,7 +11,6 @@ import lxml.html
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -47,14 +46,6 @@ def test_confusion(drawn: ClassificationScores) -> None:
     assert figure.axes[0].get_ylabel() == "label"
 
 
-def test_confusion_of_many_classes(tmp_path: Path) -> None:
-    names = [f"class {n}" for n in range(60)]
-    found = classification_scores(one(*names), one(*names[1:], names[0]), names)
-    shown = texts_of(plot_confusion(found, "many", tmp_path / "c.png"))
-    assert "class 1" not in shown and shown.count("1") < 60
-    assert min(imread(tmp_path / "c.png").shape[:2]) > 400
-
-
 def test_several_labels_are_bars_by_class() -> None:
     truth = [("a", "$b$"), ("a",), ("a",), ()]
     found = classification_scores(truth, [("a",), ("a", "<c>"), (), ("<c>",)], DRAWN, multi_label=True)
@@ -74,13 +65,13 @@ def test_reliability() -> None:
     assert any(f"calibration error {measured.error:.3f}" in text for text in texts_of(figure))
 
 
-def test_files(drawn: ClassificationScores, tmp_path: Path) -> None:
-    measured = calibration(np.array([0.5]), np.array([True]))
+def test_a_file_of_many_classes(tmp_path: Path) -> None:
+    names = [f"class {n}" for n in range(60)]
+    found = classification_scores(one(*names), one(*names[1:], names[0]), names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plot_confusion(drawn, "t", tmp_path / "new" / "c.svg")
-        plot_reliability(measured, "t", tmp_path / "new" / "r.svg")
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["c.svg", "r.svg"]
+        shown = texts_of(plot_confusion(found, "many", tmp_path / "new" / "c.svg"))
+    assert "class 1" not in shown and shown.count("1") < 60
     lxml.etree.parse(tmp_path / "new" / "c.svg")
 
 

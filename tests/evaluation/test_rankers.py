@@ -114,16 +114,15 @@ def test_sentences_by_the_definition_of_the_paper(
 def test_words_joined_with_sentences(corpus: RankedCorpus) -> None:
     found = rank_documents(corpus, list(RELEVANT), RELEVANT, ["tf-idf+sentences", "tf-idf", "sentences"], folds=2)
     weight = found.weights["tf-idf+sentences"]
-    source = "tides"
-    own = weight.fold_weights[weight.folds[source]]
-
-    def between(scores: dict[str, float]) -> dict[str, float]:
+    share = weight.fold_weights[weight.folds["tides"]]
+    parts = []
+    for name in ("tf-idf", "sentences"):
+        scores = found.runs[name]["tides"]
         low, high = min(scores.values()), max(scores.values())
-        return {id: (score - low) / (high - low) for id, score in scores.items()}
-
-    words, others = (between(dict(found.runs[name][source])) for name in ("tf-idf", "sentences"))
-    expected = {id: own * words[id] + (1 - own) * others[id] for id in words}
-    assert dict(found.runs["tf-idf+sentences"][source]) == pytest.approx(expected)
+        parts.append({id: (score - low) / (high - low) for id, score in scores.items()})
+    words, others = parts
+    expected = {id: share * words[id] + (1 - share) * others[id] for id in words}
+    assert dict(found.runs["tf-idf+sentences"]["tides"]) == pytest.approx(expected)
 
 
 def test_mistakes(corpus: RankedCorpus, texts: list[Document], encoder: DocumentEncoder) -> None:
@@ -148,15 +147,8 @@ QRELS = {"a": {"tides": 2, "marsh": 1}, "b": {"rice": 1}, "c": {"lathe": 1}}
 def test_runs_are_those_of_searches(read_index: DocumentIndex) -> None:
     found = rank_queries(read_index, QUERIES, QRELS, k=4, depth=200, folds=3)
     assert list(found.runs) == list(found.milliseconds) == [*SEARCHES, *WEIGHTED]
-    ways = {
-        "words": {"by": "words", "words_unit": "passage"},
-        "words-documents": {"by": "words", "words_unit": "document"},
-        "vectors": {"by": "vectors"},
-        "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
-        "hybrid": {},
-    }
     for query, text in QUERIES.items():
-        for name, settings in ways.items():
+        for name, settings in SEARCHES.items():
             hits = read_index.search(text, 4, depth=200, **settings)
             assert found.runs[name][query] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
             assert list(found.runs[name][query]) == [hit.id for hit in hits]
