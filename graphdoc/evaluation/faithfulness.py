@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress, groupby
 from typing import Literal, NamedTuple
 from zlib import crc32
@@ -35,7 +35,7 @@ from ..prediction.predicting import classes_of, probabilities_of, word_contribut
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
-from ..similarity.kinds import Compared, similarity_of
+from ..similarity.kinds import Compared, Similarity, similarity_of
 from .baselines import TfidfVectors
 from .labels import ReadyDocument, plain_document
 from .resampling import RESAMPLES, Estimate, Floats, resampled_means
@@ -215,37 +215,6 @@ def _explained(encoder: DocumentEncoder, segmented: SegmentedDocument, *, classe
     return _Explained(segmented, attention, likeliest=likeliest, contributions=contributions)
 
 
-def _case_of_pair(document: _Explained, other: _Explained, kind: str, words: Floats) -> _Case:
-    """The similarity to another document, which is not shortened."""
-    a, b = document.encoded, other.encoded
-    assert a is not None and b is not None
-    attention = document.attention
-    if a.attention is not None and b.attention is not None:
-        # Chunkwise attention is that of the other document's passages to these.
-        attention = b.attention.to(a.attention).mean(axis=(0, 1))
-    similarity = similarity_of(kind)
-
-    def values(shortened: Shortened) -> Floats:
-        times = [Compared(*time) for time in zip(shortened.vectors, shortened.passages, strict=True)]
-        return similarity.scores(times, [b])[:, 0]
-
-    scores = {"contribution": similarity.contributions(a, b).sum(axis=1), "attention": attention, "words": words}
-    return _Case(document.segmented, other.segmented.document.id, scores, values)
-
-
-def _case_of_class(document: _Explained, name: str, multi_label: bool, words: Floats) -> _Case:
-    """The probability of the class that the whole document most likely belongs to."""
-    assert document.contributions is not None
-
-    def values(shortened: Shortened) -> Floats:
-        assert shortened.logits is not None
-        probabilities = probabilities_of(torch.from_numpy(shortened.logits), multi_label)
-        return probabilities[:, document.likeliest].astype(np.float64)
-
-    scores = {"contribution": document.contributions, "attention": document.attention, "words": words}
-    return _Case(document.segmented, name, scores, values)
-
-
 @dataclass(frozen=True)
 class FaithfulnessScores:
     """Deletion and insertion curves of one model.
@@ -365,24 +334,48 @@ def _cases(
     """All cases, those of one document one after the other."""
     words = TfidfVectors([document.segmented.document.text for document in explained])
     passages = [words.of(document.segmented.texts) for document in explained]
-    config = encoder.model.config
-    if pairs is not None:
-        row_of = {document.segmented.document.id: row for row, document in enumerate(explained)}
-        both = [(row_of[x], row_of[y]) for a, b, _ in pairs for x, y in ((a, b), (b, a))]
-        for a, b in sorted(both, key=lambda rows: rows[0]):
-            shared = (passages[a] @ words.matrix[b].T).toarray().ravel()
-            yield _case_of_pair(explained[a], explained[b], config.similarity, shared)
+    if pairs is None:
+        likeliest = np.array([document.likeliest for document in explained])
+        for row, document in enumerate(explained):
+            # Rocchio's classifier, to which the document itself is unknown: mean of the class less mean of the others.
+            weights = np.zeros(len(explained))
+            for sign, chosen in ((1.0, likeliest == likeliest[row]), (-1.0, likeliest != likeliest[row])):
+                chosen[row] = False
+                weights[chosen] = sign / max(int(chosen.sum()), 1)
+            shared = np.asarray(passages[row] @ (words.matrix.T @ weights), np.float64).ravel()
+            assert document.contributions is not None
+            scores = {"contribution": document.contributions, "attention": document.attention, "words": shared}
+            probability = partial(
+                _probability, column=document.likeliest, multi_label=encoder.model.config.multi_label
+            )
+            yield _Case(document.segmented, classes_of(encoder)[document.likeliest], scores, probability)
         return
-    classes = classes_of(encoder)
-    likeliest = np.array([document.likeliest for document in explained])
-    for row, document in enumerate(explained):
-        # Rocchio's classifier, to which the document itself is unknown: mean of the class less mean of the others.
-        weights = np.zeros(len(explained))
-        for sign, chosen in ((1.0, likeliest == likeliest[row]), (-1.0, likeliest != likeliest[row])):
-            chosen[row] = False
-            weights[chosen] = sign / max(int(chosen.sum()), 1)
-        shared = np.asarray(passages[row] @ (words.matrix.T @ weights), np.float64).ravel()
-        yield _case_of_class(document, classes[document.likeliest], bool(config.multi_label), shared)
+    similarity = similarity_of(encoder.model.config.similarity)
+    row_of = {document.segmented.document.id: row for row, document in enumerate(explained)}
+    both = [(row_of[x], row_of[y]) for a, b, _ in pairs for x, y in ((a, b), (b, a))]
+    for row, column in sorted(both, key=lambda rows: rows[0]):
+        document, a, b = explained[row], explained[row].encoded, explained[column].encoded
+        assert a is not None and b is not None
+        attention = document.attention
+        if a.attention is not None and b.attention is not None:
+            # Chunkwise attention is that of the other document's passages to these.
+            attention = b.attention.to(a.attention).mean(axis=(0, 1))
+        shared = (passages[row] @ words.matrix[column].T).toarray().ravel()
+        contributions = similarity.contributions(a, b).sum(axis=1)
+        scores = {"contribution": contributions, "attention": attention, "words": shared}
+        compare = partial(_similarity, similarity=similarity, other=b)
+        yield _Case(document.segmented, explained[column].segmented.document.id, scores, compare)
+
+
+def _probability(shortened: Shortened, column: int, multi_label: bool | None) -> Floats:
+    assert shortened.logits is not None
+    probabilities = probabilities_of(torch.from_numpy(shortened.logits), bool(multi_label))
+    return probabilities[:, column].astype(np.float64)
+
+
+def _similarity(shortened: Shortened, similarity: Similarity, other: EncodedDocument) -> Floats:
+    times = [Compared(*time) for time in zip(shortened.vectors, shortened.passages, strict=True)]
+    return similarity.scores(times, [other])[:, 0]
 
 
 def _curves(
