@@ -360,9 +360,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"passage_tokens": 4}, "passage_tokens=4"),
+            ({"passage_tokens": 2}, "passage_tokens=2"),
             ({"passage_tokens": 79}, "passage_tokens=79 exceeds the 78 tokens that .* can read"),
-            ({"language": ""}, "language"),
             ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
             ({"max_passages": "many"}, "max_passages='many'"),
             ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, background, c"),

@@ -134,16 +134,10 @@ def _pairs(
     factors: Floats,
     share: float,
 ) -> list[ParagraphPair]:
-    """One direction: for every paragraph that is looked for the best one of the other document.
+    """For every paragraph that is looked for the best one of the other document.
 
-    Args:
-        by: how the documents are scored.
-        looked_for: a document, and what is compared in place of its sentences.
-        searched: the same of the other one.
-        scores: ``(parts looked for, parts searched)``.
-        means: what is subtracted from scores, which it is broadcast to.
-        factors: what the differences are multiplied by.
-        share: share of this direction in the score of the documents.
+    Each document stands beside what is compared in place of its sentences; scores ``(parts looked for, parts
+    searched)`` are normalised by means and factors that are broadcast to them.
     """
     (document, parts), (other, other_parts) = looked_for, searched
     means, factors = np.broadcast_to(means, scores.shape), np.broadcast_to(factors, scores.shape)
