@@ -18,8 +18,8 @@ from ..graphs.batch import GraphBatch
 from ..losses.clustering import assignment
 from ..modeling.document_model import weights_hash
 from ..registry import SUBTOPICS, load
-from ..segmentation.context import short_token_ids
 from ..segmentation.segmenter import Segmenter
+from ..segmentation.spans import short_token_ids
 from ..subtopics.subtopics import (
     Floats,
     SubtopicFinder,

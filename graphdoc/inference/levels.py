@@ -20,9 +20,8 @@ from ..modeling.attribution import passage_terms
 from ..modeling.lexical import passage_numbers, summed
 from ..runtime.memory import give_back_memory
 from ..runtime.progress import Parts
-from ..segmentation.context import token_ids
 from ..segmentation.segmenter import Segmenter, paragraph_numbers
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import SegmentedDocument, token_ids
 from ..settings.document import Context, Paragraph
 from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument, Vectors
 from .precision import Precision, as_numpy, inference, require_finite

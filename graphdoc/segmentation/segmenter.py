@@ -4,46 +4,58 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document
+from ..documents.section import FURNITURE_CHARACTERS
 from ..errors import SettingsError
+from ..runtime.text import one_line
 from ..settings.document import Context, Paragraph, Unit
-from .context import SHARE, Draft, Plan, Prefix, prefix_of, token_ids, token_spans, without_limits
 from .repeats import Place, RepeatFilter
 from .sentences import (
+    Sentences,
     balanced_cuts,
     best_place,
     character_boundary,
     cut_at_tokens,
-    cut_at_white_space,
+    sentence_groups,
+    sentences_of,
     skip_white_space,
-    split_sentences,
     trim,
 )
-from .spans import NO_TOKENS, ONE_CHARACTER_TOO_LONG, SegmentedDocument
+from .spans import (
+    NO_TOKENS,
+    ONE_CHARACTER_TOO_LONG,
+    PASSAGE_LIMIT,
+    REPEATED,
+    Coverage,
+    SegmentedDocument,
+    Span,
+    token_ids,
+    token_spans,
+    without_limits,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_MAX_SENTENCE_CHARACTERS = 2_000
-# Scripts written without spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
-_WITHOUT_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-_CHARACTERS_PER_WORD_WITHOUT_SPACES = 2
-_MAX_CHARACTERS_PER_WORD = 20
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _TEXTS_PER_CALL = 2_048
 _DRAFTS_PER_ROUND = 1_024
 
-Sentences = Sequence[tuple[int, int]]
+# The part of a passage's tokens that its context may take.
+SHARE = 4
+# Longer words are none, so that no context takes long to cut.
+_CHARACTERS_PER_TOKEN = 20
+# A context that is cut ends with a full stop again.
+_END = ". "
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,187 @@ class SegmentationConfig:
     unit: Unit = "passage"
     context: Context = "none"
     prompt: str = ""
+
+
+class Prefix(NamedTuple):
+    """What is encoded in front of a passage.
+
+    Args:
+        text: its text, which ends in white space, or nothing.
+        tokens: how many tokens it has.
+        is_shortened: whether it was cut.
+    """
+
+    text: str = ""
+    tokens: int = 0
+    is_shortened: bool = False
+
+
+def prefix_of(
+    tokenizer: PreTrainedTokenizerFast,
+    document: Document,
+    section: int,
+    context: str,
+    most_tokens: int,
+    prompt: Prefix,
+) -> Prefix:
+    """What stands before the passages of a section: ``Title. Heading. ``, without what is empty or there twice.
+
+    Args:
+        tokenizer: a fast tokenizer :func:`without_limits`.
+        document: the document.
+        section: the section's number.
+        context: ``none``, ``title``, ``heading`` or ``both``.
+        most_tokens: tokens that title and heading may have; each has an equal share of them.
+        prompt: what stands before these.
+    """
+    heading = document.sections[section].heading
+    wanted = {"title": (document.title,), "heading": (heading,), "both": (document.title, heading)}.get(context, ())
+    lines = (one_line(text, most_tokens * _CHARACTERS_PER_TOKEN).rstrip(" .") for text in wanted)
+    parts = list(dict.fromkeys(line for line in lines if line))
+    if not parts:
+        return prompt
+
+    def prefix(parts: Sequence[str], is_shortened: bool) -> Prefix:
+        text = "".join(part + _END for part in parts)
+        # White space at the end belongs to the token that follows.
+        tokens = len(token_spans(tokenizer, text.rstrip()))
+        return Prefix(prompt.text + text, prompt.tokens + tokens, is_shortened)
+
+    whole = prefix(parts, is_shortened=False)
+    if whole.tokens - prompt.tokens <= most_tokens:
+        return whole
+    # Two tokens of every part for what ends it.
+    share = max(1, most_tokens // len(parts) - 2)
+    spans = [token_spans(tokenizer, part) for part in parts]
+    cut = [
+        part[: tokens[share][0]].rstrip(" .") if len(tokens) > share else part
+        for part, tokens in zip(parts, spans, strict=True)
+    ]
+    return prefix(cut, is_shortened=True)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A span on its way to become a passage.
+
+    Args:
+        plan: the document that it belongs to.
+        section: position of its section.
+        start: first character in the section's text.
+        end: one past the last character.
+        sentences: the sentences in it, empty if it may be cut anywhere.
+        context: what is encoded in front of it.
+        token_ids: its tokens, those of its context among them, once they are known.
+        reason: why it becomes none.
+    """
+
+    plan: Plan
+    section: int
+    start: int
+    end: int
+    sentences: Sequence[tuple[int, int]]
+    context: Prefix
+    token_ids: tuple[int, ...] = ()
+    reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        return self.plan.document.sections[self.section].text[self.start : self.end]
+
+
+@dataclass(slots=True)
+class Plan:
+    """A document while it is cut.
+
+    Args:
+        document: the document.
+        empty_sections: number of its sections without text.
+        drafts: what is still to be tokenised.
+        finished: what is tokenised, or left out for a reason.
+        repeated: pieces that repeat in other documents: section, first character, and one past the last.
+        keeps_repeats: whether they are so much of it that they count.
+        cut_sentences: from the place (section, character) where a later piece of a cut sentence begins to the
+            character where that sentence begins.
+    """
+
+    document: Document
+    empty_sections: int = 0
+    drafts: list[Draft] = field(default_factory=list)
+    finished: list[Draft] = field(default_factory=list)
+    repeated: list[Place] = field(default_factory=list)
+    keeps_repeats: bool = False
+    cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def segmented(self, max_passages: int | None, special_tokens: int) -> SegmentedDocument:
+        """The passages that came of it, with what they cover.
+
+        Args:
+            max_passages: passages that are kept, the first in reading order; None keeps all.
+            special_tokens: tokens of every passage that stand for no text.
+        """
+        drafts = sorted(self.finished, key=lambda draft: (draft.section, draft.start))
+        repeated = [draft.reason is None and self._is_repeated(draft) for draft in drafts]
+        others = [draft for draft, is_repeated in zip(drafts, repeated, strict=True) if not is_repeated]
+        # What does not repeat may have no tokens.
+        self.keeps_repeats |= bool(self.repeated) and all(draft.reason for draft in others)
+        passages: list[Span] = []
+        token_ids: list[tuple[int, ...]] = []
+        left_out: Counter[str] = Counter()
+        encoded_characters = all_passages = all_tokens = shortened = 0
+        cut_sentences = set()
+        previous: Draft | None = None
+        for draft, is_repeated in zip(drafts, repeated, strict=True):
+            if draft.reason is None:
+                tokens = len(draft.token_ids) - special_tokens - draft.context.tokens
+                all_passages += 1
+                all_tokens += tokens
+                if is_repeated and not self.keeps_repeats:
+                    draft.reason = REPEATED
+                elif max_passages is None or len(passages) < max_passages:
+                    shortened += draft.context.is_shortened
+                    passages.append(Span(draft.section, draft.start, draft.end, tokens))
+                    token_ids.append(draft.token_ids)
+                else:
+                    draft.reason = PASSAGE_LIMIT
+            parts = [(draft.end - draft.start, draft.reason)]
+            if previous is not None and previous.section == draft.section:
+                parts.append((draft.start - previous.end, previous.reason or draft.reason))
+            for characters, reason in parts:
+                if reason is None:
+                    encoded_characters += characters
+                elif characters:
+                    left_out[reason] += characters
+            if (draft.section, draft.start) in self.cut_sentences:
+                cut_sentences.add((draft.section, self.cut_sentences[draft.section, draft.start]))
+            previous = draft
+        furniture = self.document.metadata.get(FURNITURE_CHARACTERS)
+        coverage = Coverage(
+            characters=encoded_characters + left_out.total(),
+            encoded_characters=encoded_characters,
+            tokens=all_tokens,
+            encoded_tokens=sum(passage.tokens for passage in passages),
+            passages=all_passages,
+            encoded_passages=len(passages),
+            left_out=dict(left_out),
+            split_sentences=len(cut_sentences),
+            empty_sections=self.empty_sections,
+            documents=1,
+            documents_not_whole=int(bool(left_out)),
+            shortened_contexts=shortened,
+            kept_repeats=int(self.keeps_repeats),
+            furniture=furniture if isinstance(furniture, int) else 0,
+        )
+        return SegmentedDocument(self.document, tuple(passages), tuple(token_ids), coverage)
+
+    def _is_repeated(self, draft: Draft) -> bool:
+        """Whether a draft lies in a piece that repeats."""
+        place = bisect_right(self.repeated, (draft.section, draft.start + 1)) - 1
+        if place < 0:
+            return False
+        section, _, end = self.repeated[place]
+        return section == draft.section and draft.end <= end
 
 
 class Segmenter:
@@ -165,11 +358,12 @@ class Segmenter:
     def _plan(self, document: Document) -> Plan:
         """What of a document is to be tokenised."""
         plan, unit, places = Plan(document), self.config.unit, []
+        most_tokens = (self.config.max_tokens - self._special_tokens) // SHARE
         for section, text in enumerate(part.text for part in document.sections):
             if not text.strip():
                 plan.empty_sections += 1
                 continue
-            context = self._context(document, section)
+            context = prefix_of(self.tokenizer, document, section, self.config.context, most_tokens, self._prompt)
             if unit == "chunk":
                 groups: list[Sentences] = [[span] for span in self._chunk_spans(text, context)]
             else:
@@ -186,13 +380,6 @@ class Segmenter:
         if self.repeats:
             plan.repeated, plan.keeps_repeats = self.repeats.among(document, places)
         return plan
-
-    def _context(self, document: Document, section: int) -> Prefix:
-        """What is encoded in front of the passages of a section."""
-        most = (self.config.max_tokens - self._special_tokens) // SHARE
-        context = prefix_of(self.tokenizer, document, section, self.config.context, most)
-        prompt = self._prompt
-        return Prefix(prompt.text + context.text, prompt.tokens + context.tokens, context.is_shortened)
 
     def _complete(self, plans: Sequence[Plan]) -> Iterator[SegmentedDocument]:
         drafts = [draft for plan in plans for draft in plan.drafts]
@@ -267,33 +454,6 @@ def _cut(draft: Draft, tokens: Sentences, budget: int) -> Iterator[Draft]:
         plan.cut_sentences.update({(section, start): sentence for start, _ in spans[1:]})
     for span in spans:
         yield Draft(plan, section, *span, (span,) if sentences else (), context)
-
-
-def sentences_of(text: str, language: str) -> tuple[Sentences, dict[int, int]]:
-    """The sentences of a text, very long ones in pieces; where each later piece begins, where its sentence does."""
-    pieces: list[tuple[int, int]] = []
-    cut: dict[int, int] = {}
-    for start, end in split_sentences(text, language):
-        parts = cut_at_white_space(text, start, end, _MAX_SENTENCE_CHARACTERS)
-        cut.update({part_start: start for part_start, _ in parts[1:]})
-        pieces.extend(parts)
-    return pieces, cut
-
-
-def sentence_groups(text: str, sentences: Sentences, passage_words: int) -> list[Sentences]:
-    """The sentences of every passage of a section, passages of about ``passage_words`` words."""
-    without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
-    words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
-    cuts = balanced_cuts(words, max(1, int(words[-1] / passage_words + 0.5)))
-    return [sentences[first:last] for first, last in pairwise([0, *cuts, len(sentences)])]
-
-
-def _count_words(text: str, without_spaces: bool) -> int:
-    words = len(text.split())
-    if without_spaces:
-        words += len(_WITHOUT_SPACES.findall(text)) // _CHARACTERS_PER_WORD_WITHOUT_SPACES
-    # Words no one would write (encoded files, runs of dashes) count by their length, or a passage could be endless.
-    return max(words, len(text) // _MAX_CHARACTERS_PER_WORD)
 
 
 def repeated_in(document: Document, repeats: RepeatFilter, config: SegmentationConfig) -> tuple[list[Place], bool]:

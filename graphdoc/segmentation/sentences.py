@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from sentencex import get_sentence_boundaries
 
@@ -39,6 +39,17 @@ _LONGEST_MARKER = len("(xviii).")
 # A text that begins with "(1)" is one sentence to sentencex, however long it is.
 _LEADING_MARKER = re.compile(r"\s*\(\w{1,5}\)\s*")
 _OPENING = "([{<\"'“‘«„"
+
+
+_MAX_SENTENCE_CHARACTERS = 2_000
+# Scripts written without spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
+_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_CHARACTERS_PER_WORD_WITHOUT_SPACES = 2
+_MAX_CHARACTERS_PER_WORD = 20
+
+Sentences = Sequence[tuple[int, int]]
 
 
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
@@ -277,6 +288,33 @@ def best_place(
             if not needs_space:
                 return character_boundary(text, after, place)
     return None
+
+
+def sentences_of(text: str, language: str) -> tuple[Sentences, dict[int, int]]:
+    """The sentences of a text, very long ones in pieces; where each later piece begins, where its sentence does."""
+    pieces: list[tuple[int, int]] = []
+    cut: dict[int, int] = {}
+    for start, end in split_sentences(text, language):
+        parts = cut_at_white_space(text, start, end, _MAX_SENTENCE_CHARACTERS)
+        cut.update({part_start: start for part_start, _ in parts[1:]})
+        pieces.extend(parts)
+    return pieces, cut
+
+
+def sentence_groups(text: str, sentences: Sentences, passage_words: int) -> list[Sentences]:
+    """The sentences of every passage of a section, passages of about ``passage_words`` words."""
+    without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
+    words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
+    cuts = balanced_cuts(words, max(1, int(words[-1] / passage_words + 0.5)))
+    return [sentences[first:last] for first, last in pairwise([0, *cuts, len(sentences)])]
+
+
+def _count_words(text: str, without_spaces: bool) -> int:
+    words = len(text.split())
+    if without_spaces:
+        words += len(_WITHOUT_SPACES.findall(text)) // _CHARACTERS_PER_WORD_WITHOUT_SPACES
+    # Words no one would write (encoded files, runs of dashes) count by their length, or a passage could be endless.
+    return max(words, len(text) // _MAX_CHARACTERS_PER_WORD)
 
 
 # A sentence ends before that, or is none.

@@ -20,9 +20,8 @@ from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.inference.levels import sentence_segmenter
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import encode_sentences
-from graphdoc.segmentation.context import SHARE, short_token_ids, token_ids, token_spans, without_limits
-from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
-from graphdoc.segmentation.spans import Coverage
+from graphdoc.segmentation.segmenter import SHARE, SegmentationConfig, Segmenter
+from graphdoc.segmentation.spans import Coverage, short_token_ids, token_ids, token_spans, without_limits
 from graphdoc.settings.pretraining import PretrainingSettings, SentencePairSettings
 from graphdoc.vectors.folder import Manifest
 
