@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from rich.console import Console
-
 from ..graphs.kinds import EdgeKind, NodeKind
 from ..runtime.text import counted
 from .options import COUNT, File, Json, MeasuredModel
-from .output import Outputs, Table, coverage_line, indented, names, print_lines, print_passage, write_json
+from .output import Outputs, Table, Terminal, indented, names, write_json
 from .sources import OneDocument
 
 if TYPE_CHECKING:
@@ -71,11 +69,11 @@ def attention(
     if encoder.model.readout.reads_initial_nodes:
         target.print(f"\nthis model's document vector is {table.document_vector}, whatever it looks at")
     target.print()
-    target.print(coverage_line(content.id, table.segmented.coverage))
+    target.coverage(content.id, table.segmented.coverage)
     outputs.report(target)
 
 
-def _print(target: Console, attention: AttentionTable, layer: int | None, head: int | None, top: int) -> None:
+def _print(target: Terminal, attention: AttentionTable, layer: int | None, head: int | None, top: int) -> None:
     document = attention.segmented.document
     weights = attention.document_weights(layer, head)
     layer = attention.document_layer(layer, head)
@@ -89,9 +87,7 @@ def _print(target: Console, attention: AttentionTable, layer: int | None, head: 
     else:
         shown = f"the document node in layer {layer}, {heads}"
     weight_count = counted(len(attention), "weight")
-    print_lines(
-        target, [document.title or document.id, f"model {attention.model['name']}, {weight_count}; shown: {shown}"]
-    )
+    target.lines([document.title or document.id, f"model {attention.model['name']}, {weight_count}; shown: {shown}"])
     is_passage = attention.node_kind == NodeKind.PASSAGE
     rows = Table([names("section", 70), "passages", "weight"])
     if weights[0] > 0:
@@ -108,7 +104,7 @@ def _print(target: Console, attention: AttentionTable, layer: int | None, head: 
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
     for node in passages[:top]:
         name = document.section_name(attention.section_of[node])
-        print_passage(target, f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
+        target.passage(f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
 
 
 def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) -> None:
@@ -143,7 +139,7 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
         plot=draw,
     )
     sizes = f"{counted(graph.num_nodes, 'node')}, {counted(len(edge_kinds), 'edge')}"
-    print_lines(target, [title, f"{kind} graph: {sizes}"])
+    target.lines([title, f"{kind} graph: {sizes}"])
     target.print()
     passages = Counter(passage.section for passage in segmented.passages)
     tokens: Counter[int] = Counter()
@@ -156,5 +152,5 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
     target.print()
     Table([names("edge kind"), "edges"], Counter(edge_kinds).most_common()).print(target)
     target.print()
-    target.print(coverage_line(document.id, segmented.coverage))
+    target.coverage(document.id, segmented.coverage)
     outputs.report(target)

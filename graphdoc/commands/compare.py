@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from rich.console import Console
 
 from ..documents.document import Document
 from ..documents.parsing.formats import is_corpus, split_suffix
@@ -25,13 +24,10 @@ from .output import (
     Outputs,
     Reports,
     Table,
-    coverage_line,
+    Terminal,
     indented,
-    more_rows,
     names,
     plain,
-    print_lines,
-    print_passage,
     signed,
     titled,
     write_json,
@@ -159,16 +155,16 @@ def _plot_levels(documents: Sequence[EncodedDocument], comparison: Comparison | 
     MutualComparison(documents, comparison.model, comparison.similarity).plot(path)
 
 
-def _print_two(target: Console, comparison: Comparison, top: int, *, sentences: bool) -> None:
+def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences: bool) -> None:
     model = f"{comparison.similarity}, model {comparison.model['name']}"
     if comparison.within:
-        print_lines(target, [f"A  {_name(comparison.a)}", "B  the same document"])
+        target.lines([f"A  {_name(comparison.a)}", "B  the same document"])
         target.print(f"\nparts of one document with each other ({plain(model).markup})\n")
     else:
         share = "; compare it with other scores of this model alone"
         if comparison.share is not None:
             share = f", closer than {percent_closer(comparison.share)} of unrelated pairs"
-        print_lines(target, [f"A  {_name(comparison.a)}", f"B  {_name(comparison.b)}"])
+        target.lines([f"A  {_name(comparison.a)}", f"B  {_name(comparison.b)}"])
         target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({plain(model).markup}){share}\n")
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
@@ -180,12 +176,12 @@ def _print_two(target: Console, comparison: Comparison, top: int, *, sentences: 
     if comparison.subtopics is not None:
         _print_subtopics(target, comparison.subtopics)
     target.print()
-    target.print(coverage_line("A", comparison.a.segmented.coverage))
+    target.coverage("A", comparison.a.segmented.coverage)
     if not comparison.within:
-        target.print(coverage_line("B", comparison.b.segmented.coverage))
+        target.coverage("B", comparison.b.segmented.coverage)
 
 
-def _print_sections(target: Console, comparison: Comparison) -> None:
+def _print_sections(target: Terminal, comparison: Comparison) -> None:
     scores, contributions = comparison.sections.copy(), comparison.section_contributions
     documents = [side.segmented.document for side in (comparison.a, comparison.b)]
     if comparison.within:
@@ -207,10 +203,10 @@ def _print_sections(target: Console, comparison: Comparison) -> None:
         rows.add(indented(documents[0], number), match, float(scores[row, best]), float(contributions[row].sum()))
     rows.add("", "all sections", "", float(contributions.sum()))
     rows.print(target)
-    more_rows(target, len(scores), "section")
+    target.more(len(scores), "section")
 
 
-def _print_matches(target: Console, comparison: Comparison, level: Any, top: int) -> None:
+def _print_matches(target: Terminal, comparison: Comparison, level: Any, top: int) -> None:
     matches = comparison.matches(level, top)
     if matches:
         target.print(f"\n[bold]strongest {level}s[/bold]")
@@ -219,10 +215,10 @@ def _print_matches(target: Console, comparison: Comparison, level: Any, top: int
         for side, encoded, row in (("A", comparison.a, match.a), ("B", comparison.b, match.b)):
             segmented, span = encoded.segmented, encoded.spans(level)[row]
             heading = segmented.document.section_name(span.section)
-            print_passage(target, f"  {side}  {heading}: {segmented.text(span)}")
+            target.passage(f"  {side}  {heading}: {segmented.text(span)}")
 
 
-def _print_subtopics(target: Console, subtopics: SubtopicTable) -> None:
+def _print_subtopics(target: Terminal, subtopics: SubtopicTable) -> None:
     target.print(f"\n[bold]subtopics[/bold] ({subtopics.by})")
     holders = {"both": "A and B", "a": "A", "b": "B"}
     if subtopics.within:
@@ -236,11 +232,11 @@ def _print_subtopics(target: Console, subtopics: SubtopicTable) -> None:
         sizes = [len(row.a)] if subtopics.within else [holders[row.holder], len(row.a), len(row.b)]
         rows.add(", ".join(row.words) or "(no words)", *sizes, "" if row.similarity is None else row.similarity)
     rows.print(target)
-    more_rows(target, len(subtopics.rows), "subtopic", SHOWN_SUBTOPICS)
+    target.more(len(subtopics.rows), "subtopic", SHOWN_SUBTOPICS)
     for side, beyond in zip("AB", subtopics.beyond, strict=True):
         if beyond:
             line = f"{side}: {counted(beyond, 'sentence')} beyond the receptive field are in no subtopic"
-            print_lines(target, [line])
+            target.lines([line])
 
 
 def _name(encoded: EncodedDocument) -> str:
@@ -282,11 +278,11 @@ def _compare_many(
     )
     _print_many(target, comparison)
     if all_levels and len(encoded) > MOST_DRAWN:
-        print_lines(target, [f"the picture shows the first {MOST_DRAWN} documents; without --level it shows all"])
+        target.lines([f"the picture shows the first {MOST_DRAWN} documents; without --level it shows all"])
     outputs.report(target, report, *([folder.folder] if links and folder is not None else []))
 
 
-def _print_many(target: Console, comparison: MutualComparison) -> None:
+def _print_many(target: Terminal, comparison: MutualComparison) -> None:
     encoded, background = comparison.documents, comparison.background
     # Of few documents all pairs are shown in the order of the documents, of many the closest.
     pairs = list(combinations(range(len(encoded)), 2))
@@ -295,9 +291,9 @@ def _print_many(target: Console, comparison: MutualComparison) -> None:
         pairs = [(a, b) for a, b, _ in comparison.pairs(SHOWN_PAIRS)]
     # Beside the first ones, those whose numbers the table has.
     shown = sorted({*range(min(SHOWN_DOCUMENTS, len(encoded))), *(place for pair in pairs for place in pair)})
-    print_lines(target, [f"D{place + 1}  {_name(encoded[place])}" for place in shown])
+    target.lines([f"D{place + 1}  {_name(encoded[place])}" for place in shown])
     if len(encoded) > len(shown):
-        print_lines(target, [f"... and {counted(len(encoded) - len(shown), 'more document')}"])
+        target.lines([f"... and {counted(len(encoded) - len(shown), 'more document')}"])
     target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
     closer = [] if background is None else [Column("closer than", percent_closer)]
     rows = Table([names("documents"), "score", *closer, names("closest sections", 36), names("", 36), "score"])
@@ -312,9 +308,9 @@ def _print_many(target: Console, comparison: MutualComparison) -> None:
         rows.add(f"D{a + 1} D{b + 1}", score, *shares, *closest, float(block.max()))
     rows.print(target)
     if background is not None:
-        print_lines(target, ["closer than: the share of unrelated pairs that are less alike"])
+        target.lines(["closer than: the share of unrelated pairs that are less alike"])
     if total > len(pairs):
-        print_lines(target, [f"the closest of {total:,} pairs; --json and --csv have all"])
+        target.lines([f"the closest of {total:,} pairs; --json and --csv have all"])
     target.print()
     for place in shown:
-        target.print(coverage_line(f"D{place + 1}", encoded[place].segmented.coverage))
+        target.coverage(f"D{place + 1}", encoded[place].segmented.coverage)

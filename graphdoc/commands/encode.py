@@ -15,12 +15,9 @@ from .output import (
     Column,
     Outputs,
     Table,
-    console,
-    list_without_id,
-    more_rows,
+    Terminal,
     names,
     percent,
-    print_lines,
     write_json,
 )
 from .sources import LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
@@ -93,9 +90,9 @@ def encode(
     )
     # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":
-        target = console()
+        target = Terminal()
         manifest.summarise(target)
-        list_without_id(target, report)
+        target.without_id(report)
 
 
 def _encode_here(
@@ -127,8 +124,8 @@ def _encode_here(
         nearest = (ids[scores.argmax()], float(scores.max())) if len(ids) > 1 else ("", "")
         rows.add(ids[row], coverage.encoded_passages, coverage.share, *nearest)
     rows.print(target)
-    more_rows(target, len(ids), "document")
+    target.more(len(ids), "document")
     size = f"{counted(len(ids), 'document')}, vectors of {vectors.shape[1]} numbers"
     target.print()
-    print_lines(target, [f"{size}, model {encoder.name}"])
+    target.lines([f"{size}, model {encoder.name}"])
     outputs.report(target, report)

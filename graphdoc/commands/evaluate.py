@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, ModelError
 from .options import COUNT, File, Json, MeasuredModels
-from .output import Column, Outputs, Table, names, print_lines, shown, signed_interval, write_json
+from .output import Column, Outputs, Table, names, shown, signed_interval, write_json
 from .sources import LabelledReading
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def show(
     for table in tables:
         table.print(target)
         target.print()
-    print_lines(target, notes)
+    target.lines(notes)
     outputs.report(target, report)
 
 

@@ -20,12 +20,11 @@ from .output import (
     Column,
     Outputs,
     Table,
+    Terminal,
     check_apart,
-    console,
     half_interval,
     names,
     signed_interval,
-    written,
 )
 from .sources import CorpusReading
 
@@ -155,7 +154,7 @@ def _show(
         files = [write_run(folder / f"{name}.run", scores, name) for name, scores in runs.items()]
         files.append(write_qrels(folder / "qrels.tsv", qrels))
         if ranking.json != "-":
-            written(console(), files)
+            Terminal().written(files)
 
 
 def evaluate_search(

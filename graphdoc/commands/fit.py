@@ -11,7 +11,7 @@ from ..errors import SettingsError
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .options import OUTPUT, MeasuredModel
-from .output import Outputs, console, print_lines
+from .output import Outputs, Terminal
 from .sources import LabelledReading, not_empty
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def fit(
         processes.run_first(lambda: encoder.save_pretrained(output))
         if not processes.is_first:
             return
-    target = console()
+    target = Terminal()
     if fitted is not None:
-        print_lines(target, _lines_of_fit(fitted, encoder.name, encoder.hidden_size))
+        target.lines(_lines_of_fit(fitted, encoder.name, encoder.hidden_size))
     if head is not None and labelled is not None:
-        print_lines(target, _lines_of_head(head, labelled))
+        target.lines(_lines_of_head(head, labelled))
     outputs.report(target, report, Path(output))
 
 

@@ -14,7 +14,7 @@ from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, EncodingModel, Json, ModelOptions
-from .output import Outputs, console, print_lines, write_json
+from .output import Outputs, Terminal, write_json
 from .sources import KEEP, LEAVE_OUT, CorpusReading, Reading, RepeatsOption, not_empty, noting_languages
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def index(
         lines += _description(opened, about)
     if state.is_maintenance_due:
         lines.append("maintenance is due: run it with --maintain")
-    print_lines(target, lines)
+    target.lines(lines)
     outputs.report(target, report)
 
 
@@ -213,7 +213,7 @@ def serve(
 
     def announce(address: str) -> None:
         serving = f"serving {state.documents:,} documents of {opened.place} with {encoder.name} at {address}"
-        print_lines(console(), [f"{serving} (Ctrl-C ends it)"])
+        Terminal().lines([f"{serving} (Ctrl-C ends it)"])
         # Whoever started it through a pipe waits for this line.
         sys.stdout.flush()
 

@@ -12,7 +12,7 @@ from ..errors import DocumentError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.text import counted
 from .options import COUNT, WEIGHT, File, Json, ModelOptions
-from .output import Outputs, Table, names, print_lines, print_passage, titled, write_json
+from .output import Outputs, Table, names, titled, write_json
 from .sources import CorpusReading, not_empty
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def match(
         table.print(target, "query")
     if missing:
         noun = "pair" if pairs is not None else "hit"
-        print_lines(target, [f"left out: {counted(missing, noun)} of unknown documents"])
+        target.lines([f"left out: {counted(missing, noun)} of unknown documents"])
     outputs.report(target, report)
 
 
@@ -132,7 +132,7 @@ def _match_two(outputs: Outputs, first: Document, second: Document, model: Model
     encoder = model.load()
     matched = encoder.match(first, second)
     target = outputs.write(json=lambda path: write_json(path, matched.to_dict()), csv=matched.to_csv)
-    print_lines(target, [f"A  {titled(first)}", f"B  {titled(second)}"])
+    target.lines([f"A  {titled(first)}", f"B  {titled(second)}"])
     score = f"cosine {matched.score:.3f}"
     if matched.probability is not None:
         score = f"probability that they match {matched.probability:.3f} (log-odds {matched.score:+.3f})"
@@ -144,11 +144,11 @@ def _match_two(outputs: Outputs, first: Document, second: Document, model: Model
             for sentence in sentences:
                 span = segmented.passages[sentence]
                 heading = segmented.document.section_name(span.section)
-                print_passage(target, f"  {side}  {heading}: {segmented.text(span)}")
+                target.passage(f"  {side}  {heading}: {segmented.text(span)}")
     target.print()
     for side, beyond in zip("AB", matched.beyond, strict=True):
         if beyond:
-            print_lines(target, [f"{side}: {counted(beyond, 'sentence')} beyond the receptive field are in no view"])
+            target.lines([f"{side}: {counted(beyond, 'sentence')} beyond the receptive field are in no view"])
     outputs.report(target)
 
 

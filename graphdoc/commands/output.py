@@ -54,7 +54,7 @@ class Outputs:
         """The files that are asked for, without standard output."""
         return [path for path in self._files.values() if path != "-"]
 
-    def write(self, **writers: Callable[[str], object]) -> Console:
+    def write(self, **writers: Callable[[str], object]) -> Terminal:
         """Write the files that are asked for.
 
         Returns:
@@ -65,13 +65,13 @@ class Outputs:
         """
         for option, path in self._files.items():
             writers[option](path)
-        return console(quiet=self._files.get("json") == "-")
+        return Terminal(quiet=self._files.get("json") == "-")
 
-    def report(self, target: Console, report: ReadingReport | None = None, *folders: Path) -> None:
+    def report(self, target: Terminal, report: ReadingReport | None = None, *folders: Path) -> None:
         """Say what was not read, and what was written."""
         if report is not None:
-            list_left_out(target, report)
-        written(target, [*self.paths, *folders])
+            target.left_out(report)
+        target.written([*self.paths, *folders])
 
 
 class Reports:
@@ -99,12 +99,6 @@ def beside(file: str, what: str) -> Path:
     """A folder beside a file, called after it and what it holds."""
     path = Path(file)
     return path.with_name(f"{path.stem}-{what}")
-
-
-def written(target: Console, paths: Iterable[str | Path]) -> None:
-    """Say which files and folders were written."""
-    for path in paths:
-        target.print(plain(f"wrote {path}"), soft_wrap=True)
 
 
 def write_json(path: str, content: Any) -> None:
@@ -235,7 +229,7 @@ class Table:
         """Add a row."""
         self.rows.append(values)
 
-    def print(self, target: Console, noun: str | None = None) -> None:
+    def print(self, target: Terminal, noun: str | None = None) -> None:
         """Show the table; with a noun for its rows, only the first of them and how many more there are."""
         result = RichTable(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
         for column in self.columns:
@@ -250,7 +244,7 @@ class Table:
             result.add_row(*(plain(column.text(value), column.width) for column, value in cells))
         target.print(result)
         if noun is not None:
-            more_rows(target, len(self.rows), noun)
+            target.more(len(self.rows), noun)
 
     def markdown(self) -> str:
         """The table as Markdown."""
@@ -271,21 +265,73 @@ class Table:
         write_csv(path, [column.heading for column in self.columns], self.rows)
 
 
-def console(*, quiet: bool = False) -> Console:
-    """Where summaries go: a terminal's width, or one that does not fold lines in a file or pipe."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120, quiet=quiet)
+class Terminal(Console):
+    """Where summaries go: as wide as the terminal, or without folding lines in a file or pipe.
+
+    What is printed comes from outside as much as from here: no markup or control character in it has an effect.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(highlight=False, width=None if sys.stdout.isatty() else 120, quiet=quiet)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines: folded between words on a terminal, whole in a file or pipe."""
+        for line in lines:
+            self.print(plain(line), soft_wrap=not self.is_terminal)
+
+    def passage(self, line: str) -> None:
+        """Print a line that quotes a text, as far as there is room."""
+        self.print(plain(line, LINE_WIDTH), no_wrap=True, overflow="ellipsis")
+
+    def more(self, total: int, noun: str, most: int = MOST_ROWS) -> None:
+        """Say how many rows are not shown."""
+        if total > most:
+            self.print(plain(f"... and {counted(total - most, f'more {noun}')}; --json writes all"))
+
+    def written(self, paths: Iterable[str | Path]) -> None:
+        """Say which files and folders were written."""
+        for path in paths:
+            self.print(plain(f"wrote {path}"), soft_wrap=True)
+
+    def coverage(self, name: str, coverage: Coverage) -> None:
+        """Say in one line how much of a document was encoded, and why not all."""
+        line = f"{name}: {counted(coverage.encoded_passages, 'passage')}, {counted(coverage.encoded_tokens, 'token')}"
+        if left_out := coverage.left_out:
+            reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in left_out.items())
+            hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in left_out else ""
+            hint += "; --repeats keep encodes those that repeat" if REPEATED in left_out else ""
+            share = f"only {coverage.share:.0%}" if coverage.share >= 0.01 else "less than 1%"
+            line += f"; {share} of the text was encoded ({reasons}{hint})"
+        if coverage.furniture:
+            line += f"; besides, {counted(coverage.furniture, 'character')} of navigation and the like were not read"
+        if coverage.kept_repeats:
+            line += "; little but repeated passages, which count here"
+        if coverage.split_sentences:
+            were = "was" if coverage.split_sentences == 1 else "were"
+            line += f"; {counted(coverage.split_sentences, 'over-long sentence')} {were} split"
+        self.print(plain(line))
+
+    def left_out(self, report: ReadingReport) -> None:
+        """Say what was not read, and how many documents got an id that says nothing."""
+        for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
+            self.lines(f"{word} {entry.source}: {entry.reason}" for entry in entries[:MOST_LISTED])
+            if len(entries) > MOST_LISTED:
+                self.lines([f"... and {len(entries) - MOST_LISTED:,} more {word}"])
+        if report.skipped:
+            self.lines([read_and_skipped(report)])
+        self.without_id(report)
+
+    def without_id(self, report: ReadingReport) -> None:
+        """Say how many documents got an id that says nothing."""
+        if report.without_id:
+            line = f"{counted(report.without_id, 'document')} had no id and got a hash of the content"
+            self.lines([f"{line}; name a column with --column id=NAME"])
 
 
 def plain(text: str, width: int | None = None) -> Text:
     """Text from outside, shown as it is and on one line, spaces in front kept: no markup in it has an effect."""
     indent = " " * (len(text) - len(text.lstrip(" ")))
     return Text(indent + one_line(text, width and max(1, width - len(indent))))
-
-
-def more_rows(target: Console, total: int, noun: str, most: int = MOST_ROWS) -> None:
-    """Say how many rows are not shown."""
-    if total > most:
-        target.print(plain(f"... and {counted(total - most, f'more {noun}')}; --json writes all"))
 
 
 def titled(document: Document) -> str:
@@ -296,54 +342,6 @@ def titled(document: Document) -> str:
 def indented(document: Document, number: int) -> str:
     """The name of a section, set in by its depth."""
     return "  " * max(0, len(document.sections[number].path) - 1) + document.section_name(number)
-
-
-def coverage_line(name: str, coverage: Coverage) -> Text:
-    """One line that says how much of a document was encoded, and why not all."""
-    line = f"{name}: {counted(coverage.encoded_passages, 'passage')}, {counted(coverage.encoded_tokens, 'token')}"
-    if coverage.left_out:
-        reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())
-        hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in coverage.left_out else ""
-        hint += "; --repeats keep encodes those that repeat" if REPEATED in coverage.left_out else ""
-        share = f"only {coverage.share:.0%}" if coverage.share >= 0.01 else "less than 1%"
-        line += f"; {share} of the text was encoded ({reasons}{hint})"
-    if coverage.furniture:
-        line += f"; besides, {counted(coverage.furniture, 'character')} of navigation and the like were not read"
-    if coverage.kept_repeats:
-        line += "; little but repeated passages, which count here"
-    if coverage.split_sentences:
-        were = "was" if coverage.split_sentences == 1 else "were"
-        line += f"; {counted(coverage.split_sentences, 'over-long sentence')} {were} split"
-    return plain(line)
-
-
-def print_lines(target: Console, lines: Sequence[str]) -> None:
-    """Print lines: folded between words on a terminal, whole in a file or pipe."""
-    for line in lines:
-        target.print(plain(line), soft_wrap=not target.is_terminal)
-
-
-def print_passage(target: Console, line: str) -> None:
-    """Print a line that quotes a text, as far as there is room."""
-    target.print(plain(line, LINE_WIDTH), no_wrap=True, overflow="ellipsis")
-
-
-def list_left_out(target: Console, report: ReadingReport) -> None:
-    """Say what was not read, and how many documents got an id that says nothing."""
-    for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
-        print_lines(target, [f"{word} {entry.source}: {entry.reason}" for entry in entries[:MOST_LISTED]])
-        if len(entries) > MOST_LISTED:
-            print_lines(target, [f"... and {len(entries) - MOST_LISTED:,} more {word}"])
-    if report.skipped:
-        print_lines(target, [read_and_skipped(report)])
-    list_without_id(target, report)
-
-
-def list_without_id(target: Console, report: ReadingReport) -> None:
-    """Say how many documents got an id that says nothing."""
-    if report.without_id:
-        line = f"{counted(report.without_id, 'document')} had no id and got a hash of the content"
-        print_lines(target, [f"{line}; name a column with --column id=NAME"])
 
 
 def read_and_skipped(report: ReadingReport) -> str:

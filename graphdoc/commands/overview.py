@@ -11,15 +11,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-
 from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, one_line, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
-from .output import Column, Outputs, Reports, Table, beside, check_apart, more_rows, names, print_lines, write_json
+from .output import Column, Outputs, Reports, Table, Terminal, beside, check_apart, names, write_json
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 if TYPE_CHECKING:
@@ -139,7 +137,7 @@ def overview(
         html=write_page, json=lambda path: write_json(path, whole.to_dict()), csv=lambda path: whole.to_csv(path)
     )
     _print(target, whole, keeps_repeats=repeats == KEEP)
-    print_lines(target, notes)
+    target.lines(notes)
     outputs.report(target, report, *([linked.folder] if pairs and linked is not None else []))
 
 
@@ -246,7 +244,7 @@ def _place(id: str, place: str | None) -> str | None:
     return place if Path(place).is_file() else None
 
 
-def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
+def _print(target: Terminal, whole: Overview, *, keeps_repeats: bool) -> None:
     title = [digest.title for digest in whole.documents]
     without = int((whole.group_of < 0).sum())
     if whole.groups:
@@ -254,7 +252,7 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
         for group in whole.groups[:SHOWN_GROUPS]:
             rows.add(group.number, len(group.rows), ", ".join(group.words[:5]), title[group.typical[0]])
         rows.print(target)
-        more_rows(target, len(whole.groups), "group", SHOWN_GROUPS)
+        target.more(len(whole.groups), "group", SHOWN_GROUPS)
         target.print()
     background = whole.background
     closer = [] if background is None else [Column("closer than", percent_closer)]
@@ -263,7 +261,7 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
         pairs.add(score, *([] if background is None else [background.share(score)]), title[a], title[b])
     pairs.print(target)
     if background is not None:
-        print_lines(target, ["closer than: the share of pairs of documents that are less alike"])
+        target.lines(["closer than: the share of pairs of documents that are less alike"])
     target.print()
     sizes = [counted(len(title), "document"), counted(len(whole.groups), "group")]
     sizes += [f"{without:,} in none"] if whole.groups else []
@@ -271,8 +269,7 @@ def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
     copies = f"{counted(sum(map(len, whole.duplicates)), 'document')} in {counted(len(whole.duplicates), 'set')}"
     before = " before the fit" if whole.settings["fit"] else ""
     far = ", ".join(one_line(title[row], 60) for row in whole.outliers(SHOWN_OUTLIERS))
-    print_lines(
-        target,
+    target.lines(
         [
             ", ".join(sizes),
             f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or nearly the same text)",

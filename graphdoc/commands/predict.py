@@ -6,8 +6,6 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-
 from ..documents.readers import ReadingReport
 from ..errors import OutputError
 from ..runtime.text import counted
@@ -17,13 +15,10 @@ from .output import (
     Column,
     Outputs,
     Table,
-    coverage_line,
-    more_rows,
+    Terminal,
     names,
     percent,
     plain,
-    print_lines,
-    print_passage,
     write_json,
 )
 from .sources import CorpusReading, not_empty
@@ -114,13 +109,13 @@ def predict(
         _print_one(target, kept[0], passages)
     else:
         _print_many(target, kept[:MOST_ROWS], near_chance, counts)
-        print_lines(target, [f"{counted(near_chance.total(), 'document')}, model {encoder.name}"])
+        target.lines([f"{counted(near_chance.total(), 'document')}, model {encoder.name}"])
     outputs.report(target, report)
 
 
-def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
+def _print_one(target: Terminal, prediction: Prediction, passages: int) -> None:
     document = prediction.document
-    print_lines(target, [document.title or document.id])
+    target.lines([document.title or document.id])
     ranked = prediction.probabilities.argsort(kind="stable")[::-1].tolist()
     most = max(_SHOWN_CLASSES, len(prediction.labels))
     rows = Table([names("label", 60), "probability", names("")])
@@ -129,26 +124,26 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
         rows.add(label, float(prediction.probabilities[place]), "*" if label in prediction.labels else "")
     target.print()
     rows.print(target)
-    more_rows(target, len(ranked), "label", most)
+    target.more(len(ranked), "label", most)
     if prediction.is_near_chance:
-        print_lines(target, [f"near chance, which is 1 in {len(ranked)}: the passages hardly tell the labels apart"])
+        target.lines([f"near chance, which is 1 in {len(ranked)}: the passages hardly tell the labels apart"])
     for decision in prediction.decisions:
         target.print()
         target.print(plain(f"passages that speak for {decision.label} (logit {decision.logit:.3f})"), style="bold")
         for row in decision.strongest(passages):
             span = prediction.segmented.passages[row]
             name, text = document.section_name(span.section), prediction.segmented.text(span)
-            print_passage(target, f"{decision.contributions[row]:+.3f} {name}: {text}")
+            target.passage(f"{decision.contributions[row]:+.3f} {name}: {text}")
         if decision.words is not None:
             words = ", ".join(f"{word} {added:+.3f}" for word, added in decision.keywords) or "none"
             target.print(plain(f"words that speak for it, within passages: {words}"))
         # Adding zero takes the sign from a zero.
         target.print(f"{round(decision.rest, 3) + 0.0:+.3f} from no passage")
     target.print()
-    target.print(coverage_line(document.id, prediction.segmented.coverage))
+    target.coverage(document.id, prediction.segmented.coverage)
 
 
-def _print_many(target: Console, shown: list[Prediction], near_chance: Counter[bool], counts: Counter[str]) -> None:
+def _print_many(target: Terminal, shown: list[Prediction], near_chance: Counter[bool], counts: Counter[str]) -> None:
     ids = [plain(prediction.id, 36).plain for prediction in shown]
     labels = [plain(", ".join(prediction.labels) or "(none)", 30).plain for prediction in shown]
     columns: list[Column | str] = [names("document"), names("label"), "probability", Column("coverage", percent)]
@@ -167,10 +162,10 @@ def _print_many(target: Console, shown: list[Prediction], near_chance: Counter[b
             cells.append(f"{section}: {prediction.segmented.text(span)}")
         rows.add(*cells, *[""] * (len(columns) - len(cells)))
     rows.print(target)
-    more_rows(target, near_chance.total(), "document")
+    target.more(near_chance.total(), "document")
     if near_chance[True]:
         chance = f"near chance, which is 1 in {len(shown[0].classes)}"
-        print_lines(target, [f"? {counted(near_chance[True], 'document')} with a probability {chance}"])
+        target.lines([f"? {counted(near_chance[True], 'document')} with a probability {chance}"])
     target.print()
     none = counts.pop("(none)", 0)
     Table([names("label", 60), "documents"], counts.most_common() + [("(none)", none)] * bool(none)).print(

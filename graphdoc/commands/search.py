@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.cells import cell_len
-from rich.console import Console
 
 from ..analysis.pages.marks import excerpt
 from ..documents.readers import ReadingReport
@@ -23,11 +22,10 @@ from .output import (
     MOST_LISTED,
     Outputs,
     Table,
+    Terminal,
     check_apart,
     names,
     plain,
-    print_lines,
-    print_passage,
     read_and_skipped,
     write_json,
 )
@@ -193,7 +191,7 @@ def open_or_index(
     return index
 
 
-def _print(target: Console, results: SearchResults, passages: int) -> None:
+def _print(target: Terminal, results: SearchResults, passages: int) -> None:
     if results.hits:
         # The score of a single ranking is that of the document.
         columns = ["words", results.by if results.by in BY_SENTENCES else "vectors"] if results.fusion else []
@@ -206,7 +204,7 @@ def _print(target: Console, results: SearchResults, passages: int) -> None:
         if results.fusion:
             scale = "from 0 to 1" if results.fusion == "weighted" else "in standard deviations above the lowest"
             score = f"the scores beside it, each {scale}, added up by their weights; it compares hits of one search"
-        print_lines(target, [f"score: {score}"])
+        target.lines([f"score: {score}"])
     for hit in results:
         if passages and (hit.passages or hit.alignment):
             target.print(plain(f"\n{hit.rank}  {_name(hit)}"), style="bold")
@@ -216,14 +214,14 @@ def _print(target: Console, results: SearchResults, passages: int) -> None:
             # Characters of some scripts take two cells.
             cells = cell_len(passage.text) / max(1, len(passage.text))
             room = int((width - cell_len(heading) - 4) / max(1.0, cells))
-            print_passage(target, heading + excerpt(passage.text, passage.matches, room))
+            target.passage(heading + excerpt(passage.text, passage.matches, room))
         if hit.alignment is not None:
             _print_pairs(target, hit.alignment, passages)
-    print_lines(target, [f"note: {warning}" for warning in results.warnings])
+    target.lines([f"note: {warning}" for warning in results.warnings])
     target.print()
     about = results.index
     sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage") if about[f"{name}s"] is not None]
-    print_lines(target, [f"{', '.join(sizes)}, model {about['model']['name']}"])
+    target.lines([f"{', '.join(sizes)}, model {about['model']['name']}"])
 
 
 def _name(hit: Hit) -> str:
@@ -231,7 +229,7 @@ def _name(hit: Hit) -> str:
     return hit.title or (one_line(hit.passages[0].text, 40) if hit.passages else hit.id)
 
 
-def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
+def _print_pairs(target: Terminal, alignment: HitAlignment, most: int) -> None:
     """The strongest pairs of a score, one below the other: of the query document, and of the hit."""
     from ..retrieval.results import FROM_THE_HIT
 
@@ -247,9 +245,9 @@ def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
             lines.append(": ".join(filter(None, (heading, text))))
         direction = f", {FROM_THE_HIT}" if pair.direction == "candidate" else ""
         cosine = f"{'cosine' if best is None else 'mean cosine'} {pair.score:.2f}"
-        print_lines(target, [f"   {parts} add {pair.contribution:.4f}, {cosine}{direction}{sentences}"])
+        target.lines([f"   {parts} add {pair.contribution:.4f}, {cosine}{direction}{sentences}"])
         for line in lines:
-            print_passage(target, f"     {line}")
+            target.passage(f"     {line}")
 
 
 def mine(
@@ -319,11 +317,11 @@ def mine(
         device=opened.encoder.device if by_vectors else "cpu",
     )
     target = outputs.write(output=lists.write)
-    print_lines(target, lists.describe())
-    print_lines(target, [left_out_line(count, reason) for reason, count in judged.left_out.items()])
+    target.lines(lists.describe())
+    target.lines([left_out_line(count, reason) for reason, count in judged.left_out.items()])
     for query in [query for query, ids in lists.lists.items() if ids][:_EXAMPLES]:
         negatives = ", ".join(lists.lists[query][:_SHOWN])
         answers = ", ".join(judged.positives(query)[:_SHOWN])
-        print_lines(target, [f"{query}: {one_line(judged.queries[query], 80)}"])
-        print_lines(target, [f"   answers: {answers}; negatives: {negatives}"])
+        target.lines([f"{query}: {one_line(judged.queries[query], 80)}"])
+        target.lines([f"   answers: {answers}; negatives: {negatives}"])
     outputs.report(target)

@@ -20,7 +20,7 @@ from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
 from ..settings.run import RunSettings
-from .output import Table, console, names, plain
+from .output import Table, Terminal, names, plain
 
 # Takes the settings and trains, in the place of the recipe, for scripts.
 OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]
@@ -144,10 +144,10 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Calla
     if os.environ.get("RANK", "0") == "0":
         if is_finished:
             _print_results(settings.folder)
-        console().print(plain(f"wrote {model}"))
+        Terminal().print(plain(f"wrote {model}"))
         if is_finished:
             command = settings.next_command.replace("MODEL", shlex.quote(one_line(str(model))))
-            console().print(plain(f"try it:  {command}"))
+            Terminal().print(plain(f"try it:  {command}"))
     return 0 if is_finished else STOPPED
 
 
@@ -160,8 +160,8 @@ def _prepare(settings: RunSettings) -> None:
 
     segmenter, config = load_segmenter(settings.model)
     corpus = prepare_run_corpus(settings, segmenter, config.paragraph)
-    console().print(plain(f"{settings.corpus.name}: {corpus.report.summary()}"))
-    console().print(plain(f"ready in {corpus.folder}"))
+    Terminal().print(plain(f"{settings.corpus.name}: {corpus.report.summary()}"))
+    Terminal().print(plain(f"ready in {corpus.folder}"))
 
 
 def _print_results(folder: Path) -> None:
@@ -176,9 +176,9 @@ def _print_results(folder: Path) -> None:
     for name in parts["after"]:
         numbers = (part.get(name) for part in parts.values())
         rows.add(name, *("" if number is None else f"{number:.4f}" for number in numbers))
-    rows.print(console())
+    rows.print(Terminal())
     if (best := results.get("best")) and results.get("steps"):
-        console().print(plain(f"the best model measured is that of step {best['step']:,} of {results['steps']:,}"))
+        Terminal().print(plain(f"the best model measured is that of step {best['step']:,} of {results['steps']:,}"))
 
 
 def _list_recipes(command: str) -> None:
@@ -189,7 +189,7 @@ def _list_recipes(command: str) -> None:
         task = _TASK.search(" ".join(lines)) if command == "finetune" else None
         about = _SENTENCE_END.split(" ".join(lines[: lines.index("")] if "" in lines else lines[:1]))[0]
         rows.add(name, task[1] if task else "", about)
-    rows.print(console())
+    rows.print(Terminal())
 
 
 def _print_schema(recipes: Sequence[RecipeTargets]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphdoc import Document, DocumentEncoder
-from graphdoc.commands.output import Table, names
+from graphdoc.commands.output import Table, Terminal, names
 from graphdoc.commands.sources import noting_languages
 
 Command = Callable[..., Any]
@@ -81,10 +81,8 @@ def test_documents_in_another_language_are_named_once(
 
 @pytest.mark.parametrize("text", ["[bold]a[/bold]", "=1+1", "a\x1b[31mb", "\u202eabc", "a|b"])
 def test_text_from_outside_steers_neither_terminal_nor_spreadsheet(text: str, capsys: Any, tmp_path: Path) -> None:
-    from rich.console import Console
-
     table = Table([names("name")], [[text]])
-    table.print(Console(width=80))
+    table.print(Terminal())
     printed = capsys.readouterr().out
     assert "\x1b" not in printed and "\u202e" not in printed
     table.write_csv(tmp_path / "table.csv")
