@@ -46,13 +46,13 @@ VIEW_READERS: dict[str, str] = {
 }
 # Ways to choose the sentences of a view.
 VIEW_SAMPLINGS: dict[str, str] = {
-    "soft": "graphdoc.sampling.views:SOFT",
-    "hard": "graphdoc.sampling.views:HARD",
-    "uniform": "graphdoc.sampling.views:UNIFORM",
-    "random": "graphdoc.sampling.views:RANDOM",
-    "negative": "graphdoc.sampling.views:NEGATIVE",
-    "truncated": "graphdoc.sampling.views:TRUNCATED",
-    "pagerank": "graphdoc.sampling.views:PAGERANK",
+    "soft": "graphdoc.sampling.views:soft",
+    "hard": "graphdoc.sampling.views:hard",
+    "uniform": "graphdoc.sampling.views:uniform",
+    "random": "graphdoc.sampling.views:run_of_sentences",
+    "negative": "graphdoc.sampling.views:negative",
+    "truncated": "graphdoc.sampling.views:first_sentences",
+    "pagerank": "graphdoc.sampling.views:pagerank",
 }
 
 

@@ -24,7 +24,7 @@ from ..inference.segmenting import AnyDocument, Workers, as_document, in_blocks
 from ..registry import VIEW_READERS, VIEW_SAMPLINGS, load
 from ..runtime.workers import work_ahead
 from ..sampling.batches import random_generator
-from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views
+from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views, pagerank
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Aggregation, ViewSettings
 from ..subtopics.subtopics import SubtopicFinder, Subtopics
@@ -117,7 +117,7 @@ class ViewDrawer:
         settings = self.settings
         subtopics = self.finder.find(first[1], second[1], cluster_size=settings.cluster_size, seed=settings.seed)
         central: tuple[Any, Any] = None, None
-        if self._sampling.reads_centrality:
+        if self._sampling is pagerank:
             values = centrality(self.finder.similarity(first[1], second[1]))
             central = values[: subtopics.first], values[subtopics.first :]
         sides = [

@@ -1,4 +1,4 @@
-"""What all recipes share: the data of a corpus, pairs of its documents, and measuring a model meanwhile."""
+"""What all recipes share: the data of a corpus, documents that are held out, and measuring a model meanwhile."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, SettingsError
 from ..evaluation.evaluator import Evaluator
-from ..graphs.batch import GraphBatch, TokenIds
+from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..graphs.layout import Packing
 from ..inference.precision import training_precision
 from ..losses import ONE_PROCESS, Loss
 from ..runtime.processes import place
-from ..sampling.batches import DocumentBatches, Rows
+from ..sampling.batches import DocumentBatches, Rows, random_generator
 from ..settings.run import CorpusSettings, RunSettings
 from ..training.data import Collate, Corpus, EpochLoader, TaskData, TrainingExample
 from ..training.loop import RunEvaluation
@@ -38,6 +38,9 @@ from ..training.step import CachedStep
 
 Settings = TypeVar("Settings", bound=RunSettings)
 VectorsOfDocuments = Sequence[npt.NDArray[np.float32]]
+
+# The draw of what is held out belongs to no epoch of training.
+HELD_OUT_EPOCH = -1
 
 
 class RunOptions(TypedDict, total=False):
@@ -75,8 +78,7 @@ def train(settings: Settings, make: Callable[[RunContext[Settings]], Recipe], **
     Raises:
         GraphdocError: what the user can mend; the message says how.
     """
-    given, evaluate = options.get("encoder"), options.get("evaluate")
-    device = options.get("device")
+    given, evaluate, device = options.get("encoder"), options.get("evaluate"), options.get("device")
     if given is not None and device is None:
         device = given.device
     with join_run(settings.training, device) as processes:
@@ -107,15 +109,12 @@ class Examples:
     Args:
         corpus: the documents.
         rows: ``(examples,)``, the row of the document of every example.
-        counts: ``(examples,)``, how long each is; None for the passages of its document.
         places: ``(examples,)``, the passage that each is, where it is one; None for whole documents.
     """
 
-    def __init__(
-        self, corpus: TrainingCorpus, rows: Rows, counts: Rows | None = None, places: Rows | None = None
-    ) -> None:
+    def __init__(self, corpus: TrainingCorpus, rows: Rows, places: Rows | None = None) -> None:
         self._corpus, self._rows, self._places = corpus, rows, places
-        self.passage_counts: Rows = corpus.passage_counts[rows] if counts is None else counts
+        self.passage_counts: Rows = corpus.passage_counts[rows] if places is None else np.ones(len(rows), np.int64)
 
     def __len__(self) -> int:
         """Number of examples."""
@@ -160,12 +159,35 @@ class CorpusData(TaskData):
 
     @abstractmethod
     def collator(self) -> Collate:
-        """What makes batches of documents."""
+        """What makes batches, in the processes that load ahead."""
+
+    def hold_out(self, share: float, least: int) -> tuple[Rows, Rows]:
+        """Draw the documents that are measured and not trained on.
+
+        Args:
+            share: share of the documents.
+            least: documents that have to be left to train on.
+
+        Returns:
+            Rows of the documents that are trained on and of those that are held out, both ascending.
+
+        Raises:
+            DocumentError: fewer are left.
+        """
+        count = len(self.corpus)
+        order = random_generator(self.settings.training.seed, "held out").permutation(count)
+        held_out = max(2, round(count * share)) if share else 0
+        if count - held_out < least:
+            raise DocumentError(
+                f"{self.settings.corpus.name}: {max(0, count - held_out)} of {count} documents are left to train on "
+                f"beside validation.share={share:g}, and {least} are needed ({self.report.summary()})"
+            )
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def plan(
         self,
         kind: Callable[..., DocumentBatches],
-        counts: npt.NDArray[np.int64] | None = None,
+        counts: Rows | None = None,
         *,
         examples: Corpus | None = None,
         batch_size: int | None = None,
@@ -200,17 +222,12 @@ class CorpusData(TaskData):
 
     def load(self) -> None:
         """Encode passages once, where their encoder is frozen, and make the loader."""
-        workers = self.settings.training.loading_processes
+        workers, across_epochs = self.settings.training.loading_processes, self._across_epochs
         self.loader = EpochLoader(
-            self._examples,
-            self._batches,
-            self.collator(),
-            workers,
-            steps=self.steps,
-            across_epochs=self._across_epochs,
+            self._examples, self._batches, self.collator(), workers, steps=self.steps, across_epochs=across_epochs
         )
 
-    def documents_of(self, rows: npt.NDArray[np.int64]) -> list[Document]:
+    def documents_of(self, rows: Rows) -> list[Document]:
         """Documents of the corpus with their whole texts, such as those that are measured, as they come in the source.
 
         Args:
@@ -267,10 +284,8 @@ def batch_of_parts(
     if passage_vectors is not None:
         vectors = [passage_vectors[number][rows] for number, rows in parts]
         return GraphBatch.from_graphs(graphs, (), passage_vectors=vectors, **sections)
-    token_ids: list[TokenIds] = []
-    for number, rows in parts:
-        token_ids.extend(examples[number].token_ids[row] for row in rows.tolist())
-    return GraphBatch.from_graphs(graphs, tuple(token_ids), **sections)
+    token_ids = tuple(examples[number].token_ids[row] for number, rows in parts for row in rows.tolist())
+    return GraphBatch.from_graphs(graphs, token_ids, **sections)
 
 
 def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callable[[], Mapping[str, float]]:
@@ -286,11 +301,10 @@ def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callab
     """
     given: list[Evaluator] = []
     run.processes.run_first(lambda: given.append(read()))
-    is_frozen = run.settings.model.tune == "frozen"
 
     @cache
     def ready() -> Evaluator:
-        return given[0].prepared(run.encoder, encode_passages=is_frozen)
+        return given[0].prepared(run.encoder, encode_passages=run.settings.model.tune == "frozen")
 
     return lambda: ready()(run.encoder)
 
@@ -298,10 +312,6 @@ def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callab
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
     """The step of a run as it is measured: by this process alone, since the others wait for it."""
     training, model = run.settings.training, run.encoder.model
-    return CachedStep(
-        model,
-        objective,
-        precision=training_precision(model.device),
-        packing=Packing.on(model.device, training.token_budget, training.padding),
-        gather=ONE_PROCESS,
-    )
+    packing = Packing.on(model.device, training.token_budget, training.padding)
+    precision = training_precision(model.device)
+    return CachedStep(model, objective, precision=precision, packing=packing, gather=ONE_PROCESS)

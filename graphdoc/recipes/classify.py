@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, values_hash
 from ..corpus.parts import PassageVectors
-from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation import ClassificationEvaluator
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
@@ -24,7 +23,6 @@ from ..inference.precision import training_precision
 from ..losses import ClassificationLoss, balanced_weights
 from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches
-from ..sampling.batches import Rows
 from ..settings.finetuning import ClassificationSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
@@ -39,6 +37,9 @@ from .base import (
     train,
     vectors_at,
 )
+from .pairs import left_out_words
+
+WHOLE = DocumentSections(sections=1)
 
 
 def train_classifier(settings: ClassificationSettings, **options: Unpack[RunOptions]) -> Path:
@@ -57,12 +58,12 @@ def recipe(run: RunContext[ClassificationSettings]) -> Recipe:
         weights = balanced_weights(data.counts, data.documents if labels.multi_label else None)
     loss = run.loss or ClassificationLoss(labels.multi_label, weights, labels.label_smoothing)
     evaluation = None
-    if data.truth:
+    if len(data.validation):
         best = settings.validation.best
         measure = prepared_once(
             run,
             lambda: ClassificationEvaluator(
-                data.validation_documents(),
+                data.documents_of(data.validation),
                 multi_label=labels.multi_label,
                 separator=labels.separator,
                 dtype=training_precision(encoder.device),
@@ -72,9 +73,6 @@ def recipe(run: RunContext[ClassificationSettings]) -> Recipe:
         evaluation = RunEvaluation(measure, best, best != "loss", at_start=False)
     kind = "any number of classes" if labels.multi_label else "one class"
     return Recipe(data, Classification(loss), evaluation, f"Classification into {kind} out of {len(data.classes):,}")
-
-
-WHOLE = DocumentSections(sections=1)
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,12 @@ class LabelledCollator:
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
-        rows = [row for _, _, row in places]
+        examples, (epoch, *_), rows = zip(*places, strict=True)
         return section_batch(
-            [example for example, _, _ in places],
+            examples,
             self.sections,
-            places[0][1],
-            {self.target: torch.from_numpy(self.values[rows])},
+            epoch,
+            {self.target: torch.from_numpy(self.values[list(rows)])},
             graph=self.graph,
             passage_vectors=vectors_at(self.passage_vectors, rows),
             most_tokens=self.most_tokens,
@@ -144,18 +142,16 @@ def section_batch(
     Returns:
         The batch; every passage of every document is in it exactly once, but for those beyond ``most_tokens``.
     """
-    how = WHOLE if sections is None else sections
-    splits = [how.draw(example.id, epoch, example.sections) for example in examples]
+    splits = [(sections or WHOLE).draw(example.id, epoch, example.sections) for example in examples]
     if most_tokens is not None:
         splits = [
             split.limited(token_counts(example), most_tokens) for example, split in zip(examples, splits, strict=True)
         ]
+    own_sections = [example.sections[split.order] for example, split in zip(examples, splits, strict=True)]
     batch = batch_of_parts(
         examples,
         [(number, split.order) for number, split in enumerate(splits)],
-        JoinedGraphs.of_sections(
-            [example.sections[split.order] for example, split in zip(examples, splits, strict=True)], graph
-        ),
+        JoinedGraphs.of_sections(own_sections, graph),
         passage_vectors,
         section_ids=None if sections is None else np.concatenate([split.section_ids for split in splits]),
         chunk_ids=None if sections is None else np.concatenate([split.chunk_ids for split in splits]),
@@ -164,7 +160,7 @@ def section_batch(
 
 
 class LabelledData(CorpusData):
-    """Batches of a corpus with labels, for training and for validation.
+    """Batches of a corpus with labels.
 
     Args:
         run: settings, model and processes.
@@ -172,107 +168,74 @@ class LabelledData(CorpusData):
     Attributes:
         classes: names of the classes that training documents have.
         counts: training documents of every class, ``(classes,)``.
-        documents: documents to train on.
-        truth: labels of the documents that are measured.
+        validation: rows of the documents that are measured.
 
     Raises:
         DocumentError: there are too few documents with labels, or too few classes; none to measure has a label that
             one to train on has.
-        SettingsError: settings need documents to measure, and there are none.
+        SettingsError: ``validation.best`` is the loss, and no document to measure has known labels alone.
     """
 
     def __init__(self, run: RunContext[ClassificationSettings]) -> None:
         super().__init__(run)
-        self._left_out: Counter[str] = Counter()
-        self._names = [self._classes_of(label) for label in self.corpus.labels]
-        self._train, self._validation = self._parts()
-        found = Counter(name for row in self._train for name in self._names[row] or ())
-        self.classes = ordered_classes(found)
-        self.counts = [found[name] for name in self.classes]
-        self.documents = len(self._train)
-        self.truth = [self._names[row] or () for row in self._validation]
-        self._require_classes()
-        self.plan(EpochBatches, rows=self._train)
-
-    def _classes_of(self, label: Any) -> tuple[str, ...] | None:
-        """Classes of a document; None for one that is left out, which is counted."""
-        labels = self.settings.labels
-        names = class_names(label, labels.separator)
-        if names is None:
-            self._left_out["without a label"] += 1
-        elif len(names) != 1 and not labels.multi_label:
-            several = "several labels" if names else "an empty list of labels"
-            self._left_out[f"with {several} (labels.multi_label=true trains on them)"] += 1
-            return None
-        return names
-
-    def _parts(self) -> tuple[Rows, Rows]:
-        """Rows that are trained on, and rows that are measured."""
-        settings, corpus = self.settings, self.settings.corpus
-        splits = self.corpus.splits
-        usable = [row for row, names in enumerate(self._names) if names is not None]
-        if not usable:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items())
-            raise DocumentError(
-                f"{corpus.name}: none of {len(self._names):,} documents can be trained on ({reasons}); name the "
-                f"column of labels (corpus.columns.label is {corpus.columns.label!r}), or set corpus.label_from=folder"
-            )
-        test = [row for row in usable if splits[row] in TEST_SPLITS]
+        settings, corpus, multi_label = run.settings, self.corpus, run.settings.labels.multi_label
+        names = [class_names(label, settings.labels.separator) for label in corpus.labels]
+        usable = [row for row, of_row in enumerate(names) if of_row is not None and (multi_label or len(of_row) == 1)]
+        splits = corpus.splits
         validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
-        train = np.setdiff1d(usable, [*test, *validation])
-        if not len(train):
-            raise DocumentError(
-                f"{corpus.name}: the split of all {len(usable):,} documents is test or validation; give documents to "
-                "train on, or leave the field out"
-            )
-        if test:
-            self._left_out["whose split is test"] += len(test)
-        if not validation and settings.validation.share:
+        train = np.array([row for row in usable if splits[row] not in VALIDATION_SPLITS + TEST_SPLITS], np.int64)
+        without = sum(of_row is None for of_row in names)
+        self._left_out = {
+            "without a label": without,
+            "with not just one (labels.multi_label=true trains on them)": len(names) - len(usable) - without,
+            "whose split is test": len(usable) - len(validation) - len(train),
+        }
+        # What rows have that are not trained on means nothing.
+        self._names = [of_row or () for of_row in names]
+        if not validation and settings.validation.share and len(train):
             firsts = [(self._names[row] or ("",))[0] for row in train]
             held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
             train, validation = train[~held_out], train[held_out].tolist()
-        return train.astype(np.int64), np.array(validation, np.int64)
+        self._train, self.validation = train, np.array(validation, np.int64)
+        found = Counter(name for row in train for name in self._names[row])
+        self.classes = ordered_classes(found)
+        self.counts = [found[name] for name in self.classes]
+        self.documents = len(train)
+        self._require_classes()
+        self.plan(EpochBatches, rows=train)
 
     def _require_classes(self) -> None:
         """Refuse classes that nothing could be told apart by, or measured by."""
         settings, known = self.settings, set(self.classes)
         if len(known) < 2 and not (known and settings.labels.multi_label):
             raise DocumentError(
-                f"{settings.corpus.name}: the {counted(len(self._train), 'document')} to train on have "
-                f"{'one label' if known else 'no label'} ({named(self.classes) or 'none'}), and there is "
-                "nothing to tell apart; give documents of two classes, or name their column (corpus.columns.label)"
+                f"{settings.corpus.name}: {self.documents:,} documents to train on have "
+                f"{'the label ' + named(self.classes) if known else 'no label'}{left_out_words(self._left_out)}; give "
+                "documents of two classes, or say where labels are (corpus.columns.label is "
+                f"{settings.corpus.columns.label!r}, corpus.label_from={settings.corpus.label_from})"
             )
-        measured = {name for names in self.truth for name in names}
+        measured = {name for row in self.validation for name in self._names[row]}
         if measured and not measured & known:
             raise DocumentError(
                 f"{settings.corpus.name}: no document to measure has a label that one to train on has: to train on "
                 f"are {named(self.classes)}, to measure {named(ordered_classes(measured))}; check labels and splits"
             )
-        if settings.validation.best == "loss" and self.truth and not any(set(names) <= known for names in self.truth):
+        is_loss = settings.validation.best == "loss" and len(self.validation)
+        if is_loss and not any(set(self._names[row]) <= known for row in self.validation):
             raise SettingsError(
-                "validation.best=loss needs documents to measure that have no label unseen in training, and there are "
-                "none; use macro_f1"
+                "validation.best=loss needs documents to measure that have no label unseen in training; use macro_f1"
             )
 
     def collator(self) -> LabelledCollator:
         """What makes batches of whole documents."""
         place = {name: number for number, name in enumerate(self.classes)}
-        # What rows have that are not trained on means nothing.
         if self.settings.labels.multi_label:
             targets: npt.NDArray[Any] = np.zeros((len(self._names), len(place)), np.float32)
             for row, names in enumerate(self._names):
-                targets[row, [place[name] for name in names or () if name in place]] = 1
+                targets[row, [place[name] for name in names if name in place]] = 1
         else:
             targets = np.array([place.get((names or ("",))[0], 0) for names in self._names], np.int64)
         return LabelledCollator("class", targets, self.config.vector_graph, self.vectors)
-
-    def validation_documents(self) -> list[Document]:
-        """The documents that are measured, with their whole texts.
-
-        Raises:
-            DocumentError: they are not where they were when the corpus was made ready.
-        """
-        return self.documents_of(self._validation)
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
@@ -281,8 +244,8 @@ class LabelledData(CorpusData):
             "classes": dict(zip(self.classes, self.counts, strict=True)),
             "labels_hash": values_hash(zip(self.corpus.ids, self._names, self.corpus.splits, strict=True)),
             "train": self.documents,
-            "validation": len(self._validation),
-            "left_out": dict(self._left_out),
+            "validation": len(self.validation),
+            "left_out": {reason: count for reason, count in self._left_out.items() if count},
         }
 
     def describe(self) -> list[str]:
@@ -290,15 +253,14 @@ class LabelledData(CorpusData):
         lines = [
             self.report.summary(),
             f"{self.documents:,} documents of {len(self.classes)} classes to train on ({min(self.counts):,} to "
-            f"{max(self.counts):,} each), {len(self._validation):,} to measure",
-            *(f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()),
+            f"{max(self.counts):,} each), {len(self.validation):,} to measure",
+            *(f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count),
         ]
-        ids = self.corpus.ids
+        ids, known = self.corpus.ids, set(self.classes)
         trained_on = {ids[row] for row in self._train}
-        if shared := sum(ids[row] in trained_on for row in self._validation):
+        if shared := sum(ids[row] in trained_on for row in self.validation):
             lines.append(f"{counted(shared, 'document')} to measure with the id of one to train on; accuracy flatters")
-        unseen = Counter(name for names in self.truth for name in names if name not in self.classes)
-        if unseen:
+        if unseen := Counter(name for row in self.validation for name in self._names[row] if name not in known):
             lines.append(
                 f"{counted(unseen.total(), 'document')} to measure with labels that none to train on has "
                 f"({named(unseen)}); they count as missed"

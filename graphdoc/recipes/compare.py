@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -22,8 +21,8 @@ from ..runtime.text import counted
 from ..sampling import (
     ClassBalancedBatches,
     DocumentSections,
+    EpochBatches,
     GroupLabels,
-    PairBatches,
     groups_of_labels,
     groups_of_pairs,
 )
@@ -46,35 +45,15 @@ def train_comparison(settings: ComparisonSettings, **options: Unpack[RunOptions]
 def recipe(run: RunContext[ComparisonSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings, encoder = run.settings, run.encoder
-    require_sections(settings, encoder.model)
+    objective = objective_of(settings, encoder.model, run.loss)
     # A head for classes would read other vectors than those it was trained on.
     encoder.model.remove_head()
     begin_training(encoder, settings.model)
     # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
     validation = PairValidation(run)
     data = PairedData(run) if settings.loss.takes_pairs else GroupedData(run)
-    objective = objective_of(settings, encoder.model, run.loss)
     how = f"Comparison of documents that belong together by {settings.groups.by} (CoLDE)"
     return Recipe(data, objective, validation.evaluation(), how, validation.describe(data.ids))
-
-
-def require_sections(settings: ComparisonSettings, model: DocumentModel) -> None:
-    """Refuse sections that the model cannot read.
-
-    Raises:
-        SettingsError: it has no vectors of sections, or too small a table of them.
-    """
-    number, config = settings.sections.number, model.config
-    if number > 1 and not model.readout.has_sections:
-        raise SettingsError(
-            f"sections.number={number} needs a model that reads sections, and the readout of {settings.model.start} "
-            f"is {config.readout}; set model.settings.readout=sections, or sections.number=1"
-        )
-    if config.structural_embeddings and number > config.structural_sections:
-        raise SettingsError(
-            f"sections.number={number} is more than the model has embeddings for; set "
-            f"model.settings.structural_sections={number}, or fewer sections"
-        )
 
 
 def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss | None = None) -> Objective:
@@ -86,49 +65,56 @@ def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss
         given: a loss in hand, instead of that of the settings.
 
     Raises:
-        SettingsError: the loss cannot be computed as the model compares documents.
+        SettingsError: the model has no vectors that the loss compares.
     """
-    loss, similarity = settings.loss, model.config.similarity
-    reads_passages = similarity_of(similarity).reads_passages
-    if not loss.takes_pairs:
-        if reads_passages:
-            raise SettingsError(
-                f"loss.kind={loss.kind} trains document vectors, and model.settings.similarity={similarity} compares "
-                "passages; set loss.kind=cosine and groups.by=pairs, or another similarity"
-            )
-        return SectionContrast(given or SupervisedContrastive(loss.temperature))
-    cosine = PairCosine(loss.margin)
-    return PairMaxSim(cosine) if reads_passages else PairSimilarity(given or cosine)
+    loss, number, config = settings.loss, settings.sections.number, model.config
+    if number > 1 and not model.readout.has_sections:
+        raise SettingsError(
+            f"sections.number={number} needs a model that reads sections, and the readout of {settings.model.start} "
+            f"is {config.readout}; set model.settings.readout=sections, or sections.number=1"
+        )
+    if config.structural_embeddings and number > config.structural_sections:
+        raise SettingsError(
+            f"sections.number={number} is more than the model has embeddings for; set "
+            f"model.settings.structural_sections={number}, or fewer sections"
+        )
+    reads_passages = similarity_of(config.similarity).reads_passages
+    if loss.takes_pairs:
+        cosine = PairCosine(loss.margin)
+        return PairMaxSim(cosine) if reads_passages else PairSimilarity(given or cosine)
+    if reads_passages:
+        raise SettingsError(
+            f"loss.kind={loss.kind} trains document vectors, and model.settings.similarity={config.similarity} "
+            "compares passages; set loss.kind=cosine and groups.by=pairs, or another similarity"
+        )
+    return SectionContrast(given or SupervisedContrastive(loss.temperature))
 
 
 class _SectionData(CorpusData):
-    """Documents that are split into sections where the model reads them.
+    """Documents that are split into sections where the model reads them."""
 
-    Attributes:
-        ids: ids of the documents that are trained on.
-    """
-
+    # Ids of the documents that are trained on.
     ids: frozenset[str]
+
+    def __init__(self, run: RunContext[ComparisonSettings]) -> None:
+        super().__init__(run)
+        sections = run.settings.sections
+        self._most = sections.most_tokens
+        self._sections = None
+        if self.config.readout_class.has_sections:
+            seed = run.settings.training.seed
+            self._sections = DocumentSections(sections.number, sections.by, sections.section_positions, seed)
 
     def _documents(self, groups: Rows) -> LabelledCollator:
         """What makes batches of documents with their groups, ``(documents,)``."""
-        config, most = self.config, self.settings.sections.most_tokens
-        return LabelledCollator("group", groups, config.vector_graph, self.vectors, self._sections, most)
-
-    @cached_property
-    def _sections(self) -> DocumentSections | None:
-        sections = self.settings.sections
-        if not self.config.readout_class.has_sections:
-            return None
-        return DocumentSections(sections.number, sections.by, sections.section_positions, self.settings.training.seed)
+        return LabelledCollator("group", groups, self.config.vector_graph, self.vectors, self._sections, self._most)
 
     def _count_beyond(self, rows: Iterable[int]) -> None:
         """Count the passages that are not trained on, since their sections are longer than the limit."""
-        self._beyond = 0
-        if (most := self.settings.sections.most_tokens) is not None:
-            sections = self._sections or WHOLE
+        self._beyond, sections = 0, self._sections or WHOLE
+        if self._most is not None:
             for example in (self.corpus[row] for row in rows):
-                kept = sections.split(example.sections).limited(token_counts(example), most)
+                kept = sections.split(example.sections).limited(token_counts(example), self._most)
                 self._beyond += len(example.sections) - len(kept.order)
 
     def _lines(self) -> list[str]:
@@ -152,24 +138,17 @@ class GroupedData(_SectionData):
     def __init__(self, run: RunContext[ComparisonSettings]) -> None:
         super().__init__(run)
         settings = run.settings
-        self.groups = _groups(settings, self.corpus, warn=run.processes.is_first)
-        labels, smallest = self.groups.labels, settings.smallest_group
-        sizes = np.bincount(labels[labels >= 0])
+        self.groups = _groups(settings, self.corpus)
+        labels, smallest, sizes = self.groups.labels, settings.smallest_group, self.groups.sizes
         is_trained = (labels >= 0) & (sizes[labels] >= smallest)
-        rows, name = np.flatnonzero(is_trained), f"{settings.corpus.name}: "
-        self.documents, self._trained_groups = len(rows), int((sizes >= smallest).sum())
-        if self._trained_groups < 2:
-            raise DocumentError(
-                f"{name}{counted(self._trained_groups, 'group')} by {self.groups.report.source} "
-                f"{'has' if self._trained_groups == 1 else 'have'} {counted(smallest, 'document')} or more, so that "
-                "there is nothing to tell apart; give more documents of more groups, or train on sections too "
-                "(sections.number=2, groups.smallest=1)"
-            )
+        rows, number = np.flatnonzero(is_trained), int((sizes >= smallest).sum())
+        self.documents, self._number = len(rows), number
         is_single = self.corpus.passage_counts[rows] == 1
-        if settings.sections.number > 1 and is_single.all() and sizes.max() == 1:
+        if number < 2 or (settings.sections.number > 1 and is_single.all() and sizes.max() == 1):
             raise DocumentError(
-                f"{name}all {self.documents:,} documents are alone in their groups by {self.groups.report.source} and "
-                "have one passage, so that nothing belongs together; give longer documents or larger groups"
+                f"{settings.corpus.name}: {counted(number, 'group')} by {self.groups.source} of "
+                f"{counted(smallest, 'document')} or more, and nothing belongs together or apart; give more documents "
+                "of more groups, or train on sections of longer ones (sections.number=2, groups.smallest=1)"
             )
         self.plan(ClassBalancedBatches, labels=labels, smallest=smallest)
         ids = self.corpus.ids
@@ -188,7 +167,7 @@ class GroupedData(_SectionData):
         """What a run writes down about its data."""
         return {
             **self.corpus.record(),
-            "groups": self.groups.report.to_dict(),
+            "groups": self.groups.record(),
             "groups_hash": values_hash(zip(self.corpus.ids, self.groups.labels.tolist(), strict=True)),
             "train": self.documents,
             "left_out": {reason: count for reason, count in self._left_out.items() if count},
@@ -199,8 +178,8 @@ class GroupedData(_SectionData):
         """What there is to train on, in a few lines."""
         return [
             self.report.summary(),
-            *self.groups.report.summary().splitlines(),
-            f"{self.documents:,} documents of {counted(self._trained_groups, 'group')} to train on",
+            *self.groups.summary(),
+            f"{self.documents:,} documents of {counted(self._number, 'group')} to train on",
             *(f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count),
             *self._lines(),
         ]
@@ -229,13 +208,14 @@ class PairedData(_SectionData):
         given = read_pair_file(groups.file or "")
         self.pairs = CorpusPairs.of(corpus, given, groups.on_unknown, setting="groups.unknown=leave_out")
         self.ids, self.documents, rows = self.pairs.ids, len(self.pairs.ids), self.pairs.rows
-        self._count_beyond(sorted(set(rows.ravel().tolist())))
-        pairs = run.settings.training.batch_size // 2
-        self.plan(PairBatches, corpus.passage_counts[rows], examples=Examples(corpus, rows.ravel()), batch_size=pairs)
+        self._count_beyond(np.unique(rows).tolist())
+        counts, firsts = corpus.passage_counts[rows].sum(axis=1), Examples(corpus, rows[:, 0])
+        self.plan(EpochBatches, counts, examples=firsts, batch_size=run.settings.training.batch_size // 2)
 
     def collator(self) -> PairCollator:
         """What makes batches of pairs with their labels."""
-        return PairCollator(self._documents(np.zeros(len(self.corpus), np.int64)), self.pairs.rows, self.pairs.labels)
+        documents = self._documents(np.zeros(len(self.corpus), np.int64))
+        return PairCollator(self.corpus, documents, self.pairs.rows, self.pairs.labels)
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
@@ -251,28 +231,31 @@ class PairCollator:
     """Makes batches of pairs, in the processes that load ahead.
 
     Args:
+        corpus: the documents.
         documents: makes a batch of documents.
         rows: ``(pairs, 2)``, rows of both documents of every pair.
         labels: ``(pairs,)``, 1 for similar pairs, else 0.
     """
 
+    corpus: TrainingCorpus
     documents: LabelledCollator
     rows: Rows
     labels: Rows
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of pairs; a document that is in several of them is in the batch once."""
-        ordered = [*places[0::2], *places[1::2]]
-        rows = [int(self.rows[number // 2, number % 2]) for _, _, number in ordered]
+        firsts, (epoch, *_), numbers = zip(*places, strict=True)
+        # All first documents, then all second ones.
+        rows = self.rows[list(numbers)].T.ravel().tolist()
+        known = dict(zip(rows, firsts, strict=False))
         place = {row: number for number, row in enumerate(dict.fromkeys(rows))}
-        once = dict(zip(rows, ordered, strict=True))
-        batch = self.documents([(once[row][0], once[row][1], row) for row in place])
+        batch = self.documents([(known.get(row) or self.corpus[row], epoch, row) for row in place])
         first, second = torch.tensor([place[row] for row in rows]).view(2, -1)
-        labels = torch.from_numpy(self.labels[[number // 2 for _, _, number in places[0::2]]])
+        labels = torch.from_numpy(self.labels[list(numbers)])
         return replace(batch, targets={"label": labels}, roles={"first": first, "second": second})
 
 
-def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool) -> GroupLabels:
+def _groups(settings: ComparisonSettings, corpus: TrainingCorpus) -> GroupLabels:
     """The group of every document."""
     groups = settings.groups
     if groups.by == "label":
@@ -280,14 +263,10 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool)
         try:
             return groups_of_labels([found[0] if found and len(found) == 1 else None for found in names])
         except DocumentError as error:
-            raise DocumentError(
-                f"{settings.corpus.name}: {error} (corpus.columns.label is {settings.corpus.columns.label!r}; "
-                "corpus.label_from=folder takes the names of folders)"
-            ) from error
+            columns = f"corpus.columns.label={settings.corpus.columns.label}"
+            raise DocumentError(f"{settings.corpus.name}: {error} ({columns})") from error
     given = (read_pair_file if groups.by == "pairs" else read_link_file)(groups.file or "")
     row_of = rows_by_id(corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
     if groups.on_unknown == "stop":
         given.among(row_of, setting="groups.unknown=leave_out")
-    return groups_of_pairs(
-        corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most, warn=warn
-    )
+    return groups_of_pairs(corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -68,16 +68,12 @@ def corpus_vectors(
     # A training corpus holds tokens and no text, so that there is no lexical part.
     found = np.empty((len(corpus), encoder.model.config.hidden_size), np.float32)
     windows = list(_windows(corpus.passage_counts))
-    options: dict[str, Any] = {
-        "dtype": training_precision(encoder.device),
-        "packing": Packing.on(encoder.model.device, training.token_budget, training.padding),
-    }
     with progress_bar(show_progress if processes.is_first else False, len(corpus)) as bar:
         for start in range(0, len(windows), processes.count):
             some = windows[start : start + processes.count]
             own: Vectors | None = None
             if processes.rank < len(some):
-                own = _encode(encoder, corpus, passage_vectors, some[processes.rank], options)
+                own = _encode(encoder, corpus, passage_vectors, some[processes.rank], training)
             # A window at a time, so that no exchange is large.
             for rows, vectors in zip(some, processes.gather(own), strict=False):
                 found[rows.start : rows.stop] = vectors
@@ -86,7 +82,6 @@ def corpus_vectors(
 
 
 def _windows(passage_counts: npt.NDArray[np.int64]) -> Iterator[range]:
-    """Documents that are encoded together."""
     ends = np.cumsum(passage_counts, dtype=np.int64)
     full = np.flatnonzero(np.diff(ends // WINDOW_PASSAGES, prepend=0)) + 1
     cuts = sorted({0, *full.tolist(), len(passage_counts)})
@@ -98,13 +93,14 @@ def _encode(
     corpus: TrainingCorpus,
     passage_vectors: PassageVectors | None,
     rows: Sequence[int],
-    options: dict[str, Any],
+    training: TrainingSettings,
 ) -> Vectors:
-    examples = [corpus[row] for row in rows]
-    graphs = JoinedGraphs.of_sections([one.sections for one in examples], encoder.model.config.vector_graph)
+    examples, model = [corpus[row] for row in rows], encoder.model
+    graphs = JoinedGraphs.of_sections([one.sections for one in examples], model.config.vector_graph)
     parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
-    batch = batch_of_parts(examples, parts, graphs, vectors_at(passage_vectors, list(rows)))
-    documents = encoder.run((), batch, **options).output.documents
+    batch = batch_of_parts(examples, parts, graphs, vectors_at(passage_vectors, rows))
+    packing = Packing.on(model.device, training.token_budget, training.padding)
+    documents = encoder.run((), batch, dtype=training_precision(model.device), packing=packing).output.documents
     assert documents is not None
     return documents.float().cpu().numpy()
 
@@ -142,11 +138,6 @@ class MinedNegatives:
         self._begun: Mapping[str, str] = {}
 
     @property
-    def folder(self) -> Path:
-        """Where the files lie."""
-        return self._run.settings.folder / NEGATIVES_FOLDER
-
-    @property
     def is_given(self) -> bool:
         """Whether the first lists are a file that was made before."""
         return self._settings.kind not in LIST_MAKERS
@@ -182,30 +173,25 @@ class MinedNegatives:
         if name == self._name:
             return None
         found: list[NegativeLists | None] = []
-        processes = self._run.processes
+        processes, path = self._run.processes, self._path(name)
         processes.run_first(lambda: found.append(self._read(name)))
         lists = processes.gather(found[0] if found else None)[0]
         if lists is None:
             lists = self._mine("vectors" if is_own else self._settings.kind, self._refresh_step if is_own else 0)
-            processes.run_first(lambda: lists.write(self._path(name)))
+            processes.run_first(lambda: lists.write(path))
         self._name, self._content = name, lists.content
         negatives = {id for query in self._judgements.queries for id in lists.lists.get(query, ())}
-        if not negatives:
-            raise EvaluationError(
-                f"{self._path(name)}: no query that is trained on has a negative in it; lower negatives.margin, or "
-                "give other lists"
-            )
         unknown = negatives.difference(self._data.corpus.ids)
         if len(unknown) == len(negatives):
+            which = f": not even {min(unknown)!r}" if unknown else ""
             raise EvaluationError(
-                f"{self._path(name)}: none of the {counted(len(unknown), 'document')} in its lists is in the corpus, "
-                f"such as {min(unknown)!r}; mine the negatives among the documents that are trained on"
+                f"{path}: no query that is trained on has a negative in it that is in the corpus{which}; lower "
+                "negatives.margin, or give lists of the documents that are trained on"
             )
         if processes.is_first:
-            for line in (f"negatives: {self._path(name)}", *lists.describe()):
+            aside = f"{counted(len(unknown), 'document')} of these lists not in the corpus, or left out of it"
+            for line in (f"negatives: {path}", *lists.describe(), *([aside] if unknown else [])):
                 tqdm.write(printable(line))
-            if unknown:
-                tqdm.write(f"{counted(len(unknown), 'document')} of these lists not in the corpus, or left out of it")
         return lists
 
     def state_dict(self) -> dict[str, Any]:
@@ -219,16 +205,14 @@ class MinedNegatives:
     def _path(self, name: str) -> Path:
         if name == _START and self.is_given:
             return Path(self._settings.kind)
-        return self.folder / f"{name}.jsonl"
+        return self._run.settings.folder / NEGATIVES_FOLDER / f"{name}.jsonl"
 
     def _read(self, name: str) -> NegativeLists | None:
         """Lists that are there: given ones, or those that the run itself has made."""
         path, content = self._path(name), self._begun.get(name)
         is_given = name == _START and self.is_given
-        if not path.exists() and content is None and not is_given:
+        if content is None and not is_given and not path.exists():
             return None
-        if content is not None and not path.exists():
-            raise OutputError(f"{path}, with which the run was begun, is gone; put it back, or choose another output")
         lists = NegativeLists.read(path)
         if content is not None and lists.content != content:
             raise OutputError(
@@ -252,69 +236,55 @@ class MinedNegatives:
         return weights_hash(self._run.encoder.model.state_dict())
 
     def _mine(self, by: Any, step: int) -> NegativeLists:
-        run, data, processes = self._run, self._data, self._run.processes
-        if self._settings.margin:
-            settings = MiningSettings(by, self._settings.depth, self._settings.margin)
-        else:
-            # As in the paper, all that a search finds are negatives, near-duplicates of answers too.
-            settings = MiningSettings(by, self._settings.depth, margin=None, mask_similar=None)
-        made_for = self._made_for(_START if not step else "")
-        queries, vectors = dict(self._judgements.queries), None
+        """Mine lists, each process those of some queries."""
+        run, data, wanted = self._run, self._data, self._settings
+        encoder, processes, corpus = run.encoder, run.processes, data.corpus
+        # With a margin of 0, as in the paper, all that a search finds are negatives, near-duplicates of answers too.
+        masks: dict[str, Any] = {"margin": wanted.margin} if wanted.margin else {"margin": None, "mask_similar": None}
+        settings = MiningSettings(by, wanted.depth, **masks)
+        queries = dict(self._judgements.queries)
+        share = dict(list(queries.items())[processes.rank :: processes.count])
+        words: WordScores | None = None
+        vectors = asked = None
+        if "words" in settings.rankings:
+            words = self._word_scores(share)
         if "vectors" in settings.rankings:
             vectors = corpus_vectors(
-                run.encoder,
-                data.corpus,
-                data.vectors,
-                run.settings.training,
-                processes,
-                show_progress=run.show_progress,
+                encoder, corpus, data.vectors, run.settings.training, processes, show_progress=run.show_progress
             )
-        # Words are searched by the first process alone.
-        first, every = (0, 1) if "words" in settings.rankings else (processes.rank, processes.count)
-        own = dict(list(queries.items())[first::every]) if every > 1 or processes.is_first else {}
-        parts: list[NegativeLists] = []
+            asked = encoder.encode_query(list(share.values()), dtype=training_precision(encoder.device))
+        record = {
+            "model": None if vectors is None else {"weights": self._weights()},
+            "step": step,
+            "made_for": self._made_for("" if step else _START),
+            "corpus": corpus.content,
+        }
+        lists = mine(
+            MinedDocuments(corpus.ids, corpus.groups, vectors, similarity_of(encoder.model.config.similarity).vectors),
+            {query: self._judgements.positives(query) for query in share},
+            settings,
+            words=words,
+            vectors=asked,
+            never=self._own,
+            record=record,
+            device=encoder.device,
+            show_progress=run.show_progress if processes.is_first else False,
+        )
+        return merged(processes.gather(lists), queries)
 
-        def mine_own() -> None:
-            asked = None
-            if vectors is not None:
-                texts = list(own.values())
-                asked = run.encoder.encode_query(texts, dtype=training_precision(run.encoder.device))
-            similarity = similarity_of(run.encoder.model.config.similarity).vectors
-            lists = mine(
-                MinedDocuments(data.corpus.ids, data.corpus.groups, vectors, similarity),
-                {query: self._judgements.positives(query) for query in own},
-                settings,
-                words=self._word_scores(own, "words" in settings.rankings),
-                vectors=asked,
-                never=self._own,
-                record={"model": {"weights": self._weights()} if vectors is not None else None,
-                        "step": step, "made_for": made_for, "corpus": data.corpus.content},
-                device=run.encoder.device,
-                show_progress=run.show_progress if processes.is_first else False,
-            )  # fmt: skip
-            parts.append(lists)
+    def _word_scores(self, queries: Mapping[str, str]) -> WordScores:
+        """A search of the words of the corpus, which every process counts for itself."""
+        run, name = self._run, "Indexing words"
+        source = CorpusSource(run.settings.corpus).documents(CorpusReport())
+        show_progress = run.show_progress if run.processes.is_first else False
+        with progress_bar(show_progress, len(self._data.corpus), name) as bar:
 
-        if every > 1:
-            mine_own()
-        else:
-            processes.run_first(mine_own)
-        return merged([part for some in processes.gather(parts) for part in some], queries)
+            def counted_documents() -> Iterator[SegmentedDocument]:
+                documents = (document for _, document in source)
+                for one in segment_in_order(documents, run.encoder.segmenter, Workers.on(run.encoder.device)):
+                    if one.passages:
+                        yield one
+                        bar.update(1)
 
-    def _word_scores(self, queries: Mapping[str, str], is_asked: bool) -> WordScores | None:
-        """A search of the words of the corpus."""
-        if not is_asked:
-            return None
-        run = self._run
-        documents = (document for _, document in CorpusSource(run.settings.corpus).documents(CorpusReport()))
-        segmented = segment_in_order(documents, run.encoder.segmenter, Workers.on(run.encoder.device))
-        with progress_bar(run.show_progress, len(self._data.corpus), "Indexing words") as bar:
-            words = PassageWords(_counted(segmented, bar.update), run.encoder.model.config.language)
+            words = PassageWords(counted_documents(), run.encoder.model.config.language)
         return lambda query, positives: words.scores(queries[query], positives, self._settings.depth)
-
-
-def _counted(documents: Iterable[SegmentedDocument], count: Callable[[int], object]) -> Iterator[SegmentedDocument]:
-    """Documents that have text."""
-    for one in documents:
-        if one.passages:
-            yield one
-            count(1)

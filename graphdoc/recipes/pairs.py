@@ -45,7 +45,7 @@ class CorpusPairs:
     rows: Rows
     labels: Rows
     ids: frozenset[str]
-    left_out: dict[str, int]
+    left_out: Mapping[str, int]
 
     @classmethod
     def of(cls, corpus: TrainingCorpus, given: Pairs, unknown: Unknown, *, setting: str) -> CorpusPairs:
@@ -66,17 +66,16 @@ class CorpusPairs:
         first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
         kept = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
         require_both_labels(kept, len(given))
-        left_out = {
-            "of unknown documents": len(given) - len(known),
-            "repeated": known.repeated,
-            "with themselves": len(known) - known.repeated - len(kept),
-        }
         return cls(
             kept,
             np.array([(row_of[pair.a], row_of[pair.b]) for pair in kept], np.int64),
             np.array([pair.label for pair in kept], np.int64),
             frozenset(id for pair in kept for id in (pair.a, pair.b)),
-            {reason: count for reason, count in left_out.items() if count},
+            {
+                "of unknown documents": len(given) - len(known),
+                "repeated": known.repeated,
+                "with themselves": len(known) - known.repeated - len(kept),
+            },
         )
 
     def record(self) -> dict[str, Any]:
@@ -86,16 +85,15 @@ class CorpusPairs:
             "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
             "similar": int(self.labels.sum()),
             "train": len(self.ids),
-            "left_out": self.left_out,
+            "left_out": {reason: count for reason, count in self.left_out.items() if count},
         }
 
     def describe(self) -> str:
         """What there is to train on, in a line."""
-        line = (
+        return (
             f"{counted(len(self.pairs), 'pair')} of {len(self.ids):,} documents to train on, "
-            f"{int(self.labels.sum()):,} of them similar"
+            f"{int(self.labels.sum()):,} of them similar" + left_out_words(self.left_out)
         )
-        return line + left_out_words(self.left_out)
 
 
 def left_out_words(counts: Mapping[str, int]) -> str:
@@ -116,15 +114,13 @@ def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[st
         DocumentError: it names a document whose id another one has too.
     """
     there = corpus.ids
-    if len(row_of := {id: row for row, id in enumerate(there)}) < len(there):
-        wanted = set(ids)
-        repeated = next((id for id, count in Counter(there).items() if count > 1 and id in wanted), None)
-        if repeated is not None:
-            raise DocumentError(
-                f"{name}: several documents have the id {repeated!r}, so that it is not clear which is meant; "
-                "give every document an id of its own (corpus.columns.id)"
-            )
-    return row_of
+    counts = Counter(there)
+    if repeated := [id for id in ids if counts[id] > 1]:
+        raise DocumentError(
+            f"{name}: several documents have the id {repeated[0]!r}; give every document an id of its own "
+            "(corpus.columns.id)"
+        )
+    return {id: row for row, id in enumerate(there)}
 
 
 class PairValidation:
@@ -137,6 +133,10 @@ class PairValidation:
         DocumentError: a document of a pair is not there, is there twice or has no text.
         EvaluationError: pairs do not have both labels.
     """
+
+    # Ids of the documents that are measured, and what is said of the pairs; there in the first process.
+    ids: Collection[str] = ()
+    line = ""
 
     def __init__(self, run: RunContext[Any]) -> None:
         self.run, self.settings = run, run.settings
@@ -156,11 +156,12 @@ class PairValidation:
             resamples=0,
             dtype=training_precision(self.run.encoder.device),
         )
-        self.ids = {id for pair in evaluator.pairs for id in (pair.a, pair.b)}
-        reasons = {"unknown": "of unknown documents", "with_themselves": "with themselves"}
-        left_out = {reasons[name]: count for name, count in evaluator.left_out.items()}
+        self._describe(evaluator.pairs, {name.replace("_", " "): left for name, left in evaluator.left_out.items()})
+
+    def _describe(self, pairs: Pairs, left_out: Mapping[str, int]) -> None:
+        self.ids = {id for pair in pairs for id in (pair.a, pair.b)}
         self.line = (
-            f"{len(evaluator.pairs):,} pairs of {len(self.ids):,} documents to measure{left_out_words(left_out)}"
+            f"{counted(len(pairs), 'pair')} of {len(self.ids):,} documents to measure{left_out_words(left_out)}"
         )
 
     def evaluation(self) -> RunEvaluation | None:
@@ -171,15 +172,14 @@ class PairValidation:
         return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True)
 
     def describe(self, trained: Collection[str]) -> list[str]:
-        """What is measured, in a line.
+        """What is measured, in a line of the first process.
 
         Args:
             trained: ids of the documents that are trained on.
         """
-        if not self.settings.is_measured or not self.run.processes.is_first:
-            return []
-        seen = len(self.ids.intersection(trained))
-        return [self.line + (f"; {seen:,} of these documents are trained on too" if seen else "")]
+        seen = len(set(trained).intersection(self.ids))
+        seen_line = f"; {seen:,} of these documents are trained on too" if seen else ""
+        return [self.line + seen_line] if self.line else []
 
 
 def validation_pairs(
@@ -198,21 +198,11 @@ def validation_pairs(
     Raises:
         DocumentError: a document of a pair is not there, is there twice or has no text.
     """
-    path = Path(validation.pairs or "")
-    if not path.exists():
-        raise DocumentError(f"{path}: there is no such file; give pairs to measure as validation.pairs, or null")
-    pairs = read_pair_file(path)
+    pairs = read_pair_file(Path(validation.pairs or ""))
     wanted = {id for pair in pairs for id in (pair.a, pair.b)}
     source = corpus if validation.source is None else corpus.with_source(validation.source)
     everything = CorpusSource(source.replace(leave_out_splits=[], deduplicate=False)).documents(CorpusReport())
     named = documents_of_pairs((document for _, document in everything if document.id in wanted), pairs)
-    documents = {one.document.id: one for one in segmenter.segment_many(named.values())}
+    documents = {one.document.id: one for one in segmenter.segment_many(named.values()) if one.passages}
     pairs.among(documents, validation.unknown, setting="validation.unknown=leave_out")
-    for id in [id for id, document in documents.items() if not document.passages]:
-        if validation.unknown == "stop":
-            raise DocumentError(
-                f"{pairs.name}: document {id!r} has no text to encode; leave its pairs out "
-                "(validation.unknown=leave_out)"
-            )
-        del documents[id]
     return pairs, documents

@@ -21,24 +21,17 @@ from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..losses import MaskedTokens, PairContrast, PairCosine
-from ..modeling import DocumentModel
 from ..runtime.text import counted
+from ..sampling import EpochBatches
 from ..sampling.batches import Rows, random_generator
-from ..sampling.sentence_pairs import (
-    INTRA_PROBABILITY,
-    MaskedSentence,
-    Sentence,
-    SentencePairBatches,
-    SentencePairDraws,
-    TokenMasks,
-)
+from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairDraws, TokenMasks
 from ..settings.pretraining import SentencePairSettings
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import SentencePairContrast
 from ..training.run import Recipe, RunContext, begin_training, is_checkpoint
 from ..training.step import CachedStep
-from .base import CorpusData, Examples, RunOptions, measuring_step, train
+from .base import HELD_OUT_EPOCH, CorpusData, Examples, RunOptions, measuring_step, train
 
 HEAD = "language_model"
 
@@ -69,7 +62,7 @@ def recipe(run: RunContext[SentencePairSettings]) -> Recipe:
 
 
 def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) -> None:
-    """Give the model a language-model head where tokens are guessed, and mark the weights that are trained.
+    """Give a model a language-model head where tokens are guessed, and mark the weights that are trained.
 
     Graph and readout come after sentence vectors and stay as they are.
 
@@ -80,43 +73,26 @@ def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) ->
     Raises:
         SettingsError: the model has untrained parts that this does not train.
     """
-    model = encoder.model
-    _require_trained_parts(model, settings)
+    model, loss, start = encoder.model, settings.loss, settings.model.start
+    config = model.config
+    untrained = {
+        f"graph_layers={config.graph_layers}": config.graph_layers and not model.reads_initial_nodes,
+        f"readout={config.readout}": any(True for _ in model.readout.parameters()),
+        f"projection_size={config.projection_size}": model.projection is not None and not loss.contrast_weight,
+    }
+    if not config.trained and (wrong := next((name for name, is_there in untrained.items() if is_there), None)):
+        raise SettingsError(
+            f"model.settings.{wrong} on {start} adds weights that sentence pairs do not train; set "
+            "model.settings.graph_layers=0, readout=mean and, without loss.contrast_weight, projection_size=null"
+        )
     # A head for classes would read other vectors than those it was trained on.
     model.remove_head()
-    if settings.loss.mlm_weight:
-        start = settings.model.start
-        backbone = model.config.backbone if is_checkpoint(start) else start
+    if loss.mlm_weight:
+        backbone = config.backbone if is_checkpoint(start) else start
         model.training_parts[HEAD] = load_language_model_head(model.passage_encoder.transformer, backbone)
     begin_training(encoder, settings.model)
     model.graph.requires_grad_(False)
     model.readout.requires_grad_(False)
-
-
-def _require_trained_parts(model: DocumentModel, settings: SentencePairSettings) -> None:
-    """Refuse untrained layers whose vectors the result would then give.
-
-    Raises:
-        SettingsError: there are such layers.
-    """
-    if model.config.trained:
-        return
-    advice = "which sentence pairs do not train"
-    if model.config.graph_layers and not model.reads_initial_nodes:
-        raise SettingsError(
-            f"model.settings.graph_layers={model.config.graph_layers} on {settings.model.start} are new layers, "
-            f"{advice}; set model.settings.graph_layers=0, or start from a model whose graph is trained"
-        )
-    if any(True for _ in model.readout.parameters()):
-        raise SettingsError(
-            f"model.settings.readout={model.config.readout} on {settings.model.start} has new weights, {advice}; set "
-            "model.settings.readout=mean"
-        )
-    if model.projection is not None and not settings.loss.contrast_weight:
-        raise SettingsError(
-            f"model.settings.projection_size={model.config.projection_size} on {settings.model.start} is a new layer, "
-            "which masked tokens do not train; set model.settings.projection_size=null"
-        )
 
 
 def held_out_scores(step: CachedStep, batch: TrainingBatch) -> dict[str, float]:
@@ -182,10 +158,6 @@ def sentence_pair_batch(
     )
 
 
-# The draw of pairs that are held out belongs to no epoch of training.
-HELD_OUT_EPOCH = -1
-
-
 @dataclass(frozen=True)
 class SentencePairCollator:
     """Makes batches of pairs, in the processes that load ahead.
@@ -194,37 +166,28 @@ class SentencePairCollator:
         corpus: a corpus that was cut into sentences.
         pairs: draws the partners.
         masks: masks tokens; None for none.
-        clean: whether pairs are compared as they are; otherwise with masked tokens.
-        compares_all: whether the loss compares sentences with those of other pairs.
-        seed: seed of the masks.
+        settings: how pairs are compared, and the seed of the masks.
     """
 
     corpus: TrainingCorpus
     pairs: SentencePairDraws
     masks: TokenMasks | None
-    clean: bool
-    compares_all: bool
-    seed: int
+    settings: SentencePairSettings
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of the pairs of some anchors in an epoch."""
+        loss, seed, groups, masked = self.settings.loss, self.settings.training.seed, None, None
         drawn = [self.pairs.draw(epoch, number) for _, epoch, number in places]
-        pairs = [(place[0], self._read(pair.second)) for place, pair in zip(places, drawn, strict=True)]
-        masked = None
+        pairs = [(one, self.corpus.passage(*partner)) for (one, *_), (partner, _) in zip(places, drawn, strict=True)]
         if self.masks is not None:
             masked = [
-                self.masks.draw([one.token_ids[0] for one in pair], self.seed, epoch, number)
+                self.masks.draw([one.token_ids[0] for one in pair], seed, epoch, number)
                 for pair, (_, epoch, number) in zip(pairs, places, strict=True)
             ]
-        groups = None
-        if self.compares_all:
-            of = self.corpus.groups
-            groups = [(int(of[pair.first.document]), int(of[pair.second.document])) for pair in drawn]
-        labels = [int(pair.is_intra) for pair in drawn]
-        return sentence_pair_batch(pairs, labels, masked, clean=self.clean, groups=groups)
-
-    def _read(self, sentence: Sentence) -> TrainingExample:
-        return self.corpus.passage(*sentence)
+        if loss.compares_all:
+            groups = [(first.group, second.group) for first, second in pairs]
+        labels = [int(is_intra) for _, is_intra in drawn]
+        return sentence_pair_batch(pairs, labels, masked, clean=loss.contrast_on == "clean", groups=groups)
 
 
 class SentencePairData(CorpusData):
@@ -245,7 +208,7 @@ class SentencePairData(CorpusData):
     unit = "pairs"
 
     def __init__(self, run: RunContext[SentencePairSettings]) -> None:
-        settings, seed = run.settings, run.settings.training.seed
+        settings = run.settings
         self._masks = None
         if settings.loss.masks:
             # Before a corpus is made ready in vain.
@@ -254,21 +217,12 @@ class SentencePairData(CorpusData):
             except ModelError as error:
                 raise ModelError(f"model.start={settings.model.start}: {error}") from error
         super().__init__(run)
-        count, share = len(self.corpus), settings.validation.share
-        order = random_generator(seed, "held out").permutation(count)
-        held_out = np.sort(order[: max(2, round(count * share)) if share else 0])
-        if len(held_out) >= count:
-            raise DocumentError(
-                f"{settings.corpus.name}: {counted(count, 'document')} {'is' if count == 1 else 'are'} held out "
-                "(validation.share), none is left to train on; give more documents, or set validation.share=0"
-            )
+        rows, held_out = self.hold_out(settings.validation.share, least=1)
         # Where the batch has the negatives, a pair of two documents would have nothing to find.
-        intra = 1.0 if settings.loss.compares_all else INTRA_PROBABILITY
-        self._pairs = self._pairs_of(np.sort(order[len(held_out) :]), intra, len(held_out))
-        self.documents, self._held_out_documents = len(self._pairs.documents), len(held_out)
-        anchors = self._anchors(self._pairs)
-        self.plan(SentencePairBatches, examples=anchors, pairs_per_epoch=settings.pairs_per_epoch)
-        self.held_out = self._measured(held_out) if share else None
+        self._pairs = self._pairs_of(rows, 1.0 if settings.loss.compares_all else INTRA_PROBABILITY)
+        self.documents, self._held_out_documents = len(np.unique(self._pairs.anchors[:, 0])), len(held_out)
+        self.plan(EpochBatches, examples=self._anchors(self._pairs), most=settings.pairs_per_epoch)
+        self.held_out = self._measured(held_out) if len(held_out) else None
 
     def _measured(self, rows: Rows) -> TrainingBatch:
         """Pairs of documents that are held out."""
@@ -283,41 +237,31 @@ class SentencePairData(CorpusData):
             )
         return batch
 
-    def _pairs_of(self, rows: Rows, intra: float = INTRA_PROBABILITY, held_out: int = 0) -> SentencePairDraws:
+    def _pairs_of(self, rows: Rows, intra_probability: float = INTRA_PROBABILITY) -> SentencePairDraws:
         """The pairs of some documents.
 
         Raises:
-            DocumentError: documents are too few for pairs of both kinds, or have no paragraphs of two sentences.
+            DocumentError: less than two of them have paragraphs of two sentences.
         """
-        corpus = self.corpus
+        corpus, seed = self.corpus, self.settings.training.seed
         pairs = SentencePairDraws(
-            corpus.passage_counts, corpus.paragraphs, corpus.groups, self.settings.training.seed, rows=rows,
-            intra_probability=intra,
+            corpus.passage_counts, corpus.paragraphs, corpus.groups, seed, rows=rows,
+            intra_probability=intra_probability,
         )  # fmt: skip
-        aside = f", and {held_out:,} more held out (validation.share)" if held_out else ""
-        what = f"{self.settings.corpus.name}: {counted(len(rows), 'document')}{aside}"
-        if not len(pairs):
-            raise DocumentError(
-                f"{what} with no paragraph of two sentences, so that nothing belongs together; give documents of "
-                "longer paragraphs, or set model.settings.paragraph"
-            )
         if pairs.groups < 2:
             raise DocumentError(
-                f"{what} with paragraphs of two sentences in only {counted(pairs.groups, 'text')}, so that there is "
-                "no other document to draw pairs from; give more documents"
+                f"{self.settings.corpus.name}: {counted(pairs.groups, 'text')} of {counted(len(rows), 'document')} "
+                "has paragraphs of two sentences, and pairs are of two texts; give more documents, or longer "
+                "paragraphs (model.settings.paragraph)"
             )
         return pairs
 
     def _anchors(self, pairs: SentencePairDraws) -> Examples:
-        """The anchors of pairs, each as a document of one passage."""
-        counts = np.ones(len(pairs), np.int64)
-        return Examples(self.corpus, pairs.documents_of_anchors, counts, pairs.numbers_of_anchors)
+        documents, places = pairs.anchors.T.astype(np.int64)
+        return Examples(self.corpus, documents, places)
 
     def _collator(self, pairs: SentencePairDraws) -> SentencePairCollator:
-        loss, seed = self.settings.loss, self.settings.training.seed
-        return SentencePairCollator(
-            self.corpus, pairs, self._masks, loss.contrast_on == "clean", loss.compares_all, seed
-        )
+        return SentencePairCollator(self.corpus, pairs, self._masks, self.settings)
 
     def collator(self) -> SentencePairCollator:
         """What draws partners and masks tokens."""
@@ -325,16 +269,11 @@ class SentencePairData(CorpusData):
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        most = self.settings.pairs_per_epoch
-        epoch = "" if most is None else f", {most:,} of them in an epoch"
-        lines = [
+        return [
             self.report.summary(),
-            f"{len(self._pairs):,} sentences of {self.documents:,} documents to train on{epoch}, "
-            f"{self._held_out_documents:,} documents held out",
+            f"{len(self._pairs):,} sentences of {self.documents:,} documents to train on, "
+            f"{self._held_out_documents:,} documents held out, {self._pairs.alone:,} sentences alone in a paragraph",
         ]
-        if self._pairs.alone:
-            lines.append(f"left out: {counted(self._pairs.alone, 'sentence')} alone in a paragraph")
-        return lines
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""

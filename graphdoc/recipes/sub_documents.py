@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,19 +15,18 @@ import torch
 from ..corpus.document import CorpusReport
 from ..corpus.parts import PassageVectors
 from ..corpus.source import StreamingCorpus
-from ..errors import DocumentError, ModelError, SettingsError
+from ..errors import ModelError, SettingsError
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import SubDocumentContrast
-from ..runtime.text import counted
-from ..sampling import DocumentSplit, EpochBatches, SubDocumentSplit
-from ..sampling.batches import Rows, random_generator
+from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import PretrainingSettings
-from ..training.data import StreamLoader, TaskData, TrainingBatch, TrainingExample
+from ..training.data import Collate, StreamLoader, TaskData, TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast
 from ..training.run import Recipe, RunContext, begin_training
 from ..training.step import CachedStep
 from .base import (
+    HELD_OUT_EPOCH,
     CorpusData,
     RunOptions,
     VectorsOfDocuments,
@@ -40,9 +38,6 @@ from .base import (
 
 logger = logging.getLogger(__name__)
 
-# The draw of documents that are held out belongs to no epoch of training.
-HELD_OUT_EPOCH = -1
-
 
 def pretrain(settings: PretrainingSettings, **options: Unpack[RunOptions]) -> Path:
     """Pretrain a document model without labels (see :func:`~graphdoc.recipes.base.train`)."""
@@ -53,29 +48,28 @@ def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings = run.settings
     begin_training(run.encoder, settings.model)
-    split = SubDocumentSplit(split=settings.split, seed=settings.training.seed)
-    if split.has_queries:
+    if settings.split == "one_passage":
         run.encoder.model.config.search_by = "document"
     objective = ViewContrast(run.loss or SubDocumentContrast(**settings.loss.as_values()))
     how = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
     if settings.corpus.streaming:
-        stream = StreamedData(run, split)
+        stream = StreamedData(run)
         # A stored corpus says it before the first step.
         return Recipe(
             stream, objective, None, how, last_words=lambda: f"streamed in the last epoch: {stream.report.summary()}"
         )
-    data = StoredData(run, split)
+    data = SubDocumentData(run)
     evaluation = None
     if settings.is_measured:
         # Always the same batches and sub-documents, made when they are first measured.
-        step, batches, best = measuring_step(run, objective), cache(data.held_out), settings.validation.best
+        step, batches, best = measuring_step(run, objective), cache(data.held_out_batches), settings.validation.best
         evaluation = RunEvaluation(lambda: held_out_scores(step, batches()), best, not best.endswith("loss"))
     return Recipe(data, objective, evaluation, how)
 
 
 def sub_document_batch(
     examples: Sequence[TrainingExample],
-    split: DocumentSplit,
+    split: SubDocumentSplit,
     epoch: int,
     *,
     graph: GraphKind | str | None = "full",
@@ -92,126 +86,100 @@ def sub_document_batch(
             go along instead of token ids.
 
     Returns:
-        The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``.
+        The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``. Single passages are encoded as
+        queries are.
     """
     draws = [split.draw(example.id, epoch, len(example.sections)) for example in examples]
-    parts: list[tuple[int, Rows]] = []
-    graphs: list[JoinedGraphs] = []
-    for view in (0, 1):
-        parts += [(number, draw[view]) for number, draw in enumerate(draws)]
-        sections = [example.sections[draw[view]] for example, draw in zip(examples, draws, strict=True)]
-        if view == 0 and split.has_queries:
-            graphs.append(JoinedGraphs.of_queries([one[0] for one in sections]))
-        else:
-            graphs.append(JoinedGraphs.of_sections(sections, graph))
+    anchors, candidates = (
+        [example.sections[draw[view]] for example, draw in zip(examples, draws, strict=True)] for view in (0, 1)
+    )
+    if split.split == "one_passage":
+        first = JoinedGraphs.of_queries([one[0] for one in anchors])
+    else:
+        first = JoinedGraphs.of_sections(anchors, graph)
+    graphs = JoinedGraphs.join([first, JoinedGraphs.of_sections(candidates, graph)])
+    parts = [(number, draw[view]) for view in (0, 1) for number, draw in enumerate(draws)]
     return TrainingBatch(
-        graphs=batch_of_parts(examples, parts, JoinedGraphs.join(graphs), passage_vectors),
+        graphs=batch_of_parts(examples, parts, graphs, passage_vectors),
         ids=tuple(example.id for example in examples),
         targets={"group": torch.tensor([example.group for example in examples], dtype=torch.int64)},
         roles={"anchor": slice(len(examples)), "candidate": slice(len(examples), None)},
     )
 
 
-@dataclass(frozen=True)
-class SubDocumentCollator:
-    """Makes batches of sub-documents, in the processes that load ahead.
-
-    Args:
-        split: how documents are split.
-        graph: kind of the graphs; None where vectors depend on no edges.
-        passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
-    """
-
-    split: DocumentSplit
-    graph: GraphKind | None
-    passage_vectors: PassageVectors | None = None
-
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
-        """Make a batch of documents of one epoch."""
-        return sub_document_batch(
-            [example for example, _, _ in places],
-            self.split,
-            places[0][1],
-            graph=self.graph,
-            passage_vectors=vectors_at(self.passage_vectors, [row for _, _, row in places]),
-        )
+def _collate(
+    places: Sequence[tuple[TrainingExample, int, int]],
+    split: SubDocumentSplit,
+    graph: GraphKind | None,
+    passage_vectors: PassageVectors | None = None,
+) -> TrainingBatch:
+    examples, (epoch, *_), rows = zip(*places, strict=True)
+    vectors = vectors_at(passage_vectors, rows)
+    return sub_document_batch(examples, split, epoch, graph=graph, passage_vectors=vectors)
 
 
-class StoredData(CorpusData):
+def _split_of(settings: PretrainingSettings) -> SubDocumentSplit:
+    return SubDocumentSplit(settings.split, settings.training.seed)
+
+
+class SubDocumentData(CorpusData):
     """Batches of a corpus that was cut and tokenised once.
 
     Args:
         run: settings, model and processes.
-        split: how documents are split.
 
     Raises:
         DocumentError: there are too few documents.
         SettingsError: batches are too small for the processes.
     """
 
-    def __init__(self, run: RunContext[PretrainingSettings], split: DocumentSplit) -> None:
+    def __init__(self, run: RunContext[PretrainingSettings]) -> None:
         super().__init__(run)
-        self._split = split
-        training, share, count = run.settings.training, run.settings.validation.share, len(self.corpus)
-        order = random_generator(training.seed, "held out").permutation(count)
-        held_out = max(2, round(count * share)) if share else 0
-        if count - held_out < 2:
-            raise DocumentError(
-                f"{run.settings.corpus.name} has {counted(count, 'document')} of two passages or more"
-                + (f", of which {held_out} are held out" if held_out else "")
-                + f"; there have to be 2 to train on ({self.report.summary()})"
-            )
-        rows, self._held_out = np.sort(order[held_out:]), np.sort(order[:held_out])
+        batch_size = run.settings.training.batch_size
+        rows, self._held_out = self.hold_out(run.settings.validation.share, least=2)
         self.documents = len(rows)
         self.plan(EpochBatches, rows=rows)
-        if self.documents < training.batch_size and run.processes.is_first:
+        if self.documents < batch_size and run.processes.is_first:
             logger.warning(
-                "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %s; "
-                "more of them take more epochs",
+                "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %d "
+                "steps; more of them take more epochs",
                 self.documents,
-                training.batch_size,
-                counted(self.steps, "step"),
+                batch_size,
+                self.steps,
             )
 
-    def collator(self) -> SubDocumentCollator:
+    def collator(self) -> Collate:
         """What splits documents."""
-        return SubDocumentCollator(self._split, self.config.vector_graph, self.vectors)
+        graph = self.config.vector_graph
+        return partial(_collate, split=_split_of(self.settings), graph=graph, passage_vectors=self.vectors)
 
-    def held_out(self) -> list[TrainingBatch]:
-        """Batches of the documents that are held out."""
-        collator = self.collator()
+    def held_out_batches(self) -> list[TrainingBatch]:
+        """Batches of the documents that are held out, of nearly one size, since the loss grows with it."""
+        rows, collate = self._held_out, self.collator()
+        number = min(max(1, round(len(rows) / self.settings.training.batch_size)), len(rows) // 2)
         return [
-            collator([(self.corpus[row], HELD_OUT_EPOCH, row) for row in part.tolist()])
-            for part in held_out_parts(self._held_out, self.settings.training.batch_size)
+            collate([(self.corpus[row], HELD_OUT_EPOCH, row) for row in part.tolist()])
+            for part in np.array_split(rows, number)
         ]
 
     def describe(self) -> list[str]:
         """What there is to train on."""
-        held_out = f"{len(self._held_out):,} held out"
-        return [self.report.summary(), f"{self.documents:,} documents to train on, {held_out}"]
+        return [self.report.summary(), f"{self.documents:,} documents to train on, {len(self._held_out):,} held out"]
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its corpus."""
         return {**self.corpus.record(), "held_out": len(self._held_out)}
 
 
-def held_out_parts(rows: Rows, batch_size: int) -> list[Rows]:
-    """Deal documents that are held out to batches of nearly one size, since the loss grows with it; none of one."""
-    if not len(rows):
-        return []
-    return np.array_split(rows, min(max(1, round(len(rows) / batch_size)), len(rows) // 2))
-
-
 def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch]) -> dict[str, float]:
-    """Loss and accuracy on documents that are not trained on; the model is in eval mode."""
+    """Loss and metrics on documents that are not trained on; the model is in eval mode."""
     sums: Counter[str] = Counter()
     for batch in batches:
         result = step.measure(batch)
-        scores = {"loss": result.loss, **result.metrics}
-        # How many pairs are no negatives says something of the documents, not of the model.
-        scores.pop("left_out_share", None)
-        for name, value in scores.items():
+        for name, value in {"loss": result.loss, **result.metrics}.items():
             sums[name] += float(value) * len(batch)  # type: ignore[assignment]
+    # How many pairs are no negatives says something of the documents, not of the model.
+    sums.pop("left_out_share", None)
     documents = sum(map(len, batches))
     return {name: value / documents for name, value in sums.items()}
 
@@ -221,13 +189,12 @@ class StreamedData(TaskData):
 
     Args:
         run: settings, model and processes.
-        split: how documents are split.
 
     Raises:
-        SettingsError: something is asked for that a stream cannot give.
+        SettingsError: a batch cannot be divided evenly among the processes.
     """
 
-    def __init__(self, run: RunContext[PretrainingSettings], split: DocumentSplit) -> None:
+    def __init__(self, run: RunContext[PretrainingSettings]) -> None:
         settings, processes = run.settings, run.processes
         training = settings.training
         assert training.max_steps is not None, "settings of a stream have them"
@@ -241,8 +208,8 @@ class StreamedData(TaskData):
         self._name = settings.corpus.name
         self.batch_size, self.steps = training.batch_size, training.max_steps
         self.documents = training.batch_size * training.max_steps
-        collator = SubDocumentCollator(split, run.encoder.model.config.vector_graph)
-        self.loader = StreamLoader(self._corpus, training.batch_size // processes.count, collator, processes)
+        collate = partial(_collate, split=_split_of(settings), graph=run.encoder.model.config.vector_graph)
+        self.loader = StreamLoader(self._corpus, training.batch_size // processes.count, collate, processes)
 
     def load(self) -> None:
         """Do nothing: a stream is read when its batches are asked for."""

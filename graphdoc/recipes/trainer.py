@@ -34,24 +34,20 @@ from ..settings.run import CorpusSettings, RunSettings, Tune
 # What names documents in hand in messages and model cards.
 IN_HAND = "documents in hand"
 
-# What settings say of a loss, by its kind and by what it is computed on.
-_LOSS_VALUES: dict[tuple[str, type], Callable[[Any], dict[str, Any]]] = {
-    ("pretrain", SubDocumentContrast): lambda loss: _fields(loss, "similarity", "temperature", "directions"),
-    ("pretrain sentence_pairs", PairCosine): lambda loss: {"negatives": "drawn", "margin": round(1 - loss.margin, 12)},
-    ("pretrain sentence_pairs", PairContrast): lambda loss: {"negatives": "batch", "temperature": loss.temperature},
-    ("pretrain sentence_pairs", MaskedTokens): lambda loss: {"mlm_weight": loss.weight},
-    ("finetune compare", SupervisedContrastive): lambda loss: {"kind": "contrastive", "temperature": loss.temperature},
-    ("finetune compare", PairCosine): lambda loss: {"kind": "cosine", "margin": loss.margin},
-    ("finetune retrieve", InfoNCE): lambda loss: _fields(loss, "similarity", "temperature"),
-    ("finetune views", ClassificationLoss): lambda loss: {"kind": "cross_entropy"},
-    ("finetune views", PairCosine): lambda loss: {"kind": "cosine", "margin": loss.margin},
-    ("finetune views", InfoNCE): lambda loss: {"kind": "contrast", "temperature": loss.temperature},
-    ("finetune subtopics", SubtopicLoss): lambda loss: _fields(loss, "similar_weight", "dissimilar_weight"),
+# What settings say of a loss, by its recipe and its class: fixed values, and fields of the same name.
+_OF_LOSSES: dict[tuple[str, type], tuple[dict[str, Any], tuple[str, ...]]] = {
+    ("pretrain", SubDocumentContrast): ({}, ("similarity", "temperature", "directions")),
+    ("pretrain sentence_pairs", PairCosine): ({"negatives": "drawn"}, ("margin",)),
+    ("pretrain sentence_pairs", PairContrast): ({"negatives": "batch"}, ("temperature",)),
+    ("pretrain sentence_pairs", MaskedTokens): ({}, ("weight",)),
+    ("finetune compare", SupervisedContrastive): ({"kind": "contrastive"}, ("temperature",)),
+    ("finetune compare", PairCosine): ({"kind": "cosine"}, ("margin",)),
+    ("finetune retrieve", InfoNCE): ({}, ("similarity", "temperature")),
+    ("finetune views", ClassificationLoss): ({"kind": "cross_entropy"}, ()),
+    ("finetune views", PairCosine): ({"kind": "cosine"}, ("margin",)),
+    ("finetune views", InfoNCE): ({"kind": "contrast"}, ("temperature",)),
+    ("finetune subtopics", SubtopicLoss): ({}, ("similar_weight", "dissimilar_weight")),
 }
-
-
-def _fields(loss: Any, *names: str) -> dict[str, Any]:
-    return {name: getattr(loss, name) for name in names}
 
 
 class Trainer:
@@ -68,7 +64,7 @@ class Trainer:
         output: folder of the run, with its checkpoints, its log and, in ``model``, the trained model.
         settings: settings of the recipe, such as those of a file, of which the other arguments replace some.
         evaluation: measures the model meanwhile and decides which checkpoint is the best: an evaluator of
-            :mod:`graphdoc.evaluation`, or settings by name, such as ``{"held_out": 0.1}``.
+            :mod:`graphdoc.evaluation`, or settings by name, such as ``{"share": 0.1}``.
         tune: ``full`` trains the passage encoder, ``lora`` low-rank updates of it, ``frozen`` what lies above it.
         model: further settings of :class:`~graphdoc.settings.run.ModelSettings`, by name.
         corpus: further settings of :class:`~graphdoc.settings.run.CorpusSettings`, by name.
@@ -108,41 +104,38 @@ class Trainer:
         recipe = RECIPES[data.recipe]
         self._train: Callable[..., Path] = load(recipe.train)
         kind: type[RunSettings] = load(recipe.settings)
-        values = {} if settings is None else settings.given_values()
-
-        def update(section: str, more: Mapping[str, Any]) -> None:
-            if more:
-                there = values.get(section, {})
-                values[section] = {**(there.given_values() if isinstance(there, Settings) else there), **more}
-
-        if output is not None:
-            values["output"] = fspath(output)
+        start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
         source, in_hand = _documents(data.documents)
-        if isinstance(encoder, DocumentEncoder):
-            start = encoder.model.config.backbone or encoder.name
-        else:
-            start = fspath(encoder)
-        update("corpus", source | dict(corpus or {}))
-        update("model", {"start": start, **({"tune": tune} if tune else {}), **(model or {})})
-        # A whole number of epochs is a number.
-        update("training", {key: float(value) if key == "epochs" else value for key, value in training.items()})
-        for key, more in data.values().items():
-            if isinstance(more, dict):
-                update(key, more)
-            elif more is not None:
-                values[key] = more
         self._loss, of_loss = _loss_values(data, loss)
-        update("loss", of_loss)
         measured = evaluation if isinstance(evaluation, Mapping) else {}
-        update("validation", measured)
-        for section, name, rows in (
-            ("groups", "file", data.pairs_in_hand),
-            ("pairs", "file", data.pairs_in_hand),
-            ("queries", "source", getattr(data, "queries", None)),
-            ("validation", "pairs", measured.get("pairs")),
-        ):
-            if rows is not None and section in kind.model_fields:
-                update(section, {name: _file(rows)})
+        sections: dict[str, Mapping[str, Any]] = {
+            "corpus": {**source, **(corpus or {})},
+            "model": {"start": fspath(start), **({"tune": tune} if tune else {}), **(model or {})},
+            # A whole number of epochs is a number.
+            "training": {key: float(value) if key == "epochs" else value for key, value in training.items()},
+            "loss": of_loss,
+            "validation": measured,
+        }
+        values = {} if settings is None else settings.given_values()
+        given = {} if output is None else {"output": fspath(output)}
+        given |= data.values()
+        given |= {f"{name}.{key}": value for name, part in sections.items() for key, value in part.items()}
+        in_files = {
+            "groups.file": getattr(data, "pairs", None),
+            "pairs.file": getattr(data, "pairs", None),
+            "queries.source": getattr(data, "queries", None),
+            "validation.pairs": measured.get("pairs"),
+        }
+        for key, rows in in_files.items():
+            if rows is not None and key.partition(".")[0] in kind.model_fields:
+                given[key] = _file(rows)
+        for key, value in given.items():
+            section, _, name = key.partition(".")
+            if name:
+                there = values.get(section, {})
+                values[section] = {**(there.given_values() if isinstance(there, Settings) else there), name: value}
+            else:
+                values[section] = value
         self.settings = kind(**values)
         if in_hand is not None:
             self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.holding(in_hand)})
@@ -173,17 +166,20 @@ class Trainer:
 
 def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss | None, dict[str, Any]]:
     """A loss that settings have no words for, and what they say of others."""
-    losses: list[Any] = [] if loss is None else list(loss) if isinstance(loss, Sequence) else [loss]
+    losses: Sequence[Any] = [] if loss is None else loss if isinstance(loss, Sequence) else [loss]
     is_of_pairs = data.recipe == "pretrain sentence_pairs"
     values: dict[str, Any] = {"mlm_weight": 0.0} if losses and is_of_pairs else {}
-    unknown: list[Loss] = []
-    for one in losses:
-        if (known := _LOSS_VALUES.get((data.recipe, type(one)))) is None:
-            unknown.append(one)
-        else:
-            values |= known(one)
+    unknown = [each for each in losses if (data.recipe, type(each)) not in _OF_LOSSES]
     if unknown and len(losses) > 1:
         raise SettingsError(f"{type(data).__name__} takes one loss, and {len(losses)} are given")
+    for each in losses[len(unknown) :]:
+        fixed, names = _OF_LOSSES[data.recipe, type(each)]
+        values |= fixed | {name: getattr(each, name) for name in names}
+    if is_of_pairs and "margin" in values:
+        # There it is the distance of both that is given.
+        values["margin"] = round(1 - values["margin"], 12)
+    if "weight" in values:
+        values["mlm_weight"] = values.pop("weight")
     return unknown[0] if unknown else None, values
 
 
@@ -194,10 +190,10 @@ def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
     if isinstance(documents, str | PathLike):
         return {"source": fspath(documents)}, None
     if isinstance(documents, Iterable) and not isinstance(documents, Document | Mapping):
-        is_kept = (
-            isinstance(documents, Sequence) or hasattr(documents, "iterrows") or hasattr(documents, "column_names")
+        is_read_again = isinstance(documents, Sequence) or any(
+            hasattr(documents, name) for name in ("iterrows", "column_names")
         )
-        kept: Any = documents if is_kept else list(documents)
+        kept: Any = documents if is_read_again else list(documents)
         if isinstance(kept, Sequence) and kept and all(isinstance(one, str | PathLike) for one in kept):
             return {"source": [fspath(one) for one in kept]}, None
         return {"source": IN_HAND}, kept

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..checkpoints.folders import checkpoint_folder
 from ..corpus.corpus import TrainingCorpus
@@ -20,7 +19,6 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, SettingsError
 from ..evaluation.trec import ranked, read_qrels, read_run
-from ..graphs.batch import GraphBatch
 from ..losses import ClassificationLoss, InfoNCE, Loss, PairCosine
 from ..matching.matcher import ViewDrawer, view_reader
 from ..matching.reader import DualReader, FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
@@ -30,7 +28,7 @@ from ..sampling.batches import Rows, random_generator
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings
-from ..training.data import Role, TrainingBatch, TrainingExample
+from ..training.data import TrainingBatch, TrainingExample
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast
 from ..training.run import Recipe, RunContext, begin_training
 from .base import CorpusData, Examples, RunOptions, changed_since, train
@@ -103,7 +101,9 @@ class ViewCollator:
         special: special tokens of the tokenizer.
         reader: how views are read.
         settings: which views an epoch reads.
-        groups: ``(pairs, 2)``, equal numbers for copies of one text.
+        negatives: where pairs that match are told from others, for every pair numbers of the pairs of its first
+            document that do not match; else None.
+        answers: then for every pair groups of all documents that match its first one.
     """
 
     corpus: TrainingCorpus
@@ -112,20 +112,36 @@ class ViewCollator:
     special: SpecialTokens
     reader: ViewReader
     settings: ViewRunSettings
-    groups: Rows
+    negatives: RowLists | None = None
+    answers: RowLists | None = None
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
-        """Make a batch of pairs of one epoch."""
-        numbers, epoch = [number for _, _, number in places], places[0][1]
+        """Make a batch of pairs of one epoch, beside each where asked for some that do not match."""
+        numbers, epoch, at_once = [number for _, _, number in places], places[0][1], self.settings.views_at_once
         ids = tuple(" ".join(self.corpus[row].id for row in self.pairs.rows[number].tolist()) for number in numbers)
-        graphs, targets, roles = self._read(numbers, epoch)
-        return TrainingBatch(graphs, ids, targets, roles)
+        if self.negatives is None:
+            labels = torch.from_numpy(self.pairs.labels[numbers])
+            graphs, roles = self.reader.graphs(self.views(numbers, epoch), at_once), self.reader.roles(len(numbers))
+            return TrainingBatch(graphs, ids, {"class": labels, "label": labels}, roles)
+        assert isinstance(self.reader, DualReader) and self.answers is not None
+        others = [other for number in numbers for other in self.drawn(number, epoch)]
+        matching, apart = self.views(numbers, epoch), self.views(others, epoch)
+        texts = [first for first, _ in matching] + [second for _, second in [*matching, *apart]]
+        pairs = len(numbers)
+        targets = {
+            "positive": torch.arange(pairs),
+            "answers": torch.from_numpy(self.answers.padded(numbers)),
+            "group": torch.from_numpy(self.corpus.groups[self.pairs.rows[[*numbers, *others], 1]]),
+        }
+        roles = {"query": slice(pairs), "candidate": slice(pairs, 2 * pairs + len(others))}
+        return TrainingBatch(self.reader.alone(texts, at_once), ids, targets, roles)
 
-    def _read(self, numbers: Sequence[int], epoch: int) -> tuple[GraphBatch, dict[str, Tensor], Mapping[str, Role]]:
-        """The graphs of the views of pairs, what is learned of them, and which of them play which role."""
-        graphs = self.reader.graphs(self.views(numbers, epoch), self.settings.views_at_once)
-        labels = torch.from_numpy(self.pairs.labels[list(numbers)])
-        return graphs, {"class": labels, "label": labels}, self.reader.roles(len(numbers))
+    def drawn(self, number: int, epoch: int) -> list[int]:
+        """Pairs of the same first document that do not match, drawn anew in every epoch."""
+        assert self.negatives is not None
+        draw = random_generator(self.settings.training.seed, "negative pairs", epoch, number)
+        found: list[int] = draw.permutation(self.negatives[number])[: self.settings.loss.negatives].tolist()
+        return found
 
     def views(self, pairs: Sequence[int], epoch: int) -> list[ViewTokens]:
         """The views that an epoch reads of some pairs, pair after pair, without special tokens."""
@@ -133,8 +149,7 @@ class ViewCollator:
         for pair in pairs:
             documents = [self.corpus[row] for row in self.pairs.rows[pair].tolist()]
             first, second = (FieldTokens.of(one.id, one.token_ids, kept, self.special) for one in documents)
-            for number in self.numbers(pair, epoch):
-                view = self.pool.view(pair, number)
+            for view in (self.pool.view(pair, number) for number in self.numbers(pair, epoch)):
                 views.append((first.tokens_of(view.first), second.tokens_of(view.second)))
         return views
 
@@ -145,39 +160,6 @@ class ViewCollator:
             return numbers
         draw = random_generator(self.settings.training.seed, "view of a range", epoch, pair)
         return [numbers[int(draw.integers(len(numbers)))]]
-
-
-@dataclass(frozen=True)
-class ContrastCollator(ViewCollator):
-    """Makes batches of pairs that match, and beside each some that do not, of the same first document.
-
-    Args:
-        negatives: for every pair numbers of the pairs of its first document that do not match.
-        answers: for every pair groups of all documents that match its first one.
-    """
-
-    negatives: RowLists
-    answers: RowLists
-
-    def _read(self, numbers: Sequence[int], epoch: int) -> tuple[GraphBatch, dict[str, Tensor], Mapping[str, Role]]:
-        assert isinstance(self.reader, DualReader)
-        others = [other for number in numbers for other in self._drawn(number, epoch)]
-        matching, apart = self.views(numbers, epoch), self.views(others, epoch)
-        texts = [first for first, _ in matching] + [second for _, second in [*matching, *apart]]
-        pairs = len(numbers)
-        targets = {
-            "positive": torch.arange(pairs),
-            "answers": torch.from_numpy(self.answers.padded(numbers)),
-            "group": torch.from_numpy(self.groups[[*numbers, *others], 1]),
-        }
-        roles = {"query": slice(pairs), "candidate": slice(pairs, 2 * pairs + len(others))}
-        return self.reader.alone(texts, self.settings.views_at_once), targets, roles
-
-    def _drawn(self, number: int, epoch: int) -> list[int]:
-        """Pairs that do not match, drawn anew in every epoch."""
-        draw = random_generator(self.settings.training.seed, "negative pairs", epoch, number)
-        drawn = draw.permutation(self.negatives[number])[: self.settings.loss.negatives]
-        return [int(other) for other in drawn]
 
 
 class ViewData(CorpusData):
@@ -229,19 +211,16 @@ class ViewData(CorpusData):
         counts = corpus.passage_counts[np.unique(rows)]
         self._beyond = 0 if field is None else int(np.maximum(counts - field, 0).sum())
         self.documents = len(self.pairs.ids)
-        groups, chosen = corpus.groups[rows], None
-        parts = (corpus, self.pairs, pool, special, reader, settings, groups)
+        chosen, negatives, answers = None, None, None
         if settings.loss.kind == "contrast":
             firsts, chosen = rows[:, 0].tolist(), np.flatnonzero(labels == 1)
             matching, others = _by_first(firsts, chosen), _by_first(firsts, np.flatnonzero(labels == 0))
             negatives = RowLists.of(np.array(others[first], np.int64) for first in firsts)
-            answers = RowLists.of(groups[matching[first], 1] for first in firsts)
-            self._collator: ViewCollator = ContrastCollator(*parts, negatives, answers)
-        else:
-            self._collator = ViewCollator(*parts)
+            answers = RowLists.of(corpus.groups[rows[matching[first], 1]] for first in firsts)
+        self._collator = ViewCollator(corpus, self.pairs, pool, special, reader, settings, negatives, answers)
         # Views have the same length, whatever their documents.
-        examples = Examples(corpus, rows[:, 0], np.ones(len(rows), np.int64))
-        self.plan(EpochBatches, examples=examples, rows=chosen)
+        ones, examples = np.ones(len(rows), np.int64), Examples(corpus, rows[:, 0])
+        self.plan(EpochBatches, ones, examples=examples, rows=chosen)
 
     def collator(self) -> ViewCollator:
         """What makes batches of views."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy.typing as npt
 from ..runtime.text import counted
 
 Rows = npt.NDArray[np.int64]
+# An epoch and a row of the corpus: all that a draw depends on.
+Place = tuple[int, int]
 
 
 def random_generator(*key: int | str) -> np.random.Generator:
@@ -20,18 +23,14 @@ def random_generator(*key: int | str) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
 
 
-# A row of the corpus in an epoch: all that a draw depends on.
-Place = tuple[int, int]
-
-
 class DocumentBatches(ABC):
     """Batches of an epoch, as a pure function of seed, epoch and step; of each, every process gets its share.
 
     Shares are such that all processes have about as many passages.
 
     Args:
-        passage_counts: passages of every document of the corpus.
-        batch_size: documents of a batch, over all processes.
+        passage_counts: ``(documents,)``, passages of every document, or of both documents of a pair.
+        batch_size: documents, or pairs, of a batch, over all processes.
         seed: seed of the order.
         rank: this process.
         processes: number of processes.
@@ -40,14 +39,11 @@ class DocumentBatches(ABC):
         ValueError: a process would have no document of a batch.
     """
 
-    def __init__(
-        self, passage_counts: npt.NDArray[np.int64], batch_size: int, seed: int, rank: int = 0, processes: int = 1
-    ) -> None:
-        self.batch_size = batch_size
+    def __init__(self, passage_counts: Rows, batch_size: int, seed: int, rank: int = 0, processes: int = 1) -> None:
         if batch_size < processes:
-            raise ValueError(f"a batch of {batch_size} documents is too small for {processes} processes")
+            raise ValueError(f"a batch of {batch_size} is too small for {processes} processes")
+        self.batch_size, self._seed = batch_size, seed
         self._counts = np.asarray(passage_counts)
-        self._seed = seed
         self._rank, self._processes = rank, processes
 
     @abstractmethod
@@ -61,7 +57,7 @@ class DocumentBatches(ABC):
 
     @abstractmethod
     def _draw(self, draw: np.random.Generator) -> Iterator[Rows]:
-        """The documents of every batch of an epoch, drawn from the epoch's own random numbers."""
+        """The documents of every batch of an epoch, drawn from the epoch's random numbers."""
 
     def _share(self, rows: Rows) -> Rows:
         """Deal documents out from the longest to the shortest, forth and back."""
@@ -75,38 +71,38 @@ class DocumentBatches(ABC):
 
 
 class EpochBatches(DocumentBatches):
-    """Batches of documents in an order of its own for every epoch.
+    """Batches of documents or pairs in another order in every epoch.
 
-    Documents left over at the end of an epoch, too few for a batch, are left to other epochs.
+    Those left over at the end of an epoch, too few for a batch, are left to other epochs.
 
     Args:
-        passage_counts: passages of every document.
-        batch_size: documents of a batch, over all processes; all documents make one batch where there are fewer.
+        passage_counts: see :class:`DocumentBatches`.
+        batch_size: of a batch, over all processes; all documents make one batch where there are fewer.
         seed: seed of the order.
         rank: this process.
         processes: number of processes.
         rows: documents that are trained on; None for all.
-
-    Raises:
-        ValueError: a process would have no document of a batch.
+        most: documents of an epoch, other ones in every epoch; None for all.
     """
 
     def __init__(
         self,
-        passage_counts: npt.NDArray[np.int64],
+        passage_counts: Rows,
         batch_size: int,
         seed: int,
         rank: int = 0,
         processes: int = 1,
         *,
         rows: Rows | None = None,
+        most: int | None = None,
     ) -> None:
         self._rows = np.arange(len(passage_counts)) if rows is None else rows
-        super().__init__(passage_counts, min(batch_size, len(self._rows)), seed, rank, processes)
+        self._most = min(len(self._rows), most or len(self._rows))
+        super().__init__(passage_counts, min(batch_size, self._most), seed, rank, processes)
 
     def __len__(self) -> int:
         """Number of batches of an epoch."""
-        return len(self._rows) // self.batch_size
+        return self._most // self.batch_size
 
     def _draw(self, draw: np.random.Generator) -> Iterator[Rows]:
         order = draw.permutation(self._rows)
@@ -114,76 +110,35 @@ class EpochBatches(DocumentBatches):
             yield order[step * self.batch_size : (step + 1) * self.batch_size]
 
 
-class PairBatches(EpochBatches):
-    """Batches of pairs in an order of its own for every epoch; whole pairs are dealt to processes.
-
-    A batch holds the two documents of every pair side by side. Documents are counted through all pairs: number ``2 p``
-    is the first document of pair ``p``, and ``2 p + 1`` the second.
-
-    Args:
-        passage_counts: ``(pairs, 2)``, passages of both documents of every pair.
-        batch_size: pairs of a batch, over all processes; all pairs make one batch where there are fewer.
-        seed: seed of the order.
-        rank: this process.
-        processes: number of processes.
-
-    Raises:
-        ValueError: a process would have no pair of a batch.
-    """
-
-    def __init__(
-        self, passage_counts: npt.NDArray[np.int64], batch_size: int, seed: int, rank: int = 0, processes: int = 1
-    ) -> None:
-        if (pairs := min(batch_size, len(passage_counts))) < processes:
-            raise ValueError(f"a batch of {counted(pairs, 'pair')} is too small for {processes} processes")
-        super().__init__(passage_counts.sum(axis=1), batch_size, seed, rank, processes)
-
-    def of_epoch(self, epoch: int) -> Iterator[list[Place]]:
-        """The batches of any epoch, as places of documents."""
-        for pairs in super().of_epoch(epoch):
-            yield [(epoch, 2 * pair + side) for epoch, pair in pairs for side in (0, 1)]
-
-
 class BalancedPairBatches(DocumentBatches):
-    """Batches with as many similar pairs as others, in an order of its own for every epoch (SST, appendix B.1).
+    """Batches with as many similar pairs as others, in another order in every epoch (SST, appendix B.1).
 
     An epoch passes once over the pairs of the label that has more, but for those left over, too few for a batch; pairs
-    of the other label come as often as it takes, all of them before any comes again. Pairs are dealt to processes by
-    their sentences, so that a process may have more of one label.
+    of the other label come as often as it takes, all of them before any comes again.
 
     Args:
-        sentences: ``(pairs,)``, sentences of both documents of every pair.
-        labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
+        passage_counts: ``(pairs,)``, sentences of both documents of every pair.
         batch_size: pairs of a batch, over all processes, an even number; twice those of the label that has more, where
             these are too few.
         seed: seed of the order.
         rank: this process.
         processes: number of processes.
+        labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
 
     Raises:
         ValueError: there are no pairs of a label, the batch size is odd, or a process would have no pair of a batch.
     """
 
     def __init__(
-        self,
-        sentences: npt.NDArray[np.int64],
-        batch_size: int,
-        seed: int,
-        rank: int = 0,
-        processes: int = 1,
-        *,
-        labels: npt.NDArray[np.int64],
+        self, passage_counts: Rows, batch_size: int, seed: int, rank: int = 0, processes: int = 1, *, labels: Rows
     ) -> None:
-        self._members = tuple(np.flatnonzero(labels == label).astype(np.int64) for label in (1, 0))
-        sizes = [len(members) for members in self._members]
-        if not min(sizes):
-            raise ValueError(f"all {counted(max(sizes), 'pair')} have the same label")
-        if batch_size % 2:
-            raise ValueError(f"a batch of {batch_size} pairs has no halves")
-        self._half, self._most = min(batch_size // 2, max(sizes)), max(sizes)
-        if 2 * self._half < processes:
-            raise ValueError(f"a batch of {counted(2 * self._half, 'pair')} is too small for {processes} processes")
-        super().__init__(sentences, 2 * self._half, seed, rank, processes)
+        self._members = [np.flatnonzero(labels == label) for label in (1, 0)]
+        fewest, self._most = sorted(map(len, self._members))
+        if not fewest or batch_size % 2:
+            same = f"all {counted(self._most, 'pair')} have the same label"
+            raise ValueError(same if not fewest else f"a batch of {batch_size} pairs has no halves")
+        self._half = min(batch_size // 2, self._most)
+        super().__init__(passage_counts, 2 * self._half, seed, rank, processes)
 
     def __len__(self) -> int:
         """Number of batches of an epoch."""
@@ -198,3 +153,123 @@ class BalancedPairBatches(DocumentBatches):
         for step in range(len(self)):
             chosen = slice(step * self._half, (step + 1) * self._half)
             yield np.concatenate([order[chosen] for order in orders])
+
+
+# A document needs another one of its group; a group gives so many documents to a batch, if it has as many.
+FEWEST, PER_GROUP = 2, 4
+
+
+class ClassBalancedBatches(DocumentBatches):
+    """Batches of a few documents each from many groups, drawn anew in every epoch (for CoLDE, section 3.3).
+
+    In every batch, each document has at least one other of its group, and there are several groups. Each group is
+    split into chunks of about four documents, which are spread over the batches as far apart as they can be. Within an
+    epoch all documents come once, but for those that fit nowhere: less than a batch of them, and what a large group
+    holds beyond its share of half a batch. Which ones these are is drawn in every epoch, so that all documents have
+    their turn. Only where a batch would be left to one group do two documents of another come a second time.
+
+    Args:
+        passage_counts: see :class:`DocumentBatches`.
+        batch_size: documents of a batch, over all processes; a batch has fewer where they do not fit together, and
+            where there are not as many.
+        seed: seed of the order.
+        rank: this process.
+        processes: number of processes.
+        labels: ``(documents,)``, the group of every document; below 0 for documents without one, which are left out.
+        smallest: documents that a group must have, or it is left out. 1 keeps documents that are alone in their group;
+            that is for models that split documents into sections, which are positives of each other.
+
+    Raises:
+        ValueError: there are not two groups, batches have no room for them, or a process could be left without
+            documents.
+    """
+
+    def __init__(
+        self,
+        passage_counts: Rows,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        processes: int = 1,
+        *,
+        labels: Rows,
+        smallest: int = FEWEST,
+    ) -> None:
+        order = np.argsort(labels, kind="stable")
+        starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+        groups = np.split(order, starts)[1:]
+        self._members = [members for members in groups if len(members) >= smallest and labels[members[0]] >= 0]
+        self._sizes = sizes = np.array([len(members) for members in self._members], np.int64)
+        if len(sizes) < 2 or batch_size < 2 * FEWEST:
+            raise ValueError(f"{len(sizes)} groups of {smallest} documents or more make no batches of {batch_size}")
+        super().__init__(passage_counts, min(batch_size, int(sizes.sum())), seed, rank, processes)
+        self._per_group = max(FEWEST, min(PER_GROUP, self.batch_size // 2))
+        # There is always room for a second group, or a batch would have nothing to separate.
+        self._most = max(self._per_group, min(self.batch_size // 2, self.batch_size - FEWEST))
+        self._length = int(sizes.sum()) // self.batch_size
+        while self._length > (fewer := int(np.minimum(sizes, self._length * self._most).sum()) // self.batch_size):
+            self._length = fewer
+        self._length = max(1, self._length)
+        # Where documents do not fit together, batches have fewer, but no process may be left without any.
+        if min(self.batch_size // 2, int(np.minimum(sizes, self._most).sum())) < processes:
+            raise ValueError(f"batches of {self.batch_size} in groups are too small for {processes} processes")
+
+    def __len__(self) -> int:
+        """Number of batches of an epoch."""
+        return self._length
+
+    def _draw(self, draw: np.random.Generator) -> Iterator[Rows]:
+        orders = [draw.permutation(members) for members in self._members]
+        taken = [0] * len(orders)
+        for counts in self._plan(draw):
+            parts = []
+            for group, count in counts.items():
+                parts.append(orders[group].take(range(taken[group], taken[group] + count), mode="wrap"))
+                taken[group] += count
+            yield np.concatenate(parts)
+
+    def _plan(self, draw: np.random.Generator) -> list[Counter[int]]:
+        """How many documents of which group make up every batch of an epoch."""
+        plan: list[Counter[int]] = [Counter() for _ in range(len(self))]
+        batches_of: list[set[int]] = [set() for _ in self._sizes]
+        room = np.full(len(plan), self.batch_size)
+        left, fewest = self._sizes.copy(), np.minimum(self._sizes, FEWEST)
+
+        def deal(group: int, batch: int, most: int) -> None:
+            count = min(most, int(left[group]), int(room[batch]), self._most - plan[batch][group])
+            plan[batch][group] += count
+            batches_of[group].add(batch)
+            room[batch] -= count
+            left[group] -= count
+
+        for group, size in self._chunks(draw):
+            there = np.zeros(len(plan), np.int64)
+            for batch in batches_of[group]:
+                there[batch] = plan[batch][group]
+            # One document may join others of its group, but may not stand alone.
+            fits = (room >= np.where(there > 0, 1, fewest[group])) & (there < self._most)
+            if fits.any():
+                # First where the group has least, then where most room is, then by lot.
+                cost = np.where(fits, there * self.batch_size - room + draw.random(len(plan)), np.inf)
+                deal(group, int(cost.argmin()), size)
+        # What did not fit as a chunk fills up, one by one, batches that the group is in already, or else any.
+        for batch in np.flatnonzero(room).tolist():
+            for group in draw.permutation(list(plan[batch])).tolist():
+                deal(group, batch, int(room[batch]))
+            for group in draw.permutation(np.flatnonzero(left >= fewest)).tolist():
+                if group not in plan[batch] and room[batch] >= fewest[group]:
+                    deal(group, batch, self._per_group)
+        for counts in plan:
+            if len(counts) == 1:
+                # The other groups are used up: one of them comes a second time.
+                other = int(draw.choice(np.delete(np.arange(len(left)), list(counts))))
+                counts[other] = int(fewest[other])
+        return plan
+
+    def _chunks(self, draw: np.random.Generator) -> list[tuple[int, int]]:
+        """All chunks, as group and number of documents, in the order in which they are dealt."""
+        chunks = []
+        for group, size in enumerate(np.minimum(self._sizes, len(self) * self._most).tolist()):
+            count = max(1, min(round(size / self._per_group), size // FEWEST))
+            chunks += [(group, size // count + (number < size % count)) for number in range(count)]
+        return [chunks[place] for place in draw.permutation(len(chunks)).tolist()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,31 +11,7 @@ from ..settings.finetuning import SectionPositions, SplitRule
 from ..settings.pretraining import Split
 from .batches import Rows, random_generator
 
-SPLITS: tuple[str, ...] = get_args(Split)
-
 FIRST_PASSAGE_PROBABILITY = 0.5
-
-
-class DocumentSplit(Protocol):
-    """Splits documents into two views; it goes to the processes that load batches, so that it can be pickled."""
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether anchors are single passages, which are encoded as queries are."""
-        ...
-
-    def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
-        """Split a document, by its id, the epoch and a seed alone, so that a run can be repeated and gone on with.
-
-        Args:
-            id: id of the document.
-            epoch: number of the epoch; -1 for documents that are measured.
-            passages: number of its passages, at least 2.
-
-        Returns:
-            Passages of the anchor and of the candidate, one or more each.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +26,24 @@ class SubDocumentSplit:
             (Graph-RoBERTa, eq. 4 and section 3.2). ``one_passage`` takes one passage as the anchor, the first with
             probability 0.5 and else any with equal probability, and the others as the candidate (section 3.3).
         seed: seed of the run.
-
-    Raises:
-        ValueError: the split is unknown.
     """
 
     split: Split = "half"
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.split not in SPLITS:
-            raise ValueError(f"split {self.split!r} is unknown; use one of {', '.join(SPLITS)}")
-
-    @property
-    def has_queries(self) -> bool:
-        """Whether anchors are single passages, which are encoded as queries are."""
-        return self.split == "one_passage"
 
     def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
         """Split a document.
 
         Args:
             id: id of the document.
-            epoch: number of the epoch.
-            passages: number of its passages, at least 2.
+            epoch: number of the epoch; -1 for documents that are measured.
+            passages: number of its passages.
 
         Returns:
             Passages of the anchor and of the candidate, each in reading order; every passage is in exactly one.
 
         Raises:
-            ValueError: there is nothing to split.
+            ValueError: there are less than two passages.
         """
         if passages < 2:
             raise ValueError(f"document {id!r} has {passages} passages and cannot be split; it takes 2 or more")
@@ -88,14 +51,10 @@ class SubDocumentSplit:
         if self.split == "half":
             order = draw.permutation(passages)
             return np.sort(order[: passages // 2]), np.sort(order[passages // 2 :])
-        first = draw.random() < FIRST_PASSAGE_PROBABILITY
-        chosen = 0 if first else int(draw.integers(passages))
+        is_first = draw.random() < FIRST_PASSAGE_PROBABILITY
+        chosen = 0 if is_first else int(draw.integers(passages))
         everything = np.arange(passages, dtype=np.int64)
         return everything[chosen : chosen + 1], np.delete(everything, chosen)
-
-
-SPLIT_RULES: tuple[str, ...] = get_args(SplitRule)
-SECTION_POSITIONS: tuple[str, ...] = get_args(SectionPositions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,16 +96,11 @@ class SectionSplit:
             most: most tokens of a section; its first passage is kept however long it is.
         """
         lengths = tokens[self.order]
-        starts = np.flatnonzero(np.diff(self.section_ids, prepend=-1))
-        before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        run = np.cumsum(np.diff(self.section_ids, prepend=-1) != 0) - 1
-        kept = (before - before[starts][run] + lengths <= most) | (self.chunk_ids == 0)
+        is_start = np.diff(self.section_ids, prepend=-1) != 0
+        before = np.cumsum(lengths) - lengths
+        used = before - before[is_start][np.cumsum(is_start) - 1] + lengths
+        kept = (used <= most) | (self.chunk_ids == 0)
         return SectionSplit(self.order[kept], self.section_ids[kept], self.chunk_ids[kept])
-
-    def whole(self) -> SectionSplit:
-        """The document as one section, its chunks counted through all sections in the order of their ids."""
-        by_ids = np.lexsort((self.chunk_ids, self.section_ids))
-        return SectionSplit(self.order, np.zeros_like(self.section_ids), np.argsort(by_ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,37 +111,25 @@ class DocumentSections:
     ``sections`` remain and their numbers of passages differ as little as they can (least sum of squares; of equals,
     that whose last section begins first). A document without headings is cut between passages, into sections of equal
     length. Every passage is in exactly one section. A document with fewer passages, or fewer sections of its own, than
-    are asked for is split into as many as it has; a document of one passage is one section.
+    are asked for is split into as many as it has.
 
     For the robustness test (CoLDE, section 4.4.3), where the sections of a text are shuffled before a model sees it,
     ``section_positions`` is what the model sees. With ``natural`` positions sections keep the ids that they have in
     reading order, so that the structural embeddings, the pairs that chunkwise attention forms and the order in which
-    the LSTM reads chunks are those of the text as it was: section vectors and document vectors are unchanged, for
-    every model and every permutation (with graph layers, for the graph kinds whose edges go along with sections, all
-    but ``window``, whose edges follow the passages). With ``shuffled`` positions sections are counted as they stand,
-    and the model sees another document. What is drawn depends on seed, epoch and the document's id alone.
+    the LSTM reads chunks are those of the text as it was. With ``shuffled`` positions sections are counted as they
+    stand, and the model sees another document. What is drawn depends on seed, epoch and the document's id alone.
 
     Args:
         sections: most sections of a document; the paper's is 2, and it tries 2 to 5. 1 leaves documents whole.
         by: ``headings``, or ``length`` to cut all documents into sections of equal length.
         section_positions: ``natural`` or ``shuffled``; training with ``shuffled`` shuffles in every epoch.
         seed: seed of the run.
-
-    Raises:
-        ValueError: a value is out of range or unknown.
     """
 
     sections: int = 2
     by: SplitRule = "headings"
     section_positions: SectionPositions = "natural"
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.sections < 1:
-            raise ValueError(f"sections={self.sections} must be at least 1 (2 is usual)")
-        for name, choices in (("by", SPLIT_RULES), ("section_positions", SECTION_POSITIONS)):
-            if (value := getattr(self, name)) not in choices:
-                raise ValueError(f"{name}={value!r} is unknown; use one of {', '.join(choices)}")
 
     def draw(self, id: str, epoch: int, own_sections: npt.NDArray[np.integer]) -> SectionSplit:
         """Split a document for an epoch of training.
@@ -198,49 +140,31 @@ class DocumentSections:
             own_sections: ``(passages,)``, the section of the document that every passage stands in, in reading order.
 
         Returns:
-            Sections in reading order; with ``shuffled`` positions those of :meth:`shuffle`.
-
-        Raises:
-            ValueError: the document has no passages.
+            Sections in reading order; with ``shuffled`` positions in one that is drawn.
         """
         split = self.split(own_sections)
-        return self.shuffle(split, id, epoch) if self.section_positions == "shuffled" else split
+        if self.section_positions == "natural":
+            return split
+        permutation = random_generator(self.seed, "sections", epoch, id).permutation(len(split))
+        return split.moved(permutation, self.section_positions)
 
     def split(self, own_sections: npt.NDArray[np.integer]) -> SectionSplit:
         """Split a document in reading order; nothing is drawn.
 
         Args:
             own_sections: ``(passages,)``, the section of the document that every passage stands in, in reading order.
-
-        Raises:
-            ValueError: the document has no passages.
         """
-        count = len(own_sections)
-        if not count:
-            raise ValueError("a document without passages cannot be split into sections; leave it out")
-        order = np.arange(count, dtype=np.int64)
+        order = np.arange(len(own_sections), dtype=np.int64)
         if self.sections == 1:
             return SectionSplit(order, np.zeros_like(order), order)
-        starts = np.concatenate([[0], np.flatnonzero(np.diff(own_sections)) + 1]).astype(np.int64)
+        starts = np.flatnonzero(np.diff(own_sections, prepend=-1))
         if self.by == "length" or len(starts) == 1:
-            pieces = min(self.sections, count)
-            ids = order * pieces // count
+            ids = order * min(self.sections, len(order)) // len(order)
         else:
-            sizes = np.diff(starts, append=count)
+            sizes = np.diff(starts, append=len(order))
             ids = np.repeat(_balanced(sizes, min(self.sections, len(sizes))), sizes)
         first = np.flatnonzero(np.diff(ids, prepend=-1))
         return SectionSplit(order, ids, order - first[ids])
-
-    def shuffle(self, split: SectionSplit, id: str, epoch: int) -> SectionSplit:
-        """Put the sections of a document in an order that is drawn, numbered by ``section_positions``.
-
-        Args:
-            split: the document in sections.
-            id: id of the document.
-            epoch: number of the epoch.
-        """
-        permutation = random_generator(self.seed, "sections", epoch, id).permutation(len(split))
-        return split.moved(permutation, self.section_positions)
 
 
 def _balanced(sizes: Rows, groups: int) -> Rows:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 # A file of two ids and 1 or 0 in a line with tabs between, or such triples.
 Pairs = str | Sequence[tuple[str, str, int]]
+
+
+def _setting(name: str, default: Any) -> Any:
+    """A field of a task that settings name otherwise."""
+    return field(default=default, metadata={"setting": name})
 
 
 @dataclass(frozen=True)
@@ -24,13 +29,8 @@ class Task:
     documents: Any
 
     def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        return {}
-
-    @property
-    def pairs_in_hand(self) -> Pairs | None:
-        """Labelled pairs, which settings name by a file."""
-        return None
+        """What the settings of the recipe say of the task, by their names, such as ``labels.multi_label``."""
+        return {each.metadata["setting"]: getattr(self, each.name) for each in fields(self) if each.metadata}
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,7 @@ class SubDocuments(Task):
     """
 
     recipe: ClassVar[str] = "pretrain"
-    split: Literal["half", "one_passage"] = "half"
-
-    def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        return {"split": self.split}
+    split: Literal["half", "one_passage"] = _setting("split", "half")
 
 
 @dataclass(frozen=True)
@@ -61,12 +57,8 @@ class SentencePairs(Task):
     """
 
     recipe: ClassVar[str] = "pretrain sentence_pairs"
-    pairs_per_epoch: int | None = None
-    contrast_on: Literal["masked", "clean"] = "masked"
-
-    def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        return {"pairs_per_epoch": self.pairs_per_epoch, "loss": {"contrast_on": self.contrast_on}}
+    pairs_per_epoch: int | None = _setting("pairs_per_epoch", None)
+    contrast_on: Literal["masked", "clean"] = _setting("loss.contrast_on", "masked")
 
 
 @dataclass(frozen=True)
@@ -80,12 +72,8 @@ class Classes(Task):
     """
 
     recipe: ClassVar[str] = "finetune classify"
-    multi_label: bool = False
-    class_weights: Literal["none", "balanced"] = "none"
-
-    def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        return {"labels": {"multi_label": self.multi_label, "class_weights": self.class_weights}}
+    multi_label: bool = _setting("labels.multi_label", False)
+    class_weights: Literal["none", "balanced"] = _setting("labels.class_weights", "none")
 
 
 @dataclass(frozen=True)
@@ -102,19 +90,13 @@ class Groups(Task):
     recipe: ClassVar[str] = "finetune compare"
     pairs: Pairs | None = None
     stars: int | None = None
-    sections: int = 1
+    sections: int = _setting("sections.number", 1)
 
     def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        groups: dict[str, Any] = {} if self.pairs is None else {"by": "pairs"}
-        if self.stars is not None:
-            groups |= {"joining": "stars", "most": self.stars}
-        return {"groups": groups, "sections": {"number": self.sections}}
-
-    @property
-    def pairs_in_hand(self) -> Pairs | None:
-        """Labelled pairs, which settings name by a file."""
-        return self.pairs
+        """See :meth:`Task.values`."""
+        by = {} if self.pairs is None else {"groups.by": "pairs"}
+        stars = {} if self.stars is None else {"groups.joining": "stars", "groups.most": self.stars}
+        return {**super().values(), **by, **stars}
 
 
 @dataclass(frozen=True)
@@ -132,12 +114,12 @@ class Queries(Task):
     recipe: ClassVar[str] = "finetune retrieve"
     queries: str | Sequence[tuple[str, str]] | None = None
     made_from: Sequence[str] = ("titles", "headings")
-    negatives: int = 0
+    negatives: int = _setting("negatives.per_query", 0)
 
     def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        queries: dict[str, Any] = {} if self.queries is not None else {"made_from": list(self.made_from)}
-        return {"queries": queries, "negatives": {"per_query": self.negatives}}
+        """See :meth:`Task.values`."""
+        made_from = {"queries.made_from": list(self.made_from)} if self.queries is None else {}
+        return {**super().values(), **made_from}
 
 
 @dataclass(frozen=True)
@@ -155,13 +137,8 @@ class PairViews(Task):
     views: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        return {"views": dict(self.views)}
-
-    @property
-    def pairs_in_hand(self) -> Pairs | None:
-        """Labelled pairs, which settings name by a file."""
-        return self.pairs
+        """See :meth:`Task.values`."""
+        return {f"views.{name}": value for name, value in self.views.items()}
 
 
 @dataclass(frozen=True)
@@ -177,14 +154,5 @@ class SubtopicPairs(Task):
 
     recipe: ClassVar[str] = "finetune subtopics"
     pairs: Pairs = ()
-    cluster_size: int = 6
-    neighbours: int | None = 10
-
-    def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task."""
-        return {"subtopics": {"cluster_size": self.cluster_size, "neighbours": self.neighbours}}
-
-    @property
-    def pairs_in_hand(self) -> Pairs | None:
-        """Labelled pairs, which settings name by a file."""
-        return self.pairs
+    cluster_size: int = _setting("subtopics.cluster_size", 6)
+    neighbours: int | None = _setting("subtopics.neighbours", 10)

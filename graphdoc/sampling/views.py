@@ -62,10 +62,6 @@ class ViewSide:
         centrality = None if self.centrality is None else self.centrality[:sentences]
         return ViewSide(self.id, self.clusters[:sentences], self.tokens[:sentences], centrality)
 
-    def counts(self, subtopics: int) -> Rows:
-        """Sentences in every subtopic, ``(subtopics,)``."""
-        return np.bincount(self.clusters, minlength=subtopics).astype(np.int64)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
@@ -90,156 +86,108 @@ class Choice:
         """The smaller number of sentences that either document has in a subtopic, ``(subtopics,)``."""
         return np.minimum(self.own_counts, self.other_counts)
 
-    def roulette(self, shares: Shares, left: list[list[int]]) -> Iterator[int]:
+    def roulette(self, *rounds: npt.NDArray[Any]) -> Iterator[int]:
         """Choose subtopics by their shares, and of each a sentence, until all with a share are used up.
 
         A subtopic without sentences drops out, and the shares of the others grow in proportion.
 
         Args:
-            shares: ``(subtopics,)``, how likely every subtopic is.
-            left: sentences of every subtopic that were not chosen yet; those that are chosen are taken out.
+            rounds: ``(subtopics,)`` each, how likely every subtopic is; those that come later count once those before
+                are used up.
         """
-        shares = np.where([bool(sentences) for sentences in left], shares, 0.0)
-        while (total := shares.sum()) > 0:
-            subtopic = int(np.searchsorted(np.cumsum(shares), self.draw.random() * total, side="right"))
-            subtopic = min(subtopic, int(np.flatnonzero(shares)[-1]))
-            yield left[subtopic].pop(int(self.draw.integers(len(left[subtopic]))))
-            if not left[subtopic]:
-                shares[subtopic] = 0.0
-
-    def sentences_by_subtopic(self) -> list[list[int]]:
-        """The sentences of every subtopic."""
-        found: list[list[int]] = [[] for _ in self.own_counts]
-        for sentence, subtopic in enumerate(self.own.clusters.tolist()):
-            found[subtopic].append(sentence)
-        return found
+        left = [np.flatnonzero(self.own.clusters == subtopic).tolist() for subtopic in range(len(self.own_counts))]
+        for shares in rounds:
+            shares = np.where([bool(sentences) for sentences in left], shares, 0.0)
+            while (total := shares.sum()) > 0:
+                subtopic = int(np.searchsorted(np.cumsum(shares), self.draw.random() * total, side="right"))
+                subtopic = min(subtopic, int(np.flatnonzero(shares)[-1]))
+                yield left[subtopic].pop(int(self.draw.integers(len(left[subtopic]))))
+                if not left[subtopic]:
+                    shares[subtopic] = 0.0
 
 
-def _uniform(choice: Choice) -> Iterator[int]:
+# Gives sentence after sentence, as they are put into a view; graphdoc.registry.VIEW_SAMPLINGS names those below.
+Sampling = Callable[[Choice], Iterator[int]]
+
+
+def uniform(choice: Choice) -> Iterator[int]:
     r"""Subtopics with the same probability, ``P_i = 1 / m`` (eq. 7)."""
-    yield from choice.roulette(np.ones(len(choice.own_counts)), choice.sentences_by_subtopic())
+    return choice.roulette(np.ones(len(choice.own_counts)))
 
 
-def _hard(choice: Choice) -> Iterator[int]:
-    r"""The largest subtopic that both documents have, and where it is used up the others as in eq. 7 (eq. 8).
-
-    Without a common subtopic this is :data:`UNIFORM`.
-    """
-    left = choice.sentences_by_subtopic()
-    if choice.common.any():
-        largest = np.zeros(len(left))
-        largest[int(choice.common.argmax())] = 1.0
-        yield from choice.roulette(largest, left)
-    yield from choice.roulette(np.ones(len(left)), left)
+def hard(choice: Choice) -> Iterator[int]:
+    r"""The largest subtopic that both documents have, and where it is used up the others as in eq. 7 (eq. 8)."""
+    common, everything = choice.common, np.ones(len(choice.own_counts))
+    if not common.any():
+        return choice.roulette(everything)
+    return choice.roulette(np.arange(len(common)) == common.argmax(), everything)
 
 
-def _soft(choice: Choice) -> Iterator[int]:
+def soft(choice: Choice) -> Iterator[int]:
     r"""Subtopics by ``Q = P^a * P / (P^a . P)``: those that are large here, and large in both documents (eq. 9).
 
     Without a common subtopic, and where the common ones are used up, subtopics have their shares in the document.
     """
-    left = choice.sentences_by_subtopic()
     own = choice.own_counts / max(int(choice.own_counts.sum()), 1)
-    yield from choice.roulette(choice.common * own, left)
-    yield from choice.roulette(own, left)
+    return choice.roulette(choice.common * own, own)
 
 
-def _negative(choice: Choice) -> Iterator[int]:
-    """The smaller half of the subtopics, each with the same probability: the opposite of :data:`HARD`.
+def negative(choice: Choice) -> Iterator[int]:
+    """The smaller half of the subtopics, each with the same probability: the opposite of :func:`hard`.
 
     Of two that both documents have as little of, the one with fewer sentences is the smaller. A document with nothing
     in them gives sentences of its smallest subtopic.
     """
-    left = choice.sentences_by_subtopic()
     both = choice.own_counts + choice.other_counts
-    order = np.lexsort((np.arange(len(left)), both, choice.common))
+    order = np.lexsort((np.arange(len(both)), both, choice.common))
     # Subtopics beyond the field of a view are none of it.
     order = order[both[order] > 0]
     half = order[: max(len(order) // 2, 1)]
     if not choice.own_counts[half].any():
         half = order[choice.own_counts[order] > 0][:1]
-    shares = np.zeros(len(left))
-    shares[half] = 1.0
-    yield from choice.roulette(shares, left)
+    return choice.roulette(np.isin(np.arange(len(both)), half))
 
 
-def _random(choice: Choice) -> Iterator[int]:
+def run_of_sentences(choice: Choice) -> Iterator[int]:
     """A run of sentences from a random place, such that they fill the view where the document does."""
     tokens = np.asarray(choice.own.tokens, np.int64)
     from_here = np.cumsum(tokens[::-1])[::-1]
     starts = int(np.count_nonzero(from_here >= choice.most_tokens))
-    first = int(choice.draw.integers(max(starts, 1)))
-    yield from range(first, len(tokens))
+    return iter(range(int(choice.draw.integers(max(starts, 1))), len(tokens)))
 
 
-def _truncated(choice: Choice) -> Iterator[int]:
+def first_sentences(choice: Choice) -> Iterator[int]:
     """The first sentences."""
-    yield from range(len(choice.own.tokens))
+    return iter(range(len(choice.own.tokens)))
 
 
-def _pagerank(choice: Choice) -> Iterator[int]:
+def pagerank(choice: Choice) -> Iterator[int]:
     """The sentences that are most central in the pair, as Match-Ignition chooses them."""
     assert choice.own.centrality is not None
-    yield from np.argsort(-choice.own.centrality, kind="stable").tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """A way to choose sentences.
-
-    Args:
-        choose: gives sentence after sentence, as they are put into a view.
-        reads_centrality: whether it needs the centrality of sentences.
-    """
-
-    choose: Callable[[Choice], Iterator[int]]
-    reads_centrality: bool = False
-
-
-# Named in graphdoc.registry.VIEW_SAMPLINGS.
-UNIFORM = Sampling(_uniform)
-HARD = Sampling(_hard)
-SOFT = Sampling(_soft)
-RANDOM = Sampling(_random)
-NEGATIVE = Sampling(_negative)
-TRUNCATED = Sampling(_truncated)
-PAGERANK = Sampling(_pagerank, reads_centrality=True)
-
-
-Floats = npt.NDArray[np.float64]
+    return iter(np.argsort(-choice.own.centrality, kind="stable").tolist())
 
 
 class SentenceLikelihoods(NamedTuple):
     r"""How likely the sentences of a document are under its unigram model, :math:`P(w) = n_w / \sum_v n_v`.
-
-    Every word of a sentence is in the document, so that nothing has to be smoothed.
 
     Args:
         logarithms: ``(sentences,)``, sums of the logarithms of :math:`P` over the terms of every sentence.
         terms: ``(sentences,)``, how many terms it has.
     """
 
-    logarithms: Floats
+    logarithms: Shares
     terms: Rows
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]]) -> SentenceLikelihoods:
-        """Those of a document.
-
-        Args:
-            sentences: the terms of every sentence, each as often as it occurs.
-        """
+        """Those of a document, by the terms of every sentence, each as often as it occurs."""
         counts = Counter(chain.from_iterable(sentences))
-        total = sum(counts.values())
+        total = counts.total()
         sums = [sum(np.log(counts[term] / total) for term in terms) for terms in sentences]
         return cls(np.array(sums, np.float64), np.array([len(terms) for terms in sentences], np.int64))
 
     def of_view(self, sentences: Rows) -> float:
-        """The query likelihood of a view: the mean over its terms; below all others where it has none.
-
-        Args:
-            sentences: its sentences; one that is in it in part counts whole.
-        """
+        """The query likelihood of a view of some sentences: the mean over its terms; below all others without any."""
         terms = int(self.terms[sentences].sum())
         return float(self.logarithms[sentences].sum()) / terms if terms else -np.inf
 
@@ -287,31 +235,18 @@ def draw_views(
 
     Returns:
         The view of either document.
-
-    Raises:
-        ValueError: a view has no room.
     """
-    if most_tokens < 1:
-        raise ValueError(f"a view of {most_tokens} tokens has no room")
     subtopics = int(max(first.clusters.max(initial=-1), second.clusters.max(initial=-1))) + 1
-    counts = first.counts(subtopics), second.counts(subtopics)
-    sides = (first, second)
+    counts = {side: np.bincount(side.clusters, minlength=subtopics).astype(np.int64) for side in (first, second)}
     views = []
-    for place, own in enumerate(sides):
-        draw = random_generator(seed, purpose, own.id, sides[1 - place].id, number)
-        choice = Choice(own, counts[place], counts[1 - place], most_tokens, draw)
-        views.append(_filled(sampling.choose(choice), own.tokens, most_tokens))
+    for own, other in ((first, second), (second, first)):
+        draw = random_generator(seed, purpose, own.id, other.id, number)
+        kept, room = dict[int, int](), most_tokens
+        for sentence in sampling(Choice(own, counts[own], counts[other], most_tokens, draw)):
+            kept[sentence] = min(int(own.tokens[sentence]), room)
+            room -= kept[sentence]
+            if room <= 0:
+                break
+        order = sorted(kept)
+        views.append(View(np.array(order, np.int64), np.array([kept[sentence] for sentence in order], np.int64)))
     return views[0], views[1]
-
-
-def _filled(chosen: Iterator[int], tokens: npt.NDArray[np.integer[Any]], most_tokens: int) -> View:
-    """Sentences in the order of their choice until the view is full, then in reading order."""
-    kept: dict[int, int] = {}
-    room = most_tokens
-    for sentence in chosen:
-        kept[sentence] = min(int(tokens[sentence]), room)
-        room -= kept[sentence]
-        if room <= 0:
-            break
-    order = sorted(kept)
-    return View(np.array(order, np.int64), np.array([kept[sentence] for sentence in order], np.int64))

@@ -180,7 +180,7 @@ class TestBadInput:
         ("labels", "options", "values"),
         [
             ([None] * 6, (), ["corpus.columns.label", "corpus.label_from"]),
-            ([["a", "b"]] * 3 + [[]] * 2 + [None], (), ["3 ", "2 ", "1 ", "labels.multi_label=true"]),
+            ([["a", "b"]] * 3 + [[]] * 2 + [None], (), ["5 ", "1 ", "labels.multi_label=true"]),
             (["rice"] * 6, (), ["rice"]),
             (["rice", "tide"] * 3, ("corpus.label_from=folder",), ["corpus.label_from"]),
             (["rice", "tide"] * 3, ("labels.multi_lable=true",), ["labels.multi_label"]),

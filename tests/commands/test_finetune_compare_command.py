@@ -233,7 +233,7 @@ class TestBadInput:
             ((f"validation.pairs={unknown}",), ["unknown.tsv:2", "'nobody'", "validation.unknown"]),
             ((by_pairs, f"groups.file={itself}"), ["no pair"]),
             ((cosine, by_pairs, f"groups.file={itself}"), ["itself.tsv"]),
-            (("validation.pairs=nowhere.tsv",), ["nowhere.tsv", "validation.pairs"]),
+            (("validation.pairs=nowhere.tsv",), ["nowhere.tsv"]),
             ((twice, by_pairs, f"groups.file={write('pairs.tsv', pairs(8))}"), ["'d0'"]),
             ((by_pairs,), ["groups.file"]),
             (("sections.number=9",), ["sections.number=9"]),

@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 import torch
 from corpus_examples import SettingsFactory, text_of, write_rows
-from hypothesis import given
-from hypothesis import strategies as st
-from training_fixtures import ExampleFactory
 
 from graphdoc import DocumentEncoder
 from graphdoc.corpus.corpus import prepare_corpus
@@ -24,9 +21,7 @@ from graphdoc.errors import DocumentError
 from graphdoc.recipes import mined_negatives as module
 from graphdoc.recipes.base import CorpusData
 from graphdoc.recipes.mined_negatives import corpus_vectors
-from graphdoc.recipes.sub_documents import SubDocumentCollator, held_out_parts
 from graphdoc.runtime.processes import Processes
-from graphdoc.sampling.batches import Rows
 from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.settings.run import TrainingSettings
 from graphdoc.training.run import RunContext
@@ -107,36 +102,3 @@ def test_vectors_are_those_of_the_documents(
     expected = encoder.encode([documents[id] for id in corpus.ids])
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert len(found) == 36
-
-
-@given(st.integers(2, 300), st.integers(2, 80))
-def test_all_documents_held_out_are_measured_in_batches_of_nearly_one_size(documents: int, batch_size: int) -> None:
-    rows = np.arange(documents)[::-1]
-    batches = held_out_parts(rows, batch_size)
-
-    assert [row for batch in batches for row in batch] == rows.tolist()
-    sizes = {len(batch) for batch in batches}
-    assert max(sizes) - min(sizes) <= 1
-    assert min(sizes) >= 2
-    # Losses are those of training batches as far as the number of documents allows.
-    assert max(sizes) <= 1.5 * batch_size + 1
-    assert documents < batch_size or min(sizes) >= batch_size / 1.5
-    assert held_out_parts(rows[:0], batch_size) == []
-
-
-def test_documents_are_split_as_one_says(training_examples: ExampleFactory) -> None:
-    examples = training_examples(4)
-    batch = SubDocumentCollator(_Ends(), None)([(one, 0, row) for row, one in enumerate(examples)])
-    # All but the last passage look for all but the first.
-    counts = [len(one.sections) - 1 for one in examples]
-    assert list(batch.graphs.passage_counts) == counts + counts
-
-
-class _Ends:
-    """Splits documents into views that overlap."""
-
-    has_queries = False
-
-    def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
-        everything = np.arange(passages)
-        return everything[:-1], everything[1:]

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from graphdoc.sampling.sentence_pairs import SentencePairBatches, SentencePairDraws
+from graphdoc.errors import ModelError
+from graphdoc.sampling.sentence_pairs import SentencePairDraws, TokenMasks
 
 # Sentences of every paragraph of every document, and the group of the document.
 DOCUMENTS = [([3, 1, 2], 7), ([1], 1), ([2], 5), ([1, 4], 7), ([5], 2)]
@@ -17,7 +21,7 @@ def made(documents: list[tuple[list[int], int]], seed: int = 0, rows: list[int] 
     counts = np.array([sum(sizes) for sizes, _ in documents])
     paragraphs = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) for sizes, _ in documents])
     groups = np.array([group for _, group in documents])
-    return SentencePairDraws(counts, paragraphs, groups, seed, rows=None if rows is None else np.array(rows))
+    return SentencePairDraws(counts, paragraphs, groups, seed, rows=None if rows is None else np.array(rows, np.int64))
 
 
 def paragraph_of(documents: list[tuple[list[int], int]], document: int, number: int) -> tuple[int, int]:
@@ -48,22 +52,22 @@ def test_pairs_are_of_one_paragraph_or_of_different_texts(
         for epoch in range(3):
             if len(texts) < 2:
                 continue
-            first, second, is_intra = pairs.draw(epoch, number)
-            assert first == pairs.anchor(number) != second
-            assert {first.document, second.document} <= set(rows)
+            first, (second, is_intra) = pairs.anchor(number), pairs.draw(epoch, number)
+            assert first != second
+            assert {first[0], second[0]} <= set(rows)
             one, other = paragraph_of(documents, *first), paragraph_of(documents, *second)
             assert one[1] > 1 and other[1] > 1
             if is_intra:
-                assert (first.document, one) == (second.document, other)
+                assert (first[0], one) == (second[0], other)
             else:
-                assert documents[first.document][1] != documents[second.document][1]
+                assert documents[first[0]][1] != documents[second[0]][1]
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.2, 1.0])
 def test_a_partner_of_the_same_paragraph_is_as_probable_as_is_said(probability: float) -> None:
     counts, paragraphs = np.full(40, 6), np.tile([0, 0, 0, 1, 1, 1], 40)
     pairs = SentencePairDraws(counts, paragraphs, np.arange(40), 3, intra_probability=probability)
-    intra = [pairs.draw(0, number).is_intra for number in range(len(pairs))]
+    intra = [pairs.draw(0, number)[1] for number in range(len(pairs))]
     assert len(intra) == 240
     assert np.mean(intra) == pytest.approx(probability, abs=0.07 if 0 < probability < 1 else 0)
 
@@ -72,7 +76,7 @@ def test_half_of_the_partners_are_of_the_same_paragraph_and_all_are_drawn_alike(
     pairs = made(DOCUMENTS)
     number = next(number for number in range(len(pairs)) if pairs.anchor(number) == (0, 1))
     drawn = [pairs.draw(epoch, number) for epoch in range(6000)]
-    counts = {kind: Counter(pair.second for pair in drawn if pair.is_intra == kind) for kind in (True, False)}
+    counts = {kind: Counter(partner for partner, is_intra in drawn if is_intra == kind) for kind in (True, False)}
     assert set(counts[True]) == {(0, 0), (0, 2)}
     # Neither copies of its text nor sentences without a neighbour.
     assert set(counts[False]) == {(2, 0), (2, 1), *((4, sentence) for sentence in range(5))}
@@ -104,25 +108,51 @@ def test_paragraphs_of_one_sentence_give_no_pairs() -> None:
     assert (len(pairs), pairs.alone, pairs.groups) == (0, 3, 0)
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_an_epoch_passes_once_over_all_anchors_or_a_part_of_them(processes: int) -> None:
-    pairs = made(DOCUMENTS)
-    assert len(pairs) == 16
-
-    def of_epoch(epoch: int, most: int | None = None) -> list[list[int]]:
-        ones = np.ones(len(pairs), np.int64)
-        shares = [SentencePairBatches(ones, 4, 0, rank, processes, pairs_per_epoch=most) for rank in range(processes)]
-        parts = zip(*(share.of_epoch(epoch) for share in shares), strict=True)
-        return [sorted(number for part in batch for _, number in part) for batch in parts]
-
-    whole = of_epoch(0)
-    assert [len(batch) for batch in whole] == [4] * 4
-    assert sorted(number for batch in whole for number in batch) == list(range(16))
-    assert of_epoch(0) == whole != of_epoch(1)
-    assert of_epoch(0, 11) == whole[:2]
-    assert [len(batch) for batch in of_epoch(0, 3)] == [3]
+MASK = 399
 
 
-def test_a_batch_is_too_small_for_the_processes() -> None:
-    with pytest.raises(ValueError, match="too small"):
-        SentencePairBatches(np.ones(len(made(DOCUMENTS)), np.int64), 2, 0, processes=3)
+@pytest.fixture
+def tokenizer(backbone_folder: Callable[[str], Path]) -> PreTrainedTokenizerFast:
+    """A tokenizer of 400 tokens, the last of which is the mask."""
+    found: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(backbone_folder("roberta"))
+    found.mask_token = found.convert_ids_to_tokens(MASK)
+    return found
+
+
+def test_shares_are_those_of_bert(tokenizer: PreTrainedTokenizerFast) -> None:
+    masks = TokenMasks(tokenizer)
+    draw = np.random.default_rng(0)
+    counts = np.zeros(4)
+    for number in range(400):
+        sentences = [np.array([0, *draw.integers(4, MASK, size=size), 2], np.int32) for size in (12, 30)]
+        for before, after in zip(sentences, masks.draw(sentences, 0, number), strict=True):
+            assert len(after.token_ids) == len(before)
+            np.testing.assert_array_equal(after.tokens, before[after.places])
+            others = np.setdiff1d(np.arange(len(before)), after.places)
+            np.testing.assert_array_equal(after.token_ids[others], before[others])
+            assert {0, len(before) - 1} <= set(others.tolist())
+            seen = after.token_ids[after.places]
+            counts += (len(seen), (seen == MASK).sum(), (seen == after.tokens).sum(), len(before) - 2)
+    chosen, masked, kept, tokens = counts
+    assert chosen / tokens == pytest.approx(0.15, abs=0.01)
+    assert masked / chosen == pytest.approx(0.8, abs=0.03)
+    assert kept / chosen == pytest.approx(0.1, abs=0.03)
+
+
+def test_masks_depend_on_the_key_alone(tokenizer: PreTrainedTokenizerFast) -> None:
+    sentences = [np.arange(4, 60), np.arange(60, 90)]
+
+    def drawn(*key: int) -> list[list[int]]:
+        return [one.token_ids.tolist() for one in masks.draw(sentences, *key)]
+
+    masks = TokenMasks(tokenizer)
+    first = drawn(0, 1)
+    assert drawn(0, 2) != first
+    assert drawn(0, 1) == first
+    masks = TokenMasks(tokenizer)
+    assert drawn(0, 1) == first
+
+
+def test_a_tokenizer_without_mask_is_refused(backbone_folder: Callable[[str], Path]) -> None:
+    with pytest.raises(ModelError, match=r"mask token"):
+        TokenMasks(AutoTokenizer.from_pretrained(backbone_folder("roberta")))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from graphdoc.registry import VIEW_SAMPLINGS, load
-from graphdoc.sampling.views import Sampling, ViewSide, centrality, draw_views
+from graphdoc.sampling.views import Sampling, SentenceLikelihoods, ViewSide, centrality, draw_views
 
 SAMPLINGS: dict[str, Sampling] = {name: load(target) for name, target in VIEW_SAMPLINGS.items()}
 # Subtopic 0 is shared and large, 1 shared and small, 2 is the first document's, 3 the second's.
@@ -165,11 +168,6 @@ def test_views_differ_by_number_and_seed_but_not_by_call() -> None:
     assert drawn[1, 4] == tuple(view.sentences.tobytes() for view in again)
 
 
-def test_a_view_without_room_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 tokens"):
-        draw_views(FIRST, SECOND, SAMPLINGS["soft"], 0, seed=0, number=0)
-
-
 def test_centrality_is_pagerank() -> None:
     rng = np.random.default_rng(0)
     similarity = rng.random((12, 12))
@@ -182,3 +180,21 @@ def test_centrality_is_pagerank() -> None:
     np.testing.assert_allclose(centrality(similarity), expected, atol=1e-9)
     assert centrality(similarity).sum() == pytest.approx(1)
     assert centrality(similarity).argmin() == 5
+
+
+Sentences = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=8)
+
+
+@given(Sentences, st.data())
+def test_a_view_is_as_likely_as_its_words(sentences: list[list[str]], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(sentences) - 1), unique=True))
+    counts = Counter(term for terms in sentences for term in terms)
+    logarithms = [math.log(counts[term] / counts.total()) for number in chosen for term in sentences[number]]
+    found = SentenceLikelihoods.of(sentences).of_view(np.array(chosen, np.int64))
+    assert found == (pytest.approx(sum(logarithms) / len(logarithms)) if logarithms else -math.inf)
+
+
+def test_what_a_document_says_most_is_most_likely() -> None:
+    found = SentenceLikelihoods.of([["rice", "koji"], ["rice"], ["rice", "tide"], []])
+    order = sorted(range(4), key=lambda number: -found.of_view(np.array([number])))
+    assert order[0] == 1 and order[-1] == 3

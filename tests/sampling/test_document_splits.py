@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.sampling import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionSplit
+from graphdoc.sampling import DocumentSections, SectionSplit, SubDocumentSplit
 
 own_sections = st.lists(st.integers(0, 8), min_size=1, max_size=40).map(lambda some: np.array(sorted(some)))
 counts = st.integers(1, 6)
@@ -17,7 +18,13 @@ def sizes_of(split: SectionSplit) -> list[int]:
     return np.bincount(split.section_ids).tolist()
 
 
-@given(own_sections, counts, st.sampled_from(SPLIT_RULES), st.sampled_from(SECTION_POSITIONS), st.integers(0, 9))
+@given(
+    own_sections,
+    counts,
+    st.sampled_from(["headings", "length"]),
+    st.sampled_from(["natural", "shuffled"]),
+    st.integers(0, 9),
+)
 def test_every_passage_is_in_exactly_one_section(own, count: int, by: str, positions: str, epoch: int) -> None:
     drawn = DocumentSections(count, by, positions).draw("id", epoch, own)  # type: ignore[arg-type]
     assert sorted(drawn.order) == list(range(len(own)))
@@ -74,33 +81,32 @@ def test_sections_move_with_their_ids_or_are_counted_anew() -> None:
     assert natural.section_ids.tolist() == [2, 0, 0, 1, 1, 1]
     assert shuffled.section_ids.tolist() == [0, 1, 1, 2, 2, 2]
     assert natural.chunk_ids.tolist() == shuffled.chunk_ids.tolist() == [0, 0, 1, 0, 1, 2]
-    assert natural.whole().section_ids.tolist() == shuffled.whole().section_ids.tolist() == [0] * 6
-    assert natural.whole().chunk_ids.tolist() == [5, 0, 1, 2, 3, 4]
-    assert shuffled.whole().chunk_ids.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @given(own_sections, counts, st.randoms(use_true_random=False))
 def test_natural_positions_are_those_of_the_text_as_it_was(own, count: int, draw) -> None:
     split = DocumentSections(count).split(own)
     moved = split.moved(np.array(draw.sample(range(len(split)), len(split))), "natural")
-    for one, other in ((split, moved), (split.whole(), moved.whole())):
-        places = [dict(zip(each.order.tolist(), zip(each.section_ids, each.chunk_ids, strict=True), strict=True))
-                  for each in (one, other)]  # fmt: skip
-        assert places[0] == places[1]
+    places = [
+        dict(zip(each.order.tolist(), zip(each.section_ids, each.chunk_ids, strict=True), strict=True))
+        for each in (split, moved)
+    ]
+    assert places[0] == places[1]
 
 
-def test_a_draw_depends_on_seed_epoch_and_id_alone() -> None:
-    def drawn(seed: int, epoch: int, id: str) -> list[int]:
-        sections = DocumentSections(5, "length", "shuffled", seed)
-        return sections.draw(id, epoch, np.zeros(20, np.int64)).order.tolist()
+@pytest.mark.parametrize("kind", ["half", "one_passage", "sections"])
+def test_a_draw_depends_on_seed_epoch_and_id_alone(kind: Any) -> None:
+    def drawn(seed: int, epoch: int, name: str) -> list[Any]:
+        ids = [f"{name} {number}" for number in range(40)]
+        if kind == "sections":
+            sections = DocumentSections(5, "length", "shuffled", seed)
+            return [sections.draw(id, epoch, np.zeros(20, np.int64)).order.tolist() for id in ids]
+        return [SubDocumentSplit(kind, seed).draw(id, epoch, 40)[0].tolist() for id in ids]
 
-    first = [drawn(0, 0, f"document {number}") for number in range(30)]
+    first = drawn(0, 0, "document")
     np.random.default_rng(0).random(7)
-    assert [drawn(0, 0, f"document {number}") for number in reversed(range(30))] == first[::-1]
-    for other in ([drawn(1, 0, f"document {number}") for number in range(30)],
-                  [drawn(0, 1, f"document {number}") for number in range(30)],
-                  [drawn(0, 0, f"other {number}") for number in range(30)]):  # fmt: skip
-        assert other != first
+    assert drawn(0, 0, "document") == first
+    assert all(other != first for other in (drawn(1, 0, "document"), drawn(0, 1, "document"), drawn(0, 0, "other")))
 
 
 def test_permutations_are_uniform() -> None:
@@ -109,24 +115,6 @@ def test_permutations_are_uniform() -> None:
     # Six orders of 200 expected, standard deviation 13.
     assert np.abs(np.unique(orders, axis=0, return_counts=True)[1] - 200).max() < 65
     assert len(set(orders)) == 6
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"sections": 0}, r"sections=0 must be at least 1 \(2 is usual\)"),
-        ({"by": "size"}, "by='size' is unknown; use one of headings, length"),
-        ({"section_positions": "random"}, "section_positions='random' is unknown; use one of natural, shuffled"),
-    ],
-)
-def test_wrong_settings_are_named(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        DocumentSections(**settings)  # type: ignore[arg-type]
-
-
-def test_a_document_without_passages_is_refused() -> None:
-    with pytest.raises(ValueError, match="without passages cannot be split"):
-        DocumentSections().split(np.zeros(0, np.int64))
 
 
 @given(
@@ -162,3 +150,42 @@ def test_a_section_may_have_just_as_many_tokens_as_the_limit() -> None:
     assert split.limited(tokens, 19).order.tolist() == [0, 3]
     assert split.limited(tokens, 45).order.tolist() == [0, 1, 2, 3, 4]
     assert split.limited(tokens, 44).order.tolist() == [0, 1, 2, 3]
+
+
+@given(
+    split=st.sampled_from(["half", "one_passage"]),
+    seed=st.integers(0, 2**40),
+    epoch=st.integers(0, 100),
+    id=st.text(max_size=12),
+    passages=st.integers(2, 60),
+)
+def test_every_passage_is_in_exactly_one_view(split: str, seed: int, epoch: int, id: str, passages: int) -> None:
+    anchor, candidate = SubDocumentSplit(split, seed).draw(id, epoch, passages)  # type: ignore[arg-type]
+
+    assert sorted([*anchor, *candidate]) == list(range(passages))
+    assert list(anchor) == sorted(anchor)
+    assert list(candidate) == sorted(candidate)
+    assert len(anchor) == (passages // 2 if split == "half" else 1)
+
+
+def test_halves_are_uniform() -> None:
+    counts = np.zeros(10)
+    for number in range(2_000):
+        counts[SubDocumentSplit("half").draw(str(number), 0, 10)[0]] += 1
+
+    # Five of ten: 1,000 expected, standard deviation 22.
+    assert np.abs(counts - 1_000).max() < 110
+
+
+def test_one_passage_is_the_first_in_half_of_the_draws_and_any_in_the_others() -> None:
+    counts = np.zeros(5)
+    for number in range(4_000):
+        counts[SubDocumentSplit("one_passage").draw(str(number), 0, 5)[0]] += 1
+
+    # 0.5 + 0.5 / 5 for the first, 0.1 for the others.
+    np.testing.assert_allclose(counts / 4_000, [0.6, 0.1, 0.1, 0.1, 0.1], atol=0.03)
+
+
+def test_one_passage_cannot_be_split() -> None:
+    with pytest.raises(ValueError, match="'short' has 1 passages"):
+        SubDocumentSplit().draw("short", 0, 1)
