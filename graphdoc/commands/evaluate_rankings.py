@@ -199,6 +199,7 @@ def evaluate_search(
 
     with quick_imports():
         from ..evaluation import RankingTable, own_documents, read_judgements
+        from ..evaluation.judgements import UNKNOWN_DOCUMENTS
         from ..evaluation.measures import DEFAULT_MEASURES
         from ..evaluation.rankers import SEARCHES, WEIGHTED, rank_queries
         from ..evaluation.trec import leave_out
@@ -212,7 +213,7 @@ def evaluate_search(
         raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")
     opened, update, report = _index(queries, corpus, index, model, reading)
     ids = {id for batch in opened.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
-    unknown = len(judgements.among(ids).unknown_documents)
+    unknown = judgements.among(ids).left_out.get(UNKNOWN_DOCUMENTS, 0)
     rankings = rank_queries(
         opened,
         judgements.queries,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +14,15 @@ from ..documents.section import clean_text, is_missing
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.text import counted
 from .labels import named
-from .trec import Qrels, read_columns, read_qrels
+from .trec import Qrels, leave_out, read_columns, read_qrels
 
 TEXT_COLUMN, SPLIT = "text", "split"
 _QRELS_FILES = ("qrels.tsv", "qrels.tsv.gz", "qrels.txt", "qrels.txt.gz")
+
+
+# What is left out of judgements.
+WITHOUT_POSITIVE, UNKNOWN_DOCUMENTS = "queries without a positive", "judged documents that are unknown"
+REASONS = (WITHOUT_POSITIVE, "queries without text", "judged queries that are unknown", UNKNOWN_DOCUMENTS)
 
 
 @dataclass(frozen=True)
@@ -30,19 +35,13 @@ class Judgements:
         queries: texts by query id.
         qrels: grades by query id and document id, of these queries.
         source: the folder or file, for messages.
-        without_positive: ids of queries that were left out because no document has a grade above 0.
-        without_text: ids of queries that were left out because their text is empty.
-        unknown_queries: ids in the judgements that no query has.
-        unknown_documents: ids of documents that were judged and are not there (see :meth:`among`).
+        left_out: how many of what was left out, by reason; only what there is.
     """
 
     queries: Mapping[str, str]
     qrels: Mapping[str, Mapping[str, int]]
     source: str = ""
-    without_positive: tuple[str, ...] = ()
-    without_text: tuple[str, ...] = ()
-    unknown_queries: tuple[str, ...] = ()
-    unknown_documents: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -54,38 +53,35 @@ class Judgements:
             EvaluationError: no judgement is of one of the queries, or no query has a positive.
         """
         there = queries.keys() | set(known)
-        unknown = tuple(query for query in qrels if query not in there)
+        unknown = [query for query in qrels if query not in there]
         if qrels and len(unknown) == len(qrels):
             raise EvaluationError(
                 f"{source or 'the judgements'}: none of the {counted(len(unknown), 'query id')} in the judgements is "
                 f"the id of a query ({named(map(repr, unknown))})"
             )
-        without_text = tuple(query for query, text in queries.items() if not text.strip())
         with_text = {query: text for query, text in queries.items() if text.strip()}
-        return cls(with_text, qrels, source, (), without_text, unknown)._with_positive()
+        left_out = dict(zip(REASONS, (0, len(queries) - len(with_text), len(unknown), 0), strict=True))
+        return cls(with_text, qrels, source, left_out)._answered(qrels)
 
     def __len__(self) -> int:
         """Number of queries."""
         return len(self.queries)
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """How many of what was left out, by reason; only what there is."""
-        reasons = {
-            "queries without a positive": self.without_positive,
-            "queries without text": self.without_text,
-            "judged queries that are unknown": self.unknown_queries,
-            "judged documents that are unknown": self.unknown_documents,
-        }
-        return {reason: len(ids) for reason, ids in reasons.items() if ids}
 
     def positives(self, query: str) -> list[str]:
         """Ids of the documents that answer a query, those of the highest grade first."""
         grades = self.qrels[query]
         return sorted((id for id, grade in grades.items() if grade > 0), key=lambda id: (-grades[id], id))
 
+    def without(self, documents: Mapping[str, Collection[str]]) -> Judgements:
+        """The judgements without some documents by query id, such as those that queries were written from.
+
+        Raises:
+            EvaluationError: no query keeps a positive.
+        """
+        return self._answered(leave_out(self.qrels, documents))
+
     def among(self, documents: Collection[str]) -> Judgements:
-        """The judgements of documents that are there; the others are counted in ``unknown_documents``.
+        """The judgements of documents that are there; the others are counted as :data:`UNKNOWN_DOCUMENTS`.
 
         A positive that is not there cannot be found. Measured with these judgements it does not count; measured with
         all of them it counts as missed.
@@ -95,7 +91,7 @@ class Judgements:
         """
         there = set(documents)
         judged = dict.fromkeys(id for grades in self.qrels.values() for id in grades)
-        unknown = tuple(id for id in judged if id not in there)
+        unknown = [id for id in judged if id not in there]
         if not unknown:
             return self
         if len(unknown) == len(judged):
@@ -106,19 +102,25 @@ class Judgements:
         kept = {
             query: {id: grade for id, grade in grades.items() if id in there} for query, grades in self.qrels.items()
         }
-        return replace(self, qrels=kept, unknown_documents=(*self.unknown_documents, *unknown))._with_positive()
+        return self._answered(kept, len(unknown))
 
-    def _with_positive(self) -> Judgements:
-        answered = {query for query, grades in self.qrels.items() if any(grade > 0 for grade in grades.values())}
-        queries = {query: text for query, text in self.queries.items() if query in answered}
+    def _answered(self, qrels: Qrels, unknown_documents: int = 0) -> Judgements:
+        """The queries that have a positive in some judgements."""
+        queries = {
+            query: text
+            for query, text in self.queries.items()
+            if any(grade > 0 for grade in qrels.get(query, {}).values())
+        }
         if not queries:
             raise EvaluationError(
                 f"{self.source or 'the judgements'}: 0 of {len(self.queries):,} queries have a document with a grade "
                 "above 0"
             )
-        missed = tuple(query for query in self.queries if query not in answered)
-        qrels = {query: self.qrels[query] for query in queries}
-        return replace(self, queries=queries, qrels=qrels, without_positive=(*self.without_positive, *missed))
+        counts = {reason: self.left_out.get(reason, 0) for reason in REASONS}
+        counts[WITHOUT_POSITIVE] += len(self.queries) - len(queries)
+        counts[UNKNOWN_DOCUMENTS] += unknown_documents
+        left_out = {reason: count for reason, count in counts.items() if count}
+        return Judgements(queries, {query: qrels[query] for query in queries}, self.source, left_out)
 
 
 def read_judgements(

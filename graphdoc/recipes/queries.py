@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from ..evaluation import Judgements, own_documents, read_judgements, score_run, 
 from ..evaluation.measures import metric_name
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator
 from ..evaluation.resampling import folds_of
-from ..evaluation.trec import leave_out
 from ..inference.precision import training_precision
 from ..runtime.text import counted, left_out_line
 from ..sampling.batches import random_generator
@@ -201,14 +200,7 @@ def _without_own(given: Judgements, grade: int | None) -> tuple[Judgements, dict
         raise EvaluationError(
             f"{given.source}: no judgement has the grade queries.own_grade={grade}; leave it out, or check the grades"
         )
-    left = Judgements.of(given.queries, leave_out(given.qrels, own), source=given.source)
-    left = replace(
-        left,
-        without_positive=(*given.without_positive, *left.without_positive),
-        without_text=given.without_text,
-        unknown_queries=given.unknown_queries,
-    )
-    return left, own
+    return given.without(own), own
 
 
 def _fold(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | None, Judgements]:

@@ -17,6 +17,7 @@ from ..corpus.document import values_hash
 from ..corpus.parts import PassageVectors
 from ..errors import EvaluationError
 from ..evaluation import Judgements
+from ..evaluation.judgements import UNKNOWN_DOCUMENTS
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..graphs.layout import Packing
@@ -293,7 +294,7 @@ class RetrievalData(CorpusData):
             f"{counted(len(self._rows), 'pair')} of {queries_counted(len(queries))} and {self.documents:,} documents "
             "that answer them to train on",
         ]
-        if unknown := len(queries.unknown_documents):
+        if unknown := queries.left_out.get(UNKNOWN_DOCUMENTS, 0):
             lines.append(f"{counted(unknown, 'judged document')} not in the corpus, or left out of it")
         sizes = self._negatives.pool_sizes
         is_known = self.mined is None or self.mined.is_given

@@ -37,7 +37,7 @@ def test_one_file_of_judgements(folder: Path) -> None:
     assert found.queries == {"q1": "high tide", "q2": "low tide"}
     assert found.qrels == {"q1": {"tide": 2, "ebb": 1, "wave": 0}, "q2": {"tide": 1}}
     assert found.positives("q1") == ["tide", "ebb"]
-    assert found.without_positive == ("q3",)
+    assert found.left_out == {"queries without a positive": 1}
     test = read_judgements(folder, split="test")
     # Judgements of queries that were not chosen are neither used nor unknown.
     assert (dict(test.queries), test.left_out) == ({"q1": "high tide"}, {"queries without a positive": 1})
@@ -50,7 +50,7 @@ def test_a_file_of_judgements_per_split(folder: Path) -> None:
     qrels_file(folder / "qrels" / "train.tsv", "q2\ttide\t1", "q1\tebb\t1")
     test = read_judgements(folder, split="test")
     # Queries of other splits are no queries without a positive.
-    assert (dict(test.qrels), test.without_positive) == ({"q1": {"tide": 1}}, ("q3",))
+    assert (test.qrels, test.left_out) == ({"q1": {"tide": 1}}, {"queries without a positive": 1})
     everything = read_judgements(folder)
     assert everything.qrels == {"q1": {"tide": 1, "ebb": 1}, "q2": {"tide": 1}}
     with pytest.raises(EvaluationError, match=r"qrels.*'dev'.*test, train"):
@@ -63,7 +63,6 @@ def test_a_file_of_judgements_per_split(folder: Path) -> None:
 def test_unknown_queries(folder: Path) -> None:
     qrels_file(folder / "qrels.tsv", "q1\ttide\t1", "q8\ttide\t1", "q9\ttide\t1")
     found = read_judgements(folder)
-    assert found.unknown_queries == ("q8", "q9")
     assert found.left_out == {"queries without a positive": 2, "judged queries that are unknown": 2}
     qrels_file(folder / "qrels.tsv", "q8\ttide\t1", "q9\ttide\t1")
     with pytest.raises(EvaluationError) as raised:
@@ -76,11 +75,11 @@ def test_unknown_documents() -> None:
         {"q1": "high tide", "q2": "waves", "q3": " "},
         {"q1": {"tide": 1, "ebb": 1}, "q2": {"wave": 1}, "q3": {"ebb": 1}},
     )
-    assert found.without_text == ("q3",)
+    assert found.left_out == {"queries without text": 1}
+    assert found.without({"q1": ["tide", "ebb"]}).queries == {"q2": "waves"}
     assert found.among(["tide", "ebb", "wave"]) is found
     known = found.among({"tide", "other"})
     assert (known.queries, known.qrels) == ({"q1": "high tide"}, {"q1": {"tide": 1}})
-    assert (known.unknown_documents, known.without_positive) == (("ebb", "wave"), ("q2",))
     assert known.left_out == {
         "queries without a positive": 1,
         "queries without text": 1,
