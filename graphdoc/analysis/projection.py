@@ -50,18 +50,13 @@ def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]
         raise EvaluationError(f"t-SNE needs 3 documents at least, there are {count}; give more or leave out the plot")
     # t-SNE looks for about three times as many neighbours as the perplexity says.
     perplexity = max(1.0, min(PERPLEXITY, (count - 1) / 3))
-    vectors = principal_components(vectors)
+    if min(vectors.shape) > COMPONENTS:
+        vectors = PCA(COMPONENTS, svd_solver="covariance_eigh").fit_transform(vectors)
     start = "pca" if vectors.shape[1] > 1 else "random"
-    points = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(vectors)
+    points = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(
+        np.asarray(vectors, np.float32)
+    )
     return np.asarray(points, np.float32)
-
-
-def principal_components(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Vectors ``(documents, hidden)`` in their first 50 principal components; of fewer they stay as they are."""
-    if min(vectors.shape) <= COMPONENTS:
-        return np.asarray(vectors, np.float32)
-    components = PCA(COMPONENTS, svd_solver="covariance_eigh").fit_transform(vectors)
-    return np.asarray(components, np.float32)
 
 
 def order_of(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -64,38 +64,21 @@ def make_alignment(pairs: int = 5, sentences: int = 3, text: str = PASSAGE, left
     listed = []
     for number in range(pairs):
         own = [
-            {
-                "source": 10 * number + place,
-                "candidate": 50 + place,
-                "cosine": 0.9 - 0.01 * place,
-                "contribution": 0.01 * (pairs - number) / (place + 1),
-                "source_text": f"{text.strip()} A{place}",
-                "candidate_text": f"{text.strip()} B{place}",
-            }
+            {"source": 10 * number + place, "candidate": 50 + place, "cosine": 0.9 - 0.01 * place,
+             "contribution": 0.01 * (pairs - number) / (place + 1),
+             "source_text": f"{text.strip()} A{place}", "candidate_text": f"{text.strip()} B{place}"}
             for place in range(sentences)
-        ]
-        stretches = {
-            f"{side}_stretch": [
-                None,
-                *({"sentence": one[side], "text": one[f"{side}_text"], "space": " "} for one in own),
-            ]
-            for side in ("source", "candidate")
-        }
-        listed.append(
-            {
-                "source": number,
-                "candidate": 2,
-                "score": sum(one["cosine"] for one in own) / sentences,
-                "contribution": sum(one["contribution"] for one in own),
-                "strength": float(pairs - number),
-                "direction": "source",
-                "source_heading": f"Own part {number}",
-                "candidate_heading": text,
-                "sentences": own,
-                "total": sentences + left,
-                **stretches,
-            }
-        )
+        ]  # fmt: skip
+        pair = {
+            "source": number, "candidate": 2, "direction": "source", "sentences": own, "total": sentences + left,
+            "score": sum(one["cosine"] for one in own) / sentences, "strength": float(pairs - number),
+            "contribution": sum(one["contribution"] for one in own),
+            "source_heading": f"Own part {number}", "candidate_heading": text,
+        }  # fmt: skip
+        for side in ("source", "candidate"):
+            texts = [{"sentence": one[side], "text": one[f"{side}_text"], "space": " "} for one in own]
+            pair[f"{side}_stretch"] = [None, *texts]
+        listed.append(pair)
     score = sum(pair["contribution"] for pair in listed)
     return {"by": "sentences", "score": score, "whole": False, "total": pairs + left, "pairs": listed}
 
