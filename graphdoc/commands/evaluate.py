@@ -69,14 +69,7 @@ class PartOptions:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An encoder that is measured.
-
-    Args:
-        encoder: the encoder.
-        name: what the table calls it.
-        role: what it is there for, ``model`` or ``untrained``.
-        base: name of the untrained row of a model's backbone; None for that itself, or without one.
-    """
+    """An encoder that is measured, as ``model`` or ``untrained``, and the name of its untrained row, if any."""
 
     encoder: DocumentEncoder
     name: str

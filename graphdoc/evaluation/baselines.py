@@ -119,10 +119,7 @@ class SharedPassages(Generic[T]):
 
 
 class TfidfVectors:
-    """TF-IDF vectors of texts, whose document frequencies are counted in these texts.
-
-    Args:
-        texts: the texts; logarithmic counts of words that at least two of them have, without English stop words.
+    """TF-IDF vectors of texts: logarithmic counts of words that at least two of them have, without English stop words.
 
     Attributes:
         matrix: ``(texts, words)``, sparse, with rows of length 1, or of zeros for a text without such words.
@@ -144,11 +141,7 @@ class TfidfVectors:
         return self._vectorizer.transform(texts) if self.matrix.shape[1] else csr_matrix((len(texts), 0))
 
     def similarities(self, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Cosines of pairs of the texts, ``(pairs,)``; 0 with a text that has no words.
-
-        Args:
-            pairs: ``(pairs, 2)``, positions of texts.
-        """
+        """Cosines of pairs of the texts, ``(pairs, 2)`` positions: ``(pairs,)``; 0 with a text that has no words."""
         result = np.zeros(len(pairs))
         for first in range(0, len(pairs), _BLOCK_PAIRS):
             a, b = (self.matrix[rows] for rows in pairs[first : first + _BLOCK_PAIRS].T)

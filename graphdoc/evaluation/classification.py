@@ -287,8 +287,8 @@ class ClassificationEvaluator(Evaluator):
     """Labelled documents that models with a head are measured on.
 
     Args:
-        documents: the documents, segmented or not. Those without a label, or with several where one is wanted, are
-            left out and counted (``labelled.without_label``, ``labelled.with_several``).
+        documents: the documents, segmented or not; those without a label, or with several where one is wanted, are
+            left out (see :class:`LabelledDocuments`).
         multi_label: whether a document can have any number of classes.
         separator: what stands between the labels of a string that holds several.
         threshold: probability from which on a document gets a class, for models with several labels; None for 0.5.

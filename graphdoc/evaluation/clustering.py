@@ -109,11 +109,7 @@ def _agreement(cells: npt.NDArray[np.int64], clusters: int, weights: npt.NDArray
 def mutual_information(tables: npt.NDArray[Any]) -> Floats:
     """Normalised mutual information of labels and clusters, divided by the arithmetic mean of both entropies.
 
-    Args:
-        tables: ``(..., labels, clusters)``, how many documents have a label and a cluster.
-
-    Returns:
-        ``(...)``; 1 where all documents have one label and one cluster.
+    It is 1 where all documents have one label and one cluster; tables of counts are ``(..., labels, clusters)``.
     """
     shares = tables / tables.sum(axis=(-2, -1), keepdims=True)
     total = _entropy(shares.sum(axis=-1)) + _entropy(shares.sum(axis=-2))
@@ -149,7 +145,7 @@ def cluster(
     :class:`ClusteringEvaluator` does.
 
     Args:
-        train_vectors: ``(train documents, hidden)``, dense or sparse; their labels play no part.
+        train_vectors: ``(train documents, hidden)``, dense or sparse.
         test_vectors: ``(test documents, hidden)``.
         test_labels: ``(test documents,)``.
         clusters: number of clusters, usually that of the labels.

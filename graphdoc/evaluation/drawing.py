@@ -30,12 +30,8 @@ def plot_confusion(scores: ClassificationScores, title: str, path: str | Path | 
     """Draw which classes are taken for which: rows are labels, columns the classes that documents get.
 
     Colours are shares of a row, numbers are documents. With several labels, where no class is taken for another, bars
-    show for every class how many documents get it rightly, miss it, or get it wrongly.
-
-    Args:
-        scores: what was measured.
-        title: what to write above it.
-        path: image file to write; None only returns the figure.
+    show for every class how many documents get it rightly, miss it, or get it wrongly. Without a path the figure is
+    only returned.
 
     Raises:
         OutputError: the file cannot be written or its suffix is unknown.

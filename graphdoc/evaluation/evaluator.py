@@ -30,10 +30,9 @@ class Evaluator(ABC):
         numbers = evaluator(encoder, processes)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
         is_better = (numbers[evaluator.best] > before) == evaluator.greater_is_better
 
-    Documents are read up to the limits of the encoder (``max_passages`` of its configuration, not the limit of the
-    training corpus). With several processes each encodes its share and all get the same numbers, which are those of
-    a single process. The model may be in training: it is measured in eval mode and is then as it was before, and no
-    global random generator is used.
+    Documents are read up to the limits of the encoder, not of the training corpus. Several processes encode a share
+    each, and all get the numbers of a single one. A model in training is measured in eval mode and is then as it was
+    before; no global random generator is used.
 
     Attributes:
         documents: the documents that are encoded, segmented or not, with the vectors of their passages or not.

@@ -58,10 +58,7 @@ _MOST_PAIRS = 2**18
 def kept_passages(order: Integers, kind: Kind, steps: int) -> list[Kept]:
     """Which passages are there at every point of a curve, ``(passages,)`` each; never without a passage.
 
-    Args:
-        order: ``(passages,)``, the passages, those that go out or come in first before the others.
-        kind: ``deletion`` or ``insertion``.
-        steps: most steps; a document with fewer passages to take out has a step for each.
+    Those that go out or come in first are first in ``order``; a document with few passages has a step for each.
     """
     place = np.argsort(order)
     counts = _counts(len(order), steps).tolist()

@@ -59,13 +59,12 @@ class PairScores:
 
 
 def best_threshold(labels: npt.ArrayLike, similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
-    """The threshold that separates some pairs best, halfway between two similarities.
+    """The threshold that separates pairs, ``(pairs,)``, of label 1 from those of 0 best, halfway between similarities.
 
     Args:
-        labels: ``(pairs,)``, 1 for pairs that belong together, else 0.
-        similarities: ``(pairs,)``.
-        by: what is to be greatest, ``f1`` or ``accuracy``; of several equal ones the highest threshold that takes any
-            pair is taken.
+        labels: 1 for pairs that belong together, else 0.
+        similarities: of these pairs.
+        by: what is to be greatest; of several equal ones the highest threshold that takes any pair is taken.
 
     Raises:
         EvaluationError: there are no pairs, or similarities are not as many, or no numbers.
@@ -93,9 +92,7 @@ def best_threshold(labels: npt.ArrayLike, similarities: npt.ArrayLike, by: Crite
 def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
     """Area under the ROC curve: how often a pair of label 1 is more similar than one of label 0; ties count half.
 
-    Args:
-        labels: ``(pairs,)``, 0 and 1, both of which occur.
-        similarities: ``(pairs,)``.
+    Both are ``(pairs,)``, and both labels occur.
 
     >>> pair_auc([1, 1, 0, 0], [0.9, 0.4, 0.6, 0.2])
     0.75
@@ -122,7 +119,7 @@ def score_pairs(
         similarities: ``(pairs,)``.
         threshold: pairs of at least this similarity are taken for similar.
         resamples: number of bootstrap resamples; 0 for no intervals.
-        seed: draws the resamples.
+        seed: draws them.
 
     Raises:
         EvaluationError: there are no pairs, or similarities are not as many, or no numbers.

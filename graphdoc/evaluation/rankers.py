@@ -293,11 +293,7 @@ RANKERS: dict[str, Ranker] = {
 
 
 def require_rankers(names: Sequence[str], rankers: Mapping[str, Ranker] = RANKERS) -> None:
-    """Refuse unknown names.
-
-    Args:
-        names: names of rankers, or two joined by ``+`` the first of which goes by words.
-        rankers: the rankers that there are.
+    """Refuse names that are no rankers, nor two joined by ``+`` the first of which goes by words.
 
     Raises:
         SettingsError: a name is unknown, or two cannot be joined.

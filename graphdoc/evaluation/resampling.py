@@ -18,10 +18,9 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Estimate:
-    """A value with its bootstrap resamples.
+    """A value with its bootstrap resamples, which one seed draws alike for as many documents, pairs or queries.
 
-    Resamples of as many documents, pairs or queries with one seed are the same ones, so that the difference of two
-    estimates is paired: it is taken resample by resample.
+    So the difference of two estimates is paired: it is taken resample by resample.
 
     Args:
         value: the value.

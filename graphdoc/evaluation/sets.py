@@ -278,12 +278,7 @@ ROWS: dict[str, Row] = {
 
 
 def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingReport | None = None) -> MeasuredSet:
-    """Read a set.
-
-    Args:
-        settings: what it is.
-        encoder: a model; documents that give it no passages are left out and listed.
-        report: is filled while documents are read.
+    """Read a set; documents that give an encoder no passages are left out and listed in the report.
 
     Raises:
         EvaluationError: nothing can be measured on it.
