@@ -209,6 +209,10 @@ class TrainingLoop:
         try:
             with ExitStack() as stack:
                 stack.callback(self._data.loader.close)
+                if self.model.device.type == "cuda":
+                    # What stays in float32, such as the graph, takes TF32 where the GPU has it.
+                    stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+                    torch.set_float32_matmul_precision("high")
                 self.processes.run_first(lambda: self._open_log(stack))
                 stack.enter_context(self._stop)
                 self._train()

@@ -77,9 +77,6 @@ def join_run(training: TrainingSettings, device: str | torch.device | None) -> P
             "does not)",
             file=sys.stderr,
         )
-    if place.type == "cuda":
-        # What stays in float32, such as the graph, takes TF32 where the GPU has it.
-        torch.set_float32_matmul_precision("high")
     torch.manual_seed(training.seed)
     return processes
 
