@@ -209,36 +209,35 @@ def _fold(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | 
     if folds.number is None:
         return None, given
     if folds.file is not None:
-        by_query = _read_folds(folds.file, folds.number)
-        if missing := next((id for id in ids if id not in by_query), None):
+        fold_of = _read_folds(folds.file, folds.number)
+        if missing := next((id for id in ids if id not in fold_of), None):
             raise EvaluationError(f"{folds.file}: query {missing!r} has no fold; give every query one")
-        tested = {id for id in ids if by_query[id] == folds.fold}
     else:
         numbers = folds_of(ids, folds.number, FOLD_SEED).tolist()
-        tested = {id for id, number in zip(ids, numbers, strict=True) if number + 1 == folds.fold}
+        fold_of = {id: number + 1 for id, number in zip(ids, numbers, strict=True)}
+    tested = [id for id in ids if fold_of[id] == folds.fold]
     if not tested or len(tested) == len(ids):
         raise EvaluationError(
             f"{folds.file or given.source}: folds.fold={folds.fold} of folds.number={folds.number} has "
             f"{len(tested):,} of {queries_counted(len(ids))}; there have to be some to test, and others to train on"
         )
-    return _chosen(given, [id for id in ids if id in tested]), _chosen(given, [id for id in ids if id not in tested])
+    return _chosen(given, tested), _chosen(given, [id for id in ids if fold_of[id] != folds.fold])
 
 
 def _read_folds(path: str, number: int) -> dict[str, int]:
     """The fold of every query of a file."""
     result: dict[str, int] = {}
     try:
-        lines = list(numbered_lines(path))
+        for line_number, line in numbered_lines(path):
+            query, _, cell = (part.strip() for part in clean_text(line).strip().partition("\t"))
+            fold = int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 10 else 0
+            if not query or not 1 <= fold <= number or result.setdefault(query, fold) != fold:
+                raise EvaluationError(
+                    f"{path}:{line_number}: the id of a query, here {query!r}, and its fold, 1 to {number} and the "
+                    "same in all its lines, are expected with a tab between; mend the line"
+                )
     except DocumentError as error:
         raise EvaluationError(str(error)) from error.__cause__
-    for line_number, line in lines:
-        query, _, cell = (part.strip() for part in clean_text(line).strip().partition("\t"))
-        fold = int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 10 else 0
-        if not query or not 1 <= fold <= number or result.setdefault(query, fold) != fold:
-            raise EvaluationError(
-                f"{path}:{line_number}: the id of a query, here {query!r}, and its fold, 1 to {number} and the same "
-                "in all its lines, are expected with a tab between; mend the line"
-            )
     return result
 
 

@@ -116,12 +116,8 @@ class QueryCollator:
         place = {row: number for number, row in enumerate(dict.fromkeys([*positives, *chain(*drawn)]))}
         given = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
         documents = [given.get(row) or self.corpus[row] for row in place]
-        graphs = JoinedGraphs.join(
-            [
-                JoinedGraphs.of_queries([0] * len(query_place)),
-                JoinedGraphs.of_sections([one.sections for one in documents], self.graph),
-            ]
-        )
+        sections = JoinedGraphs.of_sections([one.sections for one in documents], self.graph)
+        graphs = JoinedGraphs.join([JoinedGraphs.of_queries([0] * len(query_place)), sections])
         if self.passage_vectors is None:
             token_ids = [self.tokens[query].astype(np.int32) for query in query_place]
             batch = GraphBatch.from_graphs(graphs, (*token_ids, *chain(*(one.token_ids for one in documents))))
@@ -182,7 +178,6 @@ class RetrievalData(CorpusData):
         self.documents = len(np.unique(self._rows))
         self._lists_hash: str | None = None
         self._negatives, self.mined = self._make_negatives(sets)
-        self._require_others()
         self.plan(EpochBatches, examples=Examples(corpus, self._rows), across_epochs=self.mined is None)
         if self.mined is not None:
             self.mined.plan(self.steps, len(self._batches))
@@ -191,39 +186,38 @@ class RetrievalData(CorpusData):
                 self.begin_epoch(0)
 
     def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:
-        """What draws negatives, and what makes lists of them."""
-        wanted, judged, corpus = self.settings.negatives, self.judgements, self.corpus
-        pools, mined = None, None
+        """What draws negatives, and what makes lists of them.
+
+        Raises:
+            EvaluationError: there is nothing to draw or to be separated from, and whatever the weights are, the loss
+                would be 0.
+        """
+        wanted, judged, groups = self.settings.negatives, self.judgements, self.corpus.groups
+        pools = mined = None
         if wanted.per_query and wanted.kind == "judged":
-            judged_apart = (
-                [id for id, grade in judged.qrels[query].items() if grade <= 0] for query in judged.queries
+            pools = RowLists.of(
+                self._rows_of(id for id, grade in judged.qrels[query].items() if grade <= 0)
+                for query in judged.queries
             )
-            pools = RowLists.of(self._rows_of(ids) for ids in judged_apart)
-        elif wanted.per_query and wanted.are_listed:
-            pools = RowLists.of([np.empty(0, np.int64)] * len(judged.queries))
-        if wanted.are_listed:
+        elif wanted.are_listed:
+            pools = RowLists.of([np.empty(0, np.int64)] * len(judged.queries)) if wanted.per_query else None
             mined = MinedNegatives(self.run, self, judged, sets.own)
-        seed = self.settings.training.seed
-        draws = NegativeDraws(wanted.per_query, seed, corpus.groups, self._answers, pools)
+        draws = NegativeDraws(wanted.per_query, self.settings.training.seed, groups, self._answers, pools)
         sizes = draws.pool_sizes
         if wanted.kind == "judged" and sizes is not None and not sizes.any():
             raise EvaluationError(
                 f"{judged.source}: no query has a judged document that does not answer it; set negatives.kind=random, "
                 "or give judgements of grade 0"
             )
-        return draws, mined
-
-    def _require_others(self) -> None:
-        """Refuse pairs that leave nothing to learn: whatever the weights are, the loss would be 0."""
-        wanted, groups = self.settings.negatives, self.corpus.groups
         has_others = len(np.unique(groups)) > 1
-        if len(np.unique(groups[self._rows])) > 1 or (wanted.per_query and (wanted.kind != "random" or has_others)):
-            return
-        raise EvaluationError(
-            f"{self.judgements.source}: all {queries_counted(len(self.judgements))} to train on are answered by one "
-            f"document, {self.corpus.ids[int(self._rows[0])]!r}, or its copies, and there is no other to "
-            f"separate it from; give queries of several documents{', or set negatives.per_query=1' * has_others}"
-        )
+        is_apart = wanted.per_query and (wanted.kind != "random" or has_others)
+        if len(np.unique(groups[self._rows])) < 2 and not is_apart:
+            raise EvaluationError(
+                f"{judged.source}: all {queries_counted(len(judged))} to train on are answered by one document, "
+                f"{self.corpus.ids[int(self._rows[0])]!r}, or its copies, and there is no other to separate it from; "
+                f"give queries of several documents{', or set negatives.per_query=1' * has_others}"
+            )
+        return draws, mined
 
     def collator(self) -> QueryCollator:
         """What makes batches of queries and documents; queries are tokenised and, where possible, encoded once."""

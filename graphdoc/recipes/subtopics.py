@@ -33,7 +33,7 @@ from ..training.loop import RunEvaluation
 from ..training.objectives import SubtopicClusters, paired_sentences
 from ..training.run import Recipe, RunContext, begin_training
 from .base import CorpusData, Examples, RunOptions, measuring_step, train
-from .pairs import CorpusPairs, PairValidation, left_out_words, validation_pairs
+from .pairs import CorpusPairs, PairValidation, validation_pairs
 
 
 def train_subtopics(settings: SubtopicRunSettings, **options: Unpack[RunOptions]) -> Path:
@@ -73,15 +73,15 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> 
     """
     model = encoder.model
     config, subtopics = model.config, settings.subtopics
-    if not config.graph_layers:
-        raise SettingsError("model.settings.graph_layers=0: subtopics are read off graph layers; set it to 1 or more")
-    if not model.reads_initial_nodes:
-        raise SettingsError(
-            f"model.settings.readout={config.readout} reads graphs of single documents, and the graphs here are of "
-            "pairs; set model.settings.readout=initial_mean"
-        )
-    if config.structural_embeddings:
-        raise SettingsError("model.settings.structural_embeddings=true: sentences have none; set it to false")
+    wrong = {
+        "graph_layers=0: subtopics are read off graph layers; set it to 1 or more": not config.graph_layers,
+        f"readout={config.readout} reads graphs of single documents, not of pairs; set it to initial_mean": (
+            not model.reads_initial_nodes
+        ),
+        "structural_embeddings=true: sentences have none; set it to false": config.structural_embeddings,
+    }
+    if reason := next((reason for reason, is_so in wrong.items() if is_so), None):
+        raise SettingsError(f"model.settings.{reason}")
     field = settings.corpus.max_passages
     wanted = ClusteringSettings(
         columns=number_of_subtopics(2 * field, subtopics.cluster_size),
@@ -221,11 +221,9 @@ class SubtopicValidation(PairValidation):
         apart = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
         require_both_labels(apart, len(given))
         self.pairs = apart.pairs
-        self.ids = {id for pair in self.pairs for id in (pair.a, pair.b)}
+        left_out = {"unknown": len(given) - len(known), "with themselves": len(known) - len(apart)}
+        self._describe(apart, left_out)
         self._documents = [document for id, document in documents.items() if id in self.ids]
-        self.line = f"{counted(len(self.pairs), 'pair')} of {len(self.ids):,} documents to measure" + left_out_words(
-            {"of unknown documents": len(given) - len(known), "with themselves": len(known) - len(self.pairs)}
-        )
         if beyond := sum(one.coverage.passages - one.coverage.encoded_passages for one in self._documents):
             self.line += f"; {counted(beyond, 'sentence')} of them beyond corpus.max_passages"
 

@@ -77,8 +77,7 @@ def test_documents_that_have_changed_are_named(written: Written, change: dict[st
         written.data.documents_of(np.array([0, 2]))
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("window", [7, 10_000])
+@pytest.mark.parametrize(("frozen", "window"), [(False, 7), (True, 10_000)])
 def test_vectors_are_those_of_the_documents(
     tiny_encoder: Callable[..., DocumentEncoder],
     settings: SettingsFactory,
