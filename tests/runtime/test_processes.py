@@ -26,10 +26,9 @@ def gradients() -> None:
     [
         lambda: gathering.Gather(2).rows(torch.ones(2, 3)),
         gradients,
-        lambda: training.broadcast_weights(nn.Linear(2, 2), 2),
         lambda: training.mean_over_processes(torch.ones(2), 2),
     ],
-    ids=["rows", "gradients", "weights", "mean"],
+    ids=["rows", "gradients", "mean"],
 )
 def test_a_process_that_is_gone_is_reported_in_one_line(
     meet: Callable[[], object], monkeypatch: pytest.MonkeyPatch
@@ -38,8 +37,7 @@ def test_a_process_that_is_gone_is_reported_in_one_line(
         raise RuntimeError("[pair.cc:537] Read error: Connection reset by peer")
 
     monkeypatch.setattr(gathering, "_all_gather", broken)
-    for name in ("all_reduce", "broadcast"):
-        monkeypatch.setattr(distributed, name, broken)
+    monkeypatch.setattr(distributed, "all_reduce", broken)
     with pytest.raises(OutputError, match=r"another process has stopped"):
         meet()
 
