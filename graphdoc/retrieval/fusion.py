@@ -44,8 +44,8 @@ class Ranking:
         A document that has fewer counts as if its best were repeated: a short answer is no worse than a long one. What
         a longer document has beside those that were found is at most as good as the last that was found.
 
-        >>> Ranking.of_passages(Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))).scores
-        {'a': 3.0, 'b': 2.0}
+        >>> list(Ranking.of_passages(Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))).scores)
+        ['a', 'b']
         """
         passages: dict[str, dict[int, float]] = {}
         scores, counts = rows.scores.tolist(), dict(zip(rows.ids, rows.passages or (), strict=False))
@@ -104,7 +104,7 @@ def fuse(
     Returns:
         The documents, best first; those of equal score by id. The score is the sum of the shares.
 
-    >>> best = fuse({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}})
+    >>> best = fuse({"words": {"a": 9.0, "b": 8.0, "c": 2.0}, "vectors": {"b": 0.8, "c": 0.1}})
     >>> [document.id for document in best]
     ['b', 'a', 'c']
     """
@@ -128,7 +128,7 @@ def fused_scores(
 ) -> Scores:
     """Scores of two or more rankings fused as by :func:`fuse`, by document, best first.
 
-    >>> list(fused_scores({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}}))
+    >>> list(fused_scores({"words": {"a": 9.0, "b": 8.0, "c": 2.0}, "vectors": {"b": 0.8, "c": 0.1}}))
     ['b', 'a', 'c']
     """
     return _summed(_shares(rankings, fusion, weights, {}).values())
