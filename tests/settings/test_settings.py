@@ -377,19 +377,6 @@ def test_settings_import_no_torch() -> None:
     assert shown == "set()\n"
 
 
-@pytest.mark.parametrize(
-    ("target", "missing"),
-    [
-        ("graphdoc.recipes.no_such_file:train", "graphdoc.recipes.no_such_file"),
-        ("graphdoc.registry:no_such_name", "no_such_name"),
-    ],
-)
-def test_what_the_registry_cannot_find_is_named(target: str, missing: str) -> None:
-    with pytest.raises(SettingsError) as raised:
-        load_target(target)
-    assert missing in str(raised.value) and target in str(raised.value)
-
-
 def test_a_library_that_a_part_needs_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_part.py").write_text("import no_such_library\n")
     monkeypatch.syspath_prepend(tmp_path)
