@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import compress, pairwise
 from typing import Any
 
-from .scripts import has_right_to_left, paired_brackets, with_signs_swapped
+from .characters import has_right_to_left, paired_brackets, with_signs_swapped
 
 # The lowered E of TeX is by 0.22 below its line.
 _SAME_BASE, _SAME_ROW = 0.3, 0.5

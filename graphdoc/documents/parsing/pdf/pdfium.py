@@ -12,7 +12,7 @@ from typing import Any
 
 import pypdfium2.raw as pdfium
 
-from .scripts import is_private, is_right_to_left, is_unknown
+from .characters import is_private, is_right_to_left, is_unknown
 
 _FIXED, _ITALIC, _SMALL_CAPITALS, _FORCED_BOLD = 1, 1 << 6, 1 << 17, 1 << 18
 _BOLD_WEIGHT = 600
