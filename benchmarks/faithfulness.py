@@ -1,8 +1,7 @@
-"""Do contributions and attention explain what a model says? Areas under deletion and insertion curves.
+"""Do contributions explain what a model says? Deletion curves, and the areas under them.
 
-Passages are taken out of documents step by step, those with the highest contribution, the most attention or the most
-words in common first, or at random, while a similarity (with ``--pairs``) or the probability of the predicted class is
-watched.
+Passages are taken out of documents step by step, those with the highest contribution first or at random, while a
+similarity (with ``--pairs``) or the probability of the predicted class is watched.
 
     python benchmarks/faithfulness.py --data papers.jsonl.gz --pairs pairs_test.tsv --sample 300 --model mini
     python benchmarks/faithfulness.py --data test.jsonl.gz --sample 300 --model runs/topics/model
@@ -19,7 +18,8 @@ from reporting import describe_machine
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import read_pair_file
-from graphdoc.evaluation.faithfulness import KINDS, RANDOM, measure_faithfulness
+from graphdoc.evaluation.faithfulness import contribution_curves
+from graphdoc.evaluation.resampling import mean_estimate
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -42,17 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if pairs is None:
         documents = _drawn(documents, options.sample)
     print(describe_machine())
-    print("\n| model | passages by | deletion | better than random | insertion | better than random |")
-    print("|---|---|---:|---:|---:|---:|")
+    points = np.linspace(0, 1, options.steps + 1)
+    print(f"\n| model | passages | area | less than random | {' | '.join(f'{point:.0%}' for point in points)} |")
+    print(f"|---|---|{'---:|' * (len(points) + 2)}")
     for name in options.model:
         encoder = DocumentEncoder.from_pretrained(name, max_passages=options.max_passages, dtype=options.dtype)
-        scores = measure_faithfulness(encoder, documents, pairs, steps=options.steps, orders=options.orders)
-        for method in scores.methods:
-            cells = []
-            for kind in KINDS:
-                ahead = "" if method == RANDOM else signed_interval(scores.ahead(method, kind))
-                cells += [f"{scores.area(method, kind).value:.3f}", ahead]
-            print(f"| {name} | {method} | {' | '.join(cells)} |")
+        curves = contribution_curves(encoder, documents, pairs, steps=options.steps, orders=options.orders)
+        # (documents, 2, points)
+        stacked = np.array(list(curves.values()))
+        areas = np.trapezoid(stacked, points, axis=-1)
+        ahead = signed_interval(mean_estimate(areas[:, 1] - areas[:, 0]))
+        for row, (method, difference) in enumerate((("by contribution", ahead), ("at random", ""))):
+            curve = " | ".join(f"{value:.3f}" for value in stacked[:, row].mean(axis=0))
+            print(f"| {name} | {method} | {areas[:, row].mean():.3f} | {difference} | {curve} |")
 
 
 def _drawn(everything: list, most: int | None) -> list:

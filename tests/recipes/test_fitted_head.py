@@ -22,7 +22,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError, SettingsError
 from graphdoc.evaluation import LabelledDocuments
-from graphdoc.evaluation.faithfulness import encode_shortened, measure_faithfulness
+from graphdoc.evaluation.faithfulness import contribution_curves, encode_shortened
 from graphdoc.prediction import explain
 from graphdoc.recipes import fitted_head
 from graphdoc.recipes.fitted_head import (
@@ -170,7 +170,7 @@ class TestFitHead:
         (segmented,) = encoder.with_passage_vectors([documents[0]])
         kept = np.zeros(len(segmented.passages), np.bool_)
         kept[0] = True
-        found = encode_shortened(encoder.model, segmented, [~kept | kept, kept], encoder.lexical)
+        found = encode_shortened(encoder, segmented, [~kept | kept, kept])
         first = Document.from_text(segmented.texts[0], id="first")
         expected = [encoder.predict(one)[0].logits for one in (documents[0], first)]
         assert found.logits == pytest.approx(np.array(expected), abs=1e-4)
@@ -178,12 +178,9 @@ class TestFitHead:
 
     def test_curves_are_those_of_vectors_and_words(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
         fit_head(encoder, LabelledDocuments.of(documents))
-        scores = measure_faithfulness(encoder, documents[:3], steps=2, resamples=5)
-        assert len(scores.cases) == 3
-        for (_, label), curves, document in zip(scores.cases, scores.curves, documents, strict=False):
-            prediction = encoder.predict(document)[0]
-            assert label == prediction.labels[0]
-            assert curves[0, 0, 0] == pytest.approx(prediction.probability_of(label), abs=1e-4)
+        curves = contribution_curves(encoder, documents[:3], steps=2)
+        for document, prediction in zip(documents, encoder.predict(documents[:3]), strict=False):
+            assert curves[document.id][:, 0] == pytest.approx(prediction.probability, abs=1e-4)
 
     def test_what_cannot_be(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
         with pytest.raises(EvaluationError):
