@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json as json_format
 import logging
-import re
-import shlex
 from collections.abc import Sized
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
 from ..runtime.memory import quick_imports
@@ -21,10 +18,8 @@ from .output import Column, Outputs, Reports, Table, Terminal, beside, check_apa
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 if TYPE_CHECKING:
-    from ..analysis.overview_page.page import Report
     from ..encoder import DocumentEncoder
     from ..overview import Overview
-    from ..segmentation.spans import Coverage
     from ..similarity.encoded_document import EncodedDocument
 
 logger = logging.getLogger("graphdoc")
@@ -34,8 +29,6 @@ SHOWN_GROUPS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 5, 3
 _KEPT_ENCODED = 64
 # Parts of a description that leave a model the same.
 _MAY_DIFFER = ("dtype", "repeats")
-# What readers call a row of a corpus: the file, and a line or a row.
-_ROW = re.compile(r"(?P<file>.+?):(?: row )?\d+")
 
 
 def overview(
@@ -86,7 +79,7 @@ def overview(
     if folder is None and outputs.paths:
         folder = beside(outputs.paths[0], "vectors")
     check_apart(sources, [], [vectors if vectors is not None else folder])
-    report = ReadingReport(places={})
+    report = ReadingReport()
     encoder: DocumentEncoder | None = None
     notes: list[str] = []
     # Vectors that were asked for are taken as they are; those beside the output are made or completed.
@@ -114,31 +107,22 @@ def overview(
                 raise
             logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
             whole = make(overwrite=True)
-    pairs: list[Report] = []
+    links: dict[tuple[int, int], str] = {}
     if linked is not None:
-        # Where the documents were encoded here, what was left out of them was said before.
-        warns = encoder is None
         encoder = encoder or _encoder_of(whole, folder or Path(), model)
-        pairs, coverage = _write_reports(linked, whole, reports or 0, sources, reading, encoder)
-        if warns:
-            coverage.warn()
-
-    def write_page(path: str) -> None:
-        from ..analysis.overview_page.page import Command
-
-        command = Command(
-            [_place(digest.id, (report.places or {}).get(digest.id)) for digest in whole.documents],
-            shlex.join([*_compare_options(whole, model, reading, folder, stored), "--html", "report.html"]),
-        )
-        names = (Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)])
-        whole.to_html(path, name=", ".join(names), reports=pairs, command=command, keeps_repeats=repeats == KEEP)
-
-    target = outputs.write(
-        html=write_page, json=lambda path: write_json(path, whole.to_dict()), csv=lambda path: whole.to_csv(path)
+        links = _write_reports(linked, whole, reports or 0, sources, reading, encoder)
+    name = ", ".join(
+        Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)]
     )
-    _print(target, whole, keeps_repeats=repeats == KEEP)
+    keeps_repeats = repeats == KEEP
+    target = outputs.write(
+        html=lambda path: whole.to_html(path, name=name, links=links, keeps_repeats=keeps_repeats),
+        json=lambda path: write_json(path, whole.to_dict()),
+        csv=lambda path: whole.to_csv(path),
+    )
+    _print(target, whole, keeps_repeats=keeps_repeats)
     target.lines(notes)
-    outputs.report(target, report, *([linked.folder] if pairs and linked is not None else []))
+    outputs.report(target, report, *([linked.folder] if links and linked is not None else []))
 
 
 def _of_vectors(
@@ -179,69 +163,30 @@ def _encoder_of(whole: Overview, folder: Path, model: EncodingModel) -> Document
     return encoder.leaving_out(read_repeats(folder))
 
 
-def _compare_options(
-    whole: Overview, model: EncodingModel, reading: Reading, folder: Path | None, stored: Path | None
-) -> list[str]:
-    """The options with which graphdoc compare gives the scores of the page."""
-    name = model.model or "mini"
-    made_with: dict[str, Any] = {"dtype": model.dtype, "max_passages": model.max_passages}
-    if stored is not None:
-        # Of a model in a folder, the record has the last part of its name alone.
-        recorded = str(whole.model.get("name", name))
-        name = name if Path(name).name == recorded else recorded
-        for key in made_with.keys() & whole.model.keys():
-            made_with[key] = "all" if whole.model[key] is None else whole.model[key]
-    options = [
-        ("model", None if name == "mini" else name),
-        ("dtype", None if made_with["dtype"] == "auto" else made_with["dtype"]),
-        ("max-passages", made_with["max_passages"]),
-        ("repeats", folder if whole.model.get("repeats") else None),
-        ("encoding", None if reading.encoding == "utf-8" else reading.encoding),
-        *(("column", column) for column in reading.column),
-    ]
-    # A value may begin as options do.
-    return [f"--{option}={value}" for option, value in options if value is not None]
-
-
 def _write_reports(
     folder: Reports, whole: Overview, most: int, sources: tuple[str, ...], reading: Reading, encoder: DocumentEncoder
-) -> tuple[list[Report], Coverage]:
+) -> dict[tuple[int, int], str]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
-    from ..analysis.overview_page.page import Report
     from ..inference.levels import encode_all_levels
     from ..runtime.progress import progress_bar
-    from ..segmentation.spans import Coverage
 
     pairs = whole.pairs(most)
     wanted = {whole.documents[row].id for a, b, _ in pairs for row in (a, b)}
     documents = {document.id: document for document in reading.many(sources) if document.id in wanted}
-    reports: list[Report] = []
-    coverage: dict[str, Coverage] = {}
+    links = {}
 
     # Close documents come in several pairs, one soon after the other.
     @lru_cache(_KEPT_ENCODED)
     def encoded(id: str) -> EncodedDocument:
-        segmented = encoder.segment_with_text(documents[id])
-        coverage[id] = segmented.coverage
-        return encode_all_levels(encoder, segmented)
+        return encode_all_levels(encoder, encoder.segment_with_text(documents[id]))
 
     with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
         for number, (a, b, _) in enumerate(pairs, start=1):
             ids = [whole.documents[row].id for row in (a, b)]
-            if all(id in documents for id in ids):
-                reports.append(Report(a, b, folder.write(number, encoder.compare(*map(encoded, ids)).to_html)))
+            if documents.keys() >= set(ids):
+                links[a, b] = folder.write(number, encoder.compare(*map(encoded, ids)).to_html)
             bar.update(1)
-    return reports, sum(coverage.values(), Coverage())
-
-
-def _place(id: str, place: str | None) -> str | None:
-    """What a command calls a document that was read; None where it cannot name it."""
-    if place is None:
-        return None
-    row = _ROW.fullmatch(place)
-    if row is not None and is_corpus(split_suffix(Path(row["file"]))[1]):
-        return f"{row['file']}#{id}"
-    return place if Path(place).is_file() else None
+    return links
 
 
 def _print(target: Terminal, whole: Overview, *, keeps_repeats: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,17 +151,3 @@ def test_recipes_are_listed_and_prepared(graphdoc: Command) -> None:
     assert json.loads(graphdoc("finetune", "classify", "--schema").out)["properties"]["labels"]
     assert "anyOf" in json.loads(graphdoc("finetune", "--schema").out)
     assert "batch_size: 11" in graphdoc("pretrain", "--config", "quickstart", "--print").out
-
-
-def test_the_command_of_an_overview_gives_the_score_of_its_page(
-    run: Command, graphdoc: Command, examples: Path
-) -> None:
-    run("encode", examples, "--output", "v", "--max-passages", "3", "--dtype", "float32")
-    run("overview", examples, "--vectors", "v", "--html", "o.html", "--json", "o.json")
-    page = Path("o.html").read_text(encoding="utf-8")
-    command = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["command"]
-    places = [command["places"]["start"] + rest for rest in command["places"]["rest"]]
-    pair = content("o.json")["pairs"][0]
-    a, b = places[pair["a"]], places[pair["b"]]
-    assert graphdoc("compare", a, b, *shlex.split(command["options"]), "--json", "c.json").status == 0
-    assert content("c.json")["document"] == pytest.approx(pair["score"], abs=2e-5)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ FORMAT = "graphdoc.overview/1"
 NAME_CHARACTERS, _OPENING_CHARACTERS, _PASSAGE_CHARACTERS = 160, 280, 240
 # A page of 20,000 documents shall stay below 15 MB: so much may openings, titles and ids take.
 _OPENING_BYTES, _NAME_BYTES = 5_000_000, 2_500_000
-# A command of such a length is nothing to copy.
-_LONGEST_PLACE = 1_000
 # Colours tell no more values apart, and a field that few documents have is none of the collection.
 _MOST_VALUES, _LEAST_SHARE, _MOST_FIELDS = 60, 0.2, 8
 LISTED_SETS, LISTED_COPIES, LISTED_REPEATS = 100, 20, 100
@@ -30,34 +26,11 @@ _FOLDER = Path(__file__).parent
 _SCRIPTS = ("state.js", "map.js", "panels.js", "main.js")
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The report of a pair beside the page: rows of both documents, and where it is, relative to the page."""
-
-    a: int
-    b: int
-    link: str
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """How the report of two documents is made.
-
-    Args:
-        places: what a command calls each document; None where it cannot name it.
-        options: what follows the documents, ready for a shell.
-    """
-
-    places: Sequence[str | None]
-    options: str
-
-
 def render_overview(
     overview: Mapping[str, Any],
     *,
     name: str = "",
-    reports: Sequence[Report] = (),
-    command: Command | None = None,
+    links: Mapping[tuple[int, int], str] | None = None,
     keeps_repeats: bool = False,
 ) -> str:
     """Return the page of an overview, which loads nothing and needs no network.
@@ -65,8 +38,7 @@ def render_overview(
     Args:
         overview: what :meth:`graphdoc.overview.Overview.to_dict` gives.
         name: what the collection is called.
-        reports: reports that lie beside the page.
-        command: how the report of any other pair is made.
+        links: by the rows of a pair, where its report is, relative to the page.
         keeps_repeats: whether what repeats was left in on purpose, which the page then says.
 
     Raises:
@@ -81,18 +53,18 @@ def render_overview(
         "settings": overview["settings"],
         "not_whole": overview.get("not_whole"),
         "keeps_repeats": keeps_repeats,
-        **lists_of(overview, reports),
+        **lists_of(overview, links or {}),
     }
     return render(
         _FOLDER / "overview.html",
         values,
         styles=[_FOLDER / "overview.css"],
         scripts=[_FOLDER / script for script in _SCRIPTS],
-        data=page_data(overview, reports, command),
+        data=page_data(overview, links or {}),
     )
 
 
-def page_data(overview: Mapping[str, Any], reports: Sequence[Report], command: Command | None) -> dict[str, Any]:
+def page_data(overview: Mapping[str, Any], links: Mapping[tuple[int, int], str]) -> dict[str, Any]:
     """What the script needs, in about 400 bytes a document."""
     documents = overview["documents"]
     near = [other for document in documents for other in document["neighbours"]]
@@ -125,15 +97,13 @@ def page_data(overview: Mapping[str, Any], reports: Sequence[Report], command: C
         },
         "fields": _fields(documents),
         "groups": [{"name": group["name"], "words": group["words"]} for group in overview["groups"]],
-        "reports": [[report.a, report.b, report.link] for report in reports if relative_link(report.link)],
-        "command": command and {"places": _places(command.places), "options": command.options},
+        "reports": [[*pair, link] for pair, link in links.items() if relative_link(link)],
     }
 
 
-def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str, Any]:
+def lists_of(overview: Mapping[str, Any], links: Mapping[tuple[int, int], str]) -> dict[str, Any]:
     """The lists that stand in the page as text: groups, closest pairs, near-duplicates, outliers and what repeats."""
     documents, sets, repeats = overview["documents"], overview["duplicates"], overview["repeats"]
-    links = {(report.a, report.b): relative_link(report.link) for report in reports}
     titles = [one_line(document["title"], NAME_CHARACTERS) for document in documents]
 
     def named(rows: Sequence[int]) -> list[dict[str, Any]]:
@@ -143,7 +113,7 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
     for pair in overview["pairs"]:
         a, b = named([pair["a"], pair["b"]])
         closer = None if pair["share"] is None else percent_closer(pair["share"])
-        link = links.get((pair["a"], pair["b"]))
+        link = relative_link(links.get((pair["a"], pair["b"])))
         pairs.append({"a": a, "b": b, "score": pair["score"], "closer": closer, "link": link})
     return {
         "groups": [{**group, "typical": named(group["typical"])} for group in overview["groups"]],
@@ -206,13 +176,6 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _year(date: str) -> float:
     year, month, day = (int(part) for part in (*date.split("-"), "1", "1")[:3])
     return year + (month - 1) / 12 + (day - 1) / 372
-
-
-def _places(places: Sequence[str | None]) -> dict[str, Any]:
-    """Places, of which the beginning that all share is written once."""
-    usable = [place if place and len(place) <= _LONGEST_PLACE and place.isprintable() else None for place in places]
-    start = commonprefix([place for place in usable if place is not None])  # noqa: RUF071
-    return {"start": start, "rest": [None if place is None else place[len(start) :] for place in usable]}
 
 
 def _within(most_bytes: int, characters: int, texts: Sequence[str]) -> list[str]:

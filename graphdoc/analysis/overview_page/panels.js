@@ -36,15 +36,6 @@ const showChips = () => {
 
 const reports = new Map(data.reports.map(([a, b, link]) => [`${Math.min(a, b)} ${Math.max(a, b)}`, link]));
 const reportOf = (a, b) => reports.get(`${Math.min(a, b)} ${Math.max(a, b)}`);
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) && !text.startsWith('-') ? text : `'${(text.startsWith('-') ? `./${text}` : text).replaceAll("'", "'\\''")}'`);
-const placeOf = (row) => {
-  const rest = data.command?.places.rest[row];
-  return rest === null || rest === undefined ? null : data.command.places.start + rest;
-};
-const commandFor = (a, b) => {
-  if (placeOf(a) === null || placeOf(b) === null) return null;
-  return `graphdoc compare ${quoted(placeOf(a))} ${quoted(placeOf(b))} ${data.command.options}`.trim();
-};
 
 const documentButton = (row) => {
   const element = button('', null, 'doc');
@@ -55,24 +46,9 @@ const documentButton = (row) => {
 
 const pairPart = (a, b) => {
   const score = scoreOf(a, b);
-  const told = score === null ? 'Neither is among the nearest documents of the other; the report has their score.' : `Cosine ${formatScore(score)}`;
+  const told = score === null ? 'Neither is among the nearest documents of the other.' : `Cosine ${formatScore(score)}`;
   const part = make('div', 'pair-of-two', make('p', 'pair-head', 'With ', documentButton(a)), make('p', 'note', told));
-  const command = commandFor(a, b);
   if (reportOf(a, b)) part.append(link('plain strong', 'Open the report', reportOf(a, b)));
-  else if (command) {
-    const code = Object.assign(make('code', 'command', command), { tabIndex: 0 });
-    const copy = button('Copy the command for the report', async () => {
-      try {
-        await navigator.clipboard.writeText(command);
-        copy.textContent = 'Copied';
-      } catch {
-        // Pages from a file may not write to the clipboard everywhere: the text is selected instead.
-        getSelection().selectAllChildren(code);
-        copy.textContent = 'Selected: copy it with the keyboard';
-      }
-    }, 'plain strong');
-    part.append(copy, code);
-  }
   return part;
 };
 

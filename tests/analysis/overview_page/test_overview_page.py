@@ -13,7 +13,7 @@ import pytest
 from collections_of_topics import make_overview
 from comparison_payload import ATTACK
 
-from graphdoc.analysis.overview_page.page import Command, Report, lists_of, page_data, render_overview
+from graphdoc.analysis.overview_page.page import lists_of, page_data, render_overview
 from graphdoc.errors import OutputError
 
 
@@ -65,15 +65,11 @@ def test_fields_are_those_that_documents_share(payload: dict[str, Any]) -> None:
     assert dates[0] == pytest.approx(1990 + 4 / 12, abs=1e-3)
 
 
-def test_commands_and_reports(payload: dict[str, Any]) -> None:
-    places: list[str | None] = [f"papers/{number}.md" for number in range(46)] + [None, "papers/a\nb.md"]
-    reports = [Report(1, 2, "overview-reports/0001.html"), Report(3, 4, "javascript:alert(1)")]
-    data = page_data(payload, reports, Command(places, "--html report.html"))
-    assert data["command"]["places"]["start"] == "papers/"
-    assert data["command"]["places"]["rest"] == [f"{number}.md" for number in range(46)] + [None, None]
+def test_reports_are_linked(payload: dict[str, Any]) -> None:
+    data = page_data(payload, {(1, 2): "overview-reports/0001.html", (3, 4): "javascript:alert(1)"})
     assert data["reports"] == [[1, 2, "overview-reports/0001.html"]]
     first = payload["pairs"][0]
-    listed = lists_of(payload, [Report(first["a"], first["b"], "r/1.html")])["pairs"]
+    listed = lists_of(payload, {(first["a"], first["b"]): "r/1.html"})["pairs"]
     assert [pair["link"] for pair in listed[:2]] == ["r/1.html", None]
 
 

@@ -15,8 +15,6 @@ from comparison_payload import ATTACK
 from matplotlib.image import imread
 from open_report import Report
 
-from graphdoc.analysis.overview_page.page import Command
-from graphdoc.analysis.overview_page.page import Report as ReportLink
 from graphdoc.overview import Overview
 
 pytestmark = pytest.mark.browser
@@ -33,13 +31,10 @@ def overview() -> Overview:
 @pytest.fixture(scope="module")
 def path(overview: Overview, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("overview")
-    places = [f"it's/{digest.id}.md" for digest in overview.documents]
     a, b, _ = overview.pairs(1)[0]
     (folder / "reports").mkdir()
     (folder / "reports" / "1.html").write_text("<!doctype html><link rel=icon href=data:,><title>Compared</title>")
-    reports = [ReportLink(a, b, "reports/1.html")]
-    command = Command(places, "--model mine --html report.html")
-    return overview.to_html(folder / "overview.html", name="Four topics", reports=reports, command=command)
+    return overview.to_html(folder / "overview.html", name="Four topics", links={(a, b): "reports/1.html"})
 
 
 @pytest.fixture
@@ -88,9 +83,6 @@ def test_a_click_selects_and_a_second_makes_a_pair(shown: Report, overview: Over
         assert title_of(shown) == overview.documents[row].title
     near = [overview.documents[int(other)].title for other in overview.neighbours.rows[far[1]]]
     assert [" ".join(one.split()) for one in shown.page.locator("#card .near .doc").all_inner_texts()] == near
-    first, second = (overview.documents[row].id for row in far)
-    command = f"graphdoc compare 'it'\\''s/{first}.md' 'it'\\''s/{second}.md' --model mine --html report.html"
-    assert shown.text("#card .command") == command
     assert overview.documents[far[0]].title in shown.text("#card .pair-of-two")
     shown.page.keyboard.press("Escape")
     assert shown.page.is_hidden("#card")
