@@ -62,7 +62,6 @@ class DocumentEncoder(VectorPipeline):
         *,
         device: str | torch.device | None = None,
         dtype: LoadPrecision = "float32",
-        attn_implementation: str | None = None,
         revision: str | None = None,
         **settings: Any,
     ) -> DocumentEncoder:
@@ -74,20 +73,15 @@ class DocumentEncoder(VectorPipeline):
             device: where it runs; None takes an accelerator when there is one.
             dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights; ``auto`` for bfloat16 where
                 it is clearly faster on this machine.
-            attn_implementation: how the transformer computes attention: ``eager``, ``sdpa`` or ``flash_attention_2``
-                (in half precision, with the package flash-attn); None for the usual way.
             revision: branch, tag or commit on the hub.
             **settings: fields of :class:`~graphdoc.modeling.DocumentConfig` to set otherwise, such as
                 ``max_passages=None`` to encode all passages.
 
         Raises:
             ModelError: no such model, an incomplete one, or an unknown setting.
-            SettingsError: the transformer cannot compute attention so.
         """
         require_path("model", name)
         model, tokenizer = load_checkpoint(name, revision=revision, **settings)
-        if attn_implementation is not None:
-            model.passage_encoder.use_attention(attn_implementation, dtype)
         encoder = cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
         encoder.source = str(Path(name).resolve()) if Path(name).is_dir() else str(name)
         return encoder
@@ -100,7 +94,6 @@ class DocumentEncoder(VectorPipeline):
         seed: int = 0,
         device: str | torch.device | None = None,
         dtype: LoadPrecision = "float32",
-        attn_implementation: str | None = None,
         **settings: Any,
     ) -> DocumentEncoder:
         """Put an untrained graph on a pretrained passage encoder, to be trained.
@@ -110,12 +103,10 @@ class DocumentEncoder(VectorPipeline):
             seed: seed of the initial weights above the encoder.
             device: where it runs; None takes an accelerator when there is one.
             dtype: precision of the transformer's weights, as for :meth:`from_pretrained`.
-            attn_implementation: how the transformer computes attention, as for :meth:`from_pretrained`.
             **settings: fields of :class:`~graphdoc.modeling.DocumentConfig`; its defaults are the paper's.
 
         Raises:
             ModelError: no such backbone, or an unknown setting.
-            SettingsError: the transformer cannot compute attention so.
         """
         require_path("backbone", backbone)
         require_whole("seed", seed, least=0, may_be_none=False)
@@ -126,8 +117,6 @@ class DocumentEncoder(VectorPipeline):
         with _DRAWING, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, tokenizer = load_backbone(config)
-        if attn_implementation is not None:
-            model.passage_encoder.use_attention(attn_implementation, dtype)
         return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
 
     def __repr__(self) -> str:

@@ -312,48 +312,6 @@ def test_bad_input(tiny: DocumentEncoder) -> None:
         assert all(part in str(error.value) for part in named) and "\n" not in str(error.value)
 
 
-class TestAttention:
-    @pytest.mark.parametrize(("way", "name"), [("from_pretrained", "modernbert"), ("from_backbone", "bert")])
-    def test_vectors_do_not_depend_on_how_it_is_computed(
-        self,
-        tiny_encoder: EncoderFactory,
-        backbone_folder: Callable[[str], Path],
-        structured: list[Document],
-        tmp_path: Path,
-        way: str,
-        name: str,
-    ) -> None:
-        folder = backbone_folder(name) if way == "from_backbone" else tiny_encoder(name).save_pretrained(tmp_path)
-        load = getattr(DocumentEncoder, way)
-        eager, sdpa = (load(folder, device="cpu", attn_implementation=one) for one in ("eager", "sdpa"))
-        for encoder, expected in ((eager, "eager"), (sdpa, "sdpa")):
-            assert encoder.model.passage_encoder.transformer.config._attn_implementation == expected
-        np.testing.assert_allclose(eager.encode(structured), sdpa.encode(structured), atol=1e-5)
-        assert eager.describe() == sdpa.describe() == load(folder, device="cpu").describe()
-        # What is saved does not know of it.
-        assert load(folder, device="cpu").model.passage_encoder.transformer.config._attn_implementation == "sdpa"
-
-    def test_what_this_transformer_or_machine_does_not_have(
-        self, tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        encoder = tiny_encoder("bert").model.passage_encoder
-
-        def refused(name: Any, dtype: Any, *named: str) -> None:
-            with pytest.raises(SettingsError) as error:
-                encoder.use_attention(name, dtype)
-            assert all(part in str(error.value) for part in named)
-
-        refused(3, "float32", "attn_implementation", "3", "eager", "sdpa", "flash_attention_2")
-        refused("kernels-community/flash-attn2", "float32", "kernels-community")
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        refused("flash_attention_2", "bfloat16", "flash-attn", "sdpa")
-        monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-        refused("flash_attention_2", "float32", "float32", "bfloat16")
-        monkeypatch.setattr(type(encoder.transformer), "_supports_sdpa", False)
-        encoder.transformer.config._attn_implementation_internal = "eager"
-        refused("sdpa", "float32", "'sdpa'", "bert", "eager")
-
-
 class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
@@ -362,7 +320,7 @@ class TestSettings:
             ({"passage_tokens": 79}, "passage_tokens=79 exceeds the 78 tokens that .* can read"),
             ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
             ({"max_passages": "many"}, "max_passages='many'"),
-            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, background, c"),
+            ({"depth": 3}, "setting 'depth' is unknown .* known are background, c"),
         ],
     )
     def test_settings_that_do_not_fit(

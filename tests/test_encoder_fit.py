@@ -121,19 +121,19 @@ def test_every_level_has_a_lexical_part_of_its_own_text(fitted: DocumentEncoder,
 
 
 @pytest.mark.parametrize(
-    ("readout", "layers", "similarity", "hashed"),
+    ("readout", "layers", "similarity"),
     [
-        ("initial_mean", 2, "cosine", True),
-        ("document_node", 2, "dot", False),
-        ("attention", 0, "cosine", False),
-        ("sections", 2, "dot", True),
+        ("initial_mean", 2, "cosine"),
+        ("document_node", 2, "dot"),
+        ("attention", 0, "cosine"),
+        ("sections", 2, "dot"),
     ],
 )
 def test_contributions_and_words_add_up_to_the_score(
-    tiny_encoder: EncoderFactory, documents: list[Document], readout: str, layers: int, similarity: str, hashed: bool
+    tiny_encoder: EncoderFactory, documents: list[Document], readout: str, layers: int, similarity: str
 ) -> None:
     encoder = tiny_encoder("bert", readout=readout, graph_layers=layers, similarity=similarity)
-    encoder.fit(documents, lexical={"least_documents": 1, "hashed": hashed, "most_terms": 500})
+    encoder.fit(documents, lexical={"least_documents": 1, "most_terms": 500})
     for a, b in ((0, 2), (1, 5), (3, 3)):
         comparison = encoder.compare(documents[a], documents[b])
         assert comparison.document == pytest.approx(
@@ -173,7 +173,7 @@ def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: l
         found, expected = (one.encode(documents, level=level) for one in (again, fitted))  # type: ignore[call-overload]
         assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
     assert origin_of(again, {})["weights"] == origin_of(fitted, {})["weights"]
-    assert "| lexical part |" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| lexical |" in (tmp_path / "README.md").read_text(encoding="utf-8")
     without = load(tmp_path, lexical=None)
     assert without.hidden_size == 24 and "lexical" not in without.describe()
     # Another fit is another model.
@@ -268,11 +268,11 @@ def test_random_vectors_of_terms_keep_cosines_of_words(
     tiny_encoder: EncoderFactory, documents: list[Document], tmp_path: Path
 ) -> None:
     encoder = tiny_encoder("bert", **MEAN)
-    how = {"projection": "random", "hashed": True, "most_terms": 4096, "numbers": 2048}
+    how = {"projection": "random", "least_documents": 1, "numbers": 2048}
     found = encoder.fit(documents, centre=False, lexical=how, lexical_weight=WEIGHT)
     part = encoder.model.lexical
     assert part is not None
-    assert (found.terms, found.numbers, found.explained) == (4096, 2048, None)
+    assert (found.terms, found.numbers, found.explained) == (len(part.vocabulary), 2048, None)
     assert part.components.shape == (0, 2048)
     texts = ["\n".join(encoder.segment(one).texts) for one in documents]
     vectors = encoder.encode(documents)[:, -2048:] / WEIGHT

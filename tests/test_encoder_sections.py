@@ -135,10 +135,10 @@ class TestSaving:
         theirs, own = loaded.compare(*structured[:2]).to_dict(), encoder.compare(*structured[:2]).to_dict()
         assert {**theirs, "model": None} == {**own, "model": None}
         card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-        aggregation = settings.get("section_aggregation", "lstm")
-        assert f"`sections`: chunk_attention_heads 4, section_aggregation {aggregation}" in card
-        assert ("chunks that fill 80 tokens" in card) == ("unit" in settings)
-        assert ("structural embeddings" in card) == (settings is not ON_A_GRAPH)
+        assert f"| section_aggregation | {settings.get('section_aggregation', 'lstm')} |" in card
+        assert "| chunk_attention_heads | 4 |" in card
+        assert ("| unit | chunk |" in card) == ("unit" in settings)
+        assert ("| structural_embeddings | true |" in card) == (settings is not ON_A_GRAPH)
         assert "| vector | 8 numbers |" in card
 
 

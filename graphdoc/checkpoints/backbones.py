@@ -58,7 +58,7 @@ def load_tokenizer(folder: Path, config: DocumentConfig, owner: str) -> PreTrain
     """Load a tokenizer and check that it fits the passage encoder.
 
     Paths that its settings name, such as those of the machine it was made on, are never opened: the files of the same
-    names in the folder are. A chat template has no use here and is left out.
+    names in the folder are.
 
     Raises:
         ModelError: its files are missing or broken, or belong to another model.
@@ -88,16 +88,7 @@ def load_tokenizer(folder: Path, config: DocumentConfig, owner: str) -> PreTrain
 
 
 def segmenter_of(config: DocumentConfig, tokenizer: PreTrainedTokenizerBase, name: str) -> Segmenter:
-    """The segmenter of a model.
-
-    Args:
-        config: its configuration.
-        tokenizer: tokenizer of its passage encoder.
-        name: what to call it in messages.
-
-    Raises:
-        ModelError: the sizes do not suit the tokenizer.
-    """
+    """The segmenter of a model; a ModelError says that its sizes do not suit the tokenizer."""
     # Titles in front of sentences are not what is trained on.
     context = "none" if config.unit == "sentence" else config.context
     try:
@@ -185,16 +176,10 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
 
 
 def load_language_model_head(transformer: PreTrainedModel, backbone: str | None) -> NewHead | PretrainedHead:
-    """The head of the language model that a passage encoder comes from, or a new one where that is not to be had.
+    """The head of the language model that a passage encoder comes from, or, with a warning, a new one.
 
-    A new one shares the input embeddings, is drawn from torch's random generator and comes with a warning.
-
-    Args:
-        transformer: the passage encoder's transformer.
-        backbone: name or folder of the pretrained encoder that it comes from; None where nothing is known of it.
-
-    Returns:
-        The head, on the device of the transformer.
+    A new one shares the input embeddings and is drawn from torch's random generator. It is on the transformer's
+    device.
     """
     try:
         head: NewHead | PretrainedHead = _pretrained_head(transformer, backbone)
@@ -209,11 +194,7 @@ def load_language_model_head(transformer: PreTrainedModel, backbone: str | None)
 
 
 def _pretrained_head(transformer: PreTrainedModel, backbone: str | None) -> PretrainedHead:
-    """The head that comes with the weights of a backbone.
-
-    Raises:
-        Exception: the backbone is not to be had, has no such head, or is another passage encoder.
-    """
+    """The head that comes with the weights of a backbone; any exception says that there is none."""
     if backbone is None:
         raise ValueError("it does not say what it was made from")
     folder = backbone_folder(backbone)
@@ -244,10 +225,6 @@ def is_embedding_model(folder: Path) -> bool:
 
 def read_modules(folder: Path, name: str) -> tuple[dict[str, Any], Path | None]:
     """The settings of a passage encoder that the modules of an embedding model stand for; none of its code is run.
-
-    Args:
-        folder: folder of the model.
-        name: what to call it, and where it is on the hub.
 
     Returns:
         Fields of a configuration; the folder of its dense layer, if it has one.
@@ -307,13 +284,6 @@ def embedding_config(name: str, **settings: Any) -> DocumentConfig:
     """The configuration of a document encoder whose passage vectors are those of an embedding model.
 
     A document vector is the mean of its passages' vectors: there is no graph.
-
-    Args:
-        name: folder or hub id of the model.
-        **settings: fields of the configuration to set otherwise.
-
-    Raises:
-        ModelError: the model has a module that graphdoc cannot read; the message names it.
     """
     folder = backbone_folder(name, weights=False)
     values, _ = read_modules(folder, name)
@@ -326,14 +296,7 @@ def embedding_config(name: str, **settings: Any) -> DocumentConfig:
 
 
 def load_embedding_model(name: str, **settings: Any) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
-    """Load an embedding model as a document encoder.
-
-    Args:
-        name: folder or hub id of the model.
-        **settings: fields of the configuration to set otherwise.
-
-    Returns:
-        The model in eval mode, and the tokenizer.
+    """Load an embedding model, a folder or hub id, as a document encoder in eval mode, with its tokenizer.
 
     Raises:
         ModelError: a module cannot be read, or weights are missing or damaged.

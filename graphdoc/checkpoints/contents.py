@@ -59,10 +59,6 @@ def check_contents(folder: Path, owner: str) -> None:
 
     A link may point inside the folder and, in the hub's cache, to the contents of the same repository.
 
-    Args:
-        folder: the folder of a checkpoint or a pretrained encoder.
-        owner: what to call it in messages.
-
     Raises:
         ModelError: a link or a name in a file leads out of the folder, or the weights are pickled or an adapter's.
     """
@@ -123,15 +119,7 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def checked_config(values: Mapping[str, Any], name: str) -> DocumentConfig:
-    """Build a configuration of values.
-
-    Args:
-        values: its fields.
-        name: what to call the model in messages.
-
-    Raises:
-        ModelError: values are impossible or do not fit together.
-    """
+    """Build a configuration of values; a ModelError says which are impossible or do not fit together."""
     encoder = values.get("encoder_config")
     sizes = {key: encoder[key] for key in _SIZES if key in encoder} if isinstance(encoder, dict) else {}
     for key, size in sizes.items():
@@ -149,11 +137,7 @@ def checked_config(values: Mapping[str, Any], name: str) -> DocumentConfig:
 
 
 def check_settings(settings: Mapping[str, Any], name: str) -> None:
-    """Refuse settings that no model has.
-
-    Raises:
-        ModelError: one is unknown.
-    """
+    """Refuse settings that no model has."""
     known = configuration_names()
     for key in settings:
         if key not in known:

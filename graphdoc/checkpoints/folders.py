@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.errors import HfHubHTTPError
 
 from ..errors import ModelError, install_hint
 from .contents import (
@@ -70,16 +70,7 @@ def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
 
 
 def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Path | None:
-    """The folder of the model by which a checkpoint for pairs finds subtopics; None if it has none of its own.
-
-    Args:
-        name: name of the checkpoint, as for :func:`checkpoint_folder`.
-        folder: its folder.
-        revision: branch, tag or commit on the hub.
-
-    Raises:
-        ModelError: the hub cannot be asked for it.
-    """
+    """The folder of the model by which a checkpoint for pairs finds subtopics; None if it has none of its own."""
     if name not in _shipped_names() and existing(name) is None:
         download(name, [f"{SUBTOPIC_FOLDER}/*"], revision)
     subtopics = folder / SUBTOPIC_FOLDER
@@ -87,17 +78,7 @@ def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Pat
 
 
 def download(name: str, patterns: list[str], revision: str | None = None, *, ignored: str | None = None) -> Path:
-    """Fetch files of a model from the hub, as far as they are not in its cache.
-
-    Args:
-        name: id of the model.
-        patterns: which files.
-        revision: branch, tag or commit.
-        ignored: which of these not.
-
-    Raises:
-        ModelError: the hub does not give them.
-    """
+    """Fetch files of a model from the hub, as far as they are not in its cache."""
     try:
         with quiet_libraries():
             return Path(snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=ignored))
@@ -124,23 +105,16 @@ def not_found(name: str, error: Exception) -> ModelError:
     folder = existing(name)
     if folder is not None:
         return ModelError(f"folder {name} holds no usable model: {_model_of_run(folder) or summary(error)}")
-    if name in PACKAGED_BACKBONES:
-        module, extra = PACKAGED_BACKBONES[name]
-        if importlib.util.find_spec(module) is None:
-            reason = f"is not on this machine and the hub does not give it; {install_hint(extra)}"
-            return ModelError(f"backbone {name} {reason}")
+    module, extra = PACKAGED_BACKBONES.get(name, ("", ""))
+    if module and importlib.util.find_spec(module) is not None:
         return ModelError(f"the package {module} holds no usable model: {summary(error)}; install it again")
-    if isinstance(error, GatedRepoError):
-        reason = "is gated on the hub; accept its terms on its page there, and log in with: hf auth login"
-    elif isinstance(error, RevisionNotFoundError):
-        reason = "is on the hub, but not in this revision; check the revision"
-    else:
-        reason = f"is neither a folder nor shipped with graphdoc ({', '.join(_shipped_names())}), and the hub "
-        if isinstance(error, RepositoryNotFoundError):
-            reason += "has none of that name that you may see; check the name, or log in with: hf auth login"
-        else:
-            reason += f"does not give it ({summary(error)}); check the name or the network"
-    return ModelError(f"model {name!r} {reason}")
+    if module:
+        return ModelError(f"{name} is not on this machine and the hub does not give it; {install_hint(extra)}")
+    reason = type(error).__name__ if isinstance(error, HfHubHTTPError) else summary(error)
+    return ModelError(
+        f"model {name!r} is neither a folder nor shipped with graphdoc ({', '.join(_shipped_names())}), and the hub "
+        f"does not give it ({reason}); check the name, the revision and the network, or log in with: hf auth login"
+    )
 
 
 def _checked_folder(name: str, owner: str, revision: str | None = None, *, weights: bool) -> Path:

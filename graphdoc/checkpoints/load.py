@@ -94,11 +94,7 @@ def load_checkpoint(
 def load_without_weights(
     name: str | Path, *, revision: str | None = None, **settings: Any
 ) -> tuple[DocumentConfig, PreTrainedTokenizerBase]:
-    """Configuration and tokenizer of a checkpoint; arguments as for :func:`load_checkpoint`.
-
-    Raises:
-        ModelError: there is no such checkpoint, or it is of another kind.
-    """
+    """Configuration and tokenizer of a checkpoint; arguments as for :func:`load_checkpoint`."""
     name = str(name)
     folder, owner = checkpoint_folder(name, revision, weights=False), f"checkpoint {name}"
     if is_embedding_model(folder):
@@ -181,12 +177,9 @@ def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentMo
 
 
 def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
-    """Give a model on its pretrained backbone what was trained.
+    """Give a model, whose passage encoder has the backbone's weights, what was trained on it.
 
-    Args:
-        model: the model, whose passage encoder has the backbone's weights.
-        path: file of weights above the passage encoder, and of low-rank updates and weights inside it.
-        name: what to call the checkpoint in messages.
+    The file has weights above the passage encoder, and low-rank updates and weights inside it.
 
     Raises:
         ModelError: the file is damaged, was trained on another backbone, or does not fit the configuration.
@@ -237,7 +230,6 @@ def _require_fitted(missing: Collection[str], name: str) -> None:
 
 
 def _require_fit(wrong: Collection[str], owner: str) -> None:
-    """Refuse weights that are missing, foreign or of another shape."""
     if wrong:
         raise ModelError(
             f"{owner} does not fit its configuration: {len(wrong)} weights are missing, foreign or of another shape "
@@ -275,7 +267,7 @@ def vocabulary_hash(terms: Sequence[str]) -> str:
 
 def save_vocabulary(model: DocumentModel, folder: Path) -> None:
     """Write the vocabulary of a model, where it has one."""
-    if model.lexical is not None and not model.lexical.settings.hashed:
+    if model.lexical is not None:
         content = {"format": FORMAT, "terms": list(model.lexical.vocabulary)}
         (folder / VOCABULARY_FILE).write_text(json.dumps(content, ensure_ascii=True), encoding="utf-8")
 
@@ -286,7 +278,7 @@ def load_vocabulary(model: DocumentModel, folder: Path, name: str) -> None:
     Raises:
         ModelError: the file is missing or damaged, or belongs to another model.
     """
-    if model.lexical is None or model.lexical.settings.hashed:
+    if model.lexical is None:
         return
     try:
         terms = json.loads((folder / VOCABULARY_FILE).read_text(encoding="utf-8"))["terms"]
@@ -307,17 +299,7 @@ def low_rank(key: str, down: Tensor, up: Tensor, scale: float) -> dict[str, Tens
 
 
 def save_updates(model: DocumentModel, updates: Mapping[str, Tensor], path: Path) -> None:
-    """Write what was trained on top of a model's backbone, with the hash of the backbone's weights.
-
-    Args:
-        model: the model in training.
-        updates: what was trained, by name.
-        path: the file.
-
-    Raises:
-        OSError: the file cannot be written.
-        SafetensorError: the same.
-    """
+    """Write what was trained on top of a model's backbone, with the hash of the backbone's weights."""
     # One entry alone: several would be written in an order that changes from time to time.
     metadata = {BACKBONE_HASH: _backbone_hash(model)}
     save_file({key: tensor.contiguous() for key, tensor in updates.items()}, path, metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -44,55 +45,14 @@ _LIBRARY = "library_name: graphdoc"
 
 
 def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
-    """Write the model card of a checkpoint as Markdown with the hub's front matter.
-
-    Args:
-        config: what the model is made of.
-        name: name of the model.
-        training: how it was trained, as Markdown sections.
-
-    Returns:
-        The text of the card.
-    """
-    words = config.words
-    projection = f"projected to {config.projection_size}" if config.projection_size else "not projected"
-    structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
-    passages = {
-        "passage": f"about {config.passage_words} words, at most {config.passage_tokens} tokens",
-        "chunk": f"chunks that fill {config.passage_tokens} tokens",
-        "sentence": f"sentences, at most {config.passage_tokens} tokens",
-    }[config.unit]
-    graph = "no graph layers"
-    if config.graph_layers:
-        graph = f"{config.graph_layers} graph attention layers, {config.graph_heads} heads, on the "
-        graph += f"`{config.graph_kind}` graph"
-    details = ", ".join(f"{key} {value}" for key, value in config.readout_class.describe(config).items())
-    backbone = config.backbone or "see config.json"
-    rows = {
-        "passage encoder": f"{backbone}, `{config.pooling}` pooling, {projection}{structure}",
-        "passages": f"{passages}, {config.max_passages or 'all'} per document",
-        "graph": graph,
-    }
-    if config.centre is not None:
-        corpora = "; ".join(markdown(corpus, 200) for corpus in config.centre) or "a corpus"
-        rows["centre"] = f"the mean passage vector of {corpora}, taken off unit-length passages, then to unit length"
-    rows["readout"] = f"`{config.readout}`{details and f': {details}'}"
-    if words is not None:
-        corpora = "; ".join(markdown(corpus, 200) for corpus in words.corpora) or "a corpus"
-        kind = "latent semantic analysis" if words.projection == "decomposition" else "a random projection of tf-idf"
-        rows["lexical part"] = (
-            f"{words.numbers} numbers of {kind} over {words.terms:,} {'buckets' if words.hashed else 'terms'}, "
-            f"language `{words.language}`, learned of {corpora}; length {config.lexical_weight:g} beside 1"
-        )
-    rows |= {
-        "similarity": config.similarity,
-        "vector": f"{config.hidden_size + (words.numbers if words else 0)} numbers",
-    }
+    """The model card of a checkpoint, Markdown with the hub's front matter; ``training`` are further sections."""
+    rows = config.describe()
+    rows["vector"] = f"{config.hidden_size + (config.words.numbers if config.words else 0)} numbers"
     task, documents = "feature-extraction", '[Document.from_file("a.md"), Document.from_file("b.md")]'
     use = f"vectors = encoder.encode({documents})"
     if config.labels:
         task, use = "text-classification", f"predictions = encoder.predict({documents})"
-        classes = ", ".join(markdown(label, 60) for label in config.labels[:MOST_CLASSES])
+        classes = ", ".join(label[:60] for label in config.labels[:MOST_CLASSES])
         more = f" and {len(config.labels) - MOST_CLASSES:,} more" if len(config.labels) > MOST_CLASSES else ""
         kind = "any number of" if config.multi_label else "one of"
         read = ", by vectors and words" if config.classifier_words else ""
@@ -103,7 +63,11 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     if config.trained:
         state = "Its document vectors are meant to be compared with each other."
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
-    table = "\n".join(f"| {part} | {setting} |" for part, setting in rows.items())
+    cells = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in rows.items()
+    }
+    table = "\n".join(f"| {name} | {markdown(cell)} |" for name, cell in cells.items())
     return f"""---
 {_LIBRARY}
 pipeline_tag: {task}
@@ -113,7 +77,7 @@ tags: [graphdoc, document-embeddings, long-documents, graph-attention]
 
 A graphdoc document encoder. {state}
 
-| part | setting |
+| setting | value |
 |---|---|
 {table}
 
@@ -150,9 +114,6 @@ def save_checkpoint(
         updates: what was trained on top of the backbone (see :mod:`graphdoc.checkpoints.load`), to write instead of
             all weights; the backbone is then loaded by its name.
         training: sections of the model card on how it was trained.
-
-    Returns:
-        The folder.
 
     Raises:
         OutputError: the folder cannot be written, or has a file that would be replaced and is not a checkpoint's.
@@ -202,7 +163,6 @@ def _require_replaceable(target: Path, names: Iterable[str]) -> None:
 
 
 def _is_own_card(path: Path) -> bool:
-    """Whether a file is the model card of a checkpoint, by its front matter."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -183,12 +183,8 @@ class GraphBatch:
     ) -> GraphBatch:
         """Build the graphs of segmented documents and put them into one batch, split into their sections or not.
 
-        Passage vectors go along where all of the documents have them.
-
-        Args:
-            documents: the documents.
-            graph: kind of their graphs, or its name; None for nodes without edges, where nothing reads them.
-            split: whether documents are split into their own sections.
+        Passage vectors go along where all documents have them. A graph of None gives nodes without edges, where
+        nothing reads them.
         """
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         sections = [np.array([span.section for span in document.passages], np.int64) for document in documents]
@@ -221,7 +217,7 @@ class GraphBatch:
             chunk_ids: ``(passages,)``, place of every passage in its section; None for its place in reading order.
             passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each.
             second_from: first token of the second text of every passage, where all are two texts that are read
-                together; None where each is one.
+                together.
         """
         if not len(graphs):
             raise ValueError("a batch needs at least one document")
@@ -247,7 +243,6 @@ class GraphBatch:
         section_ids: Integers | None,
         chunk_ids: Integers | None,
     ) -> GraphBatch:
-        """Lay out what follows from graphs."""
         document_of = np.repeat(np.arange(len(graphs)), graphs.node_counts)
         rows = NodeRows.of(graphs.node_kind, graphs.section_of, document_of, len(graphs))
         documents = rows.document_of.numpy()
@@ -355,13 +350,7 @@ class GraphBatch:
     def mini_batches(
         self, packing: Packing, pad_token_id: int, *, with_structure: bool = False
     ) -> Iterator[MiniBatch]:
-        """Pack the passages of all documents into mini-batches.
-
-        Args:
-            packing: the rule.
-            pad_token_id: what stands in the padding.
-            with_structure: whether mini-batches say where their passages stand in their documents.
-        """
+        """Pack the passages of all documents into mini-batches, with their places in documents if these are read."""
         lengths = [len(ids) for ids in self.token_ids]
         for positions in packing.pack(lengths):
             width = lengths[positions[0]]

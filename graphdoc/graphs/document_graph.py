@@ -56,16 +56,12 @@ class DocumentGraph(Data):  # type: ignore[misc]
 
 
 def build_graph(document: SegmentedDocument, kind: GraphKind | str | None = "full", **settings: Any) -> DocumentGraph:
-    """Build the graph of a segmented document.
+    """Build the graph of a segmented document; every node has a self-loop and all edges run both ways.
 
     Args:
         document: a document cut into passages.
-        kind: a graph kind or its name, a key of :data:`graphdoc.registry.GRAPH_KINDS`; None for nodes without edges,
-            where nothing reads them.
+        kind: a graph kind or its name, a key of :data:`graphdoc.registry.GRAPH_KINDS`; None for nodes without edges.
         **settings: settings of a kind that is given by its name, such as ``window=2``.
-
-    Returns:
-        The graph; every node has a self-loop and all edges run both ways.
 
     Raises:
         DocumentError: the document has so many passages that the graph would not fit in memory.
@@ -98,8 +94,5 @@ def query_graph(section: int = 0) -> DocumentGraph:
     """The graph of a query: one node, whose vector is its initial one (Graph-RoBERTa, section 3.3).
 
     The node is a passage and stands for the document too; no graph attention reaches it.
-
-    Args:
-        section: section that the passage comes from, where the query is a passage of a document.
     """
     return DocumentGraph.of(JoinedGraphs.of_queries([section]))

@@ -64,14 +64,7 @@ class GraphKind(ABC):
 
     @abstractmethod
     def pairs(self, section_of: Integers) -> Integers:
-        """The connected pairs of nodes, each once.
-
-        Args:
-            section_of: ``(passages,)``, section number of every passage in reading order.
-
-        Returns:
-            ``(2, pairs)``.
-        """
+        """The connected pairs of nodes, each once, ``(2, pairs)``, of passages in sections ``(passages,)``."""
 
     def section_nodes(self, section_of: Integers) -> Integers:
         """Section number of every extra node, ``(section nodes,)``; none unless a kind says otherwise."""
@@ -79,14 +72,7 @@ class GraphKind(ABC):
 
 
 def graph_kind(name: str, **settings: Any) -> GraphKind:
-    """A graph kind by its name.
-
-    Args:
-        name: a key of :data:`graphdoc.registry.GRAPH_KINDS`.
-        **settings: settings of a document model, of which the kind takes those that it reads.
-
-    Raises:
-        SettingsError: there is no such kind, or a setting is out of range.
+    """A graph kind by its name, with those of the settings that it reads.
 
     >>> graph_kind("window", window=3, graph_layers=2)
     WindowGraph(window=3)
@@ -105,11 +91,7 @@ def section_starts(section_of: Integers) -> Integers:
 
 
 def all_pairs(nodes: Integers) -> Integers:
-    """Every pair of the given nodes once, ``(2, pairs)``.
-
-    Raises:
-        DocumentError: there are so many that the graph would not fit in memory.
-    """
+    """Every pair of the given nodes once, ``(2, pairs)``."""
     count = len(nodes)
     if count * count > MAXIMUM_EDGES:
         raise DocumentError(
@@ -162,14 +144,7 @@ class SectionGraph(GraphKind):
 
 @dataclass(frozen=True)
 class WindowGraph(GraphKind):
-    """Passages that are near each other in reading order, and the document node with every passage.
-
-    Args:
-        window: how far apart passages may be.
-
-    Raises:
-        SettingsError: the window is not positive.
-    """
+    """Passages at most ``window`` apart in reading order, and the document node with every passage."""
 
     window: int = 2
 
@@ -247,7 +222,6 @@ class JoinedGraphs:
 
         Raises:
             DocumentError: a document has so many passages that its graph would not fit in memory.
-            SettingsError: the kind is unknown.
         """
         kind = graph_kind(kind) if isinstance(kind, str) else kind
         nothing = np.empty(0, np.int64)
@@ -277,13 +251,11 @@ class JoinedGraphs:
         """Build graphs in which passages are connected that are similar, and edges weigh as much as they are.
 
         Weights are those of the normalised adjacency :math:`D^{-1/2} A D^{-1/2}`, self-loops have the weight 1, and
-        the document node has no other edge. It is no graph kind, since kinds are made of sections alone, before
-        there are any vectors.
+        the document node has no other edge. It is no graph kind, since kinds are made before there are any vectors.
 
         Args:
             sections: ``(passages,)`` of every document, section number of every passage.
-            similarities: ``(passages, passages)`` of every document, symmetric and not negative; the diagonal does
-                not count.
+            similarities: ``(passages, passages)`` of every document, symmetric and not negative.
         """
         alone = cls.of_sections(sections, None)
         counts, node_kind, section_of = alone.node_counts, alone.node_kind, alone.section_of
@@ -309,11 +281,7 @@ class JoinedGraphs:
 
     @classmethod
     def of_queries(cls, sections: Sequence[int]) -> JoinedGraphs:
-        """Graphs of queries, one node each (see :func:`~graphdoc.graphs.document_graph.query_graph`).
-
-        Args:
-            sections: the section that every passage comes from.
-        """
+        """Graphs of queries, one node each (see :func:`~graphdoc.graphs.document_graph.query_graph`)."""
         nodes = np.arange(len(sections), dtype=np.int64)
         ones = np.ones_like(nodes)
         return cls(
@@ -352,13 +320,9 @@ class JoinedGraphs:
 
 
 def normalised_adjacency(similarity: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    r"""Similarities over the roots of what both nodes have in all, :math:`D^{-1/2} A D^{-1/2}`.
+    """Similarities over the roots of what both nodes have in all, :math:`D^{-1/2} A D^{-1/2}`, ``(nodes, nodes)``.
 
-    Args:
-        similarity: ``(nodes, nodes)``, symmetric and not negative; the diagonal is taken as 0.
-
-    Returns:
-        ``(nodes, nodes)``; nodes that are similar to none have rows of 0.
+    The diagonal is taken as 0, and nodes that are similar to none have rows of 0.
 
     >>> normalised_adjacency([[1, 4], [4, 1]]).tolist()
     [[0.0, 1.0], [1.0, 0.0]]

@@ -64,17 +64,10 @@ class AttentionPlan:
 
 
 def plan_attention(graphs: JoinedGraphs, form: Form = "auto") -> AttentionPlan:
-    """Choose the cheaper form for every document and lay out the dense ones.
+    """Choose the cheaper form for every document and lay out the dense ones, unless a form is given.
 
     A document is dense when its adjacency has at most ``DENSE_CELLS_PER_EDGE`` cells per edge: nearly complete graphs
     are far cheaper as matrix products, long windowed ones as sums over edges.
-
-    Args:
-        graphs: the graphs of a batch.
-        form: ``dense`` or ``sparse`` to force one.
-
-    Returns:
-        The plan, which all layers share.
     """
     nodes, edges = graphs.node_counts, graphs.edge_counts
     is_dense = np.full(len(nodes), form == "dense")
@@ -276,13 +269,7 @@ def places_of(documents: Integers, section_ids: Integers | None, chunk_ids: Inte
 
 
 def section_ids(sections: npt.ArrayLike) -> Integers:
-    """Count the sections of a document from 0 in the order in which they come, those without passages left out.
-
-    Args:
-        sections: section of every passage, in reading order.
-
-    Returns:
-        ``(passages,)``.
+    """Count the sections of passages ``(passages,)`` from 0 in the order in which they come.
 
     >>> section_ids([5, 5, 2, 9, 2]).tolist()
     [0, 0, 1, 2, 1]
@@ -338,9 +325,6 @@ class Packing:
         token_budget: most cells (passages times longest passage) of a mini-batch.
         padding: largest share of padding among the cells of a mini-batch that is well filled.
         filled: share of the token budget from which on a mini-batch is well filled; 0 lets padding close any.
-
-    Raises:
-        SettingsError: the token budget or the padding is out of range.
     """
 
     token_budget: int
@@ -355,26 +339,14 @@ class Packing:
 
     @classmethod
     def on(cls, device: torch.device | str, token_budget: int | None = None, padding: float | None = None) -> Packing:
-        """The rule of a device.
-
-        Args:
-            device: where the transformer computes.
-            token_budget: most cells of a mini-batch; by default small on a CPU and large on accelerators.
-            padding: largest share of padding in a well-filled mini-batch; None for the usual one.
-        """
+        """The rule of a device, with a small token budget on a CPU and a large one on accelerators unless given."""
         is_cpu = torch.device(device).type == "cpu"
         if token_budget is None:
             token_budget = CPU_TOKEN_BUDGET if is_cpu else ACCELERATOR_TOKEN_BUDGET
         return cls(token_budget, PADDING if padding is None else padding, 0.0 if is_cpu else ACCELERATOR_FILLED)
 
     def pack(self, lengths: Sequence[int] | npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-        """Pack passages; the result depends on their lengths alone.
-
-        Args:
-            lengths: number of tokens of every passage, special tokens included.
-
-        Returns:
-            Positions of the passages, one array per mini-batch.
+        """Positions of passages by their lengths in tokens, one array per mini-batch.
 
         >>> [positions.tolist() for positions in Packing(8).pack([2, 4, 4, 2, 2])]
         [[1, 2], [0, 3, 4]]

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ..checkpoints.load import vocabulary_hash
 from ..errors import ModelError, SettingsError
-from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_idf, unit_rows
+from ..modeling.lexical import LexicalPart, inverse_frequencies, tf_idf, unit_rows
 from ..runtime.processes import Processes
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
@@ -52,11 +52,10 @@ class Fit:
         documents: number of documents.
         passages: number of their passages.
         centre_length: length of the mean passage vector, 1 where all passages are the same; None without centre.
-        terms: terms of the lexical part; None without one.
-        numbers: numbers of a lexical vector; None without one.
-        explained: share of the variance of tf-idf vectors that these hold; None without a lexical part, or where the
-            vectors of terms are random.
-        weight: length of a lexical vector beside vectors of the length 1; None without one.
+        terms: terms of the lexical part that was learned.
+        numbers: numbers of a lexical vector.
+        explained: share of the variance of tf-idf vectors that these hold; None where the vectors of terms are random.
+        weight: length of a lexical vector beside vectors of the length 1; None without a lexical part.
         background: how alike pairs of the documents are; None of fewer than 50 documents.
     """
 
@@ -74,8 +73,8 @@ class FitOptions(StreamOptions, total=False):
     """What is learned of documents, and how these are encoded.
 
     Args:
-        centre: learn the mean passage vector, which is then taken off all passages, queries and sentences; so it is
-            unless said otherwise.
+        centre: learn the mean passage vector, which is then taken off all passages, queries and sentences (the
+            default).
         lexical: also learn a lexical part, which puts the words of a text beside its vector (see
             :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
             :class:`~graphdoc.settings.document.LexicalFit`.
@@ -109,9 +108,6 @@ def fit(
     lexical part is weighed so that the cosines of vectors and of words deviate alike over pairs of documents, which
     adds up their z-scores. The scores of these pairs are kept (:class:`~graphdoc.similarity.kinds.Background`), so
     that a score can be read as the share of unrelated pairs that are less alike. See :class:`FitOptions`.
-
-    Returns:
-        What was learned.
 
     Raises:
         ModelError: there are fewer than two documents, all are alike, or no word occurs in enough of them.
@@ -158,23 +154,20 @@ def fit(
         )
     size = f"{counted(number_of_documents, 'document')}, {counted(number_of_passages, 'passage')}"
     name = f"{corpus} ({size})" if corpus else size
-    result = Fit(number_of_documents, number_of_passages)
-    mean = part = None
+    centre_length = mean = part = explained = background = None
     if centre:
         mean = total / number_of_passages
-        result = replace(result, centre_length=float(np.linalg.norm(mean)))
-        if np.linalg.norm(mean) > _ALIKE:
+        centre_length = float(np.linalg.norm(mean))
+        if centre_length > _ALIKE:
             raise ModelError(
                 f"all {number_of_passages:,} passages are alike, so that nothing is left of them without their mean; "
                 f"fit {pipeline.name} to documents that differ"
             )
     if words is not None:
         part, explained = words.part(number_of_documents, name)
-        settings = part.settings
-        result = replace(result, terms=settings.terms, numbers=settings.numbers, explained=explained)
     head = model.head
     model.set_centre(None if mean is None else torch.from_numpy(mean.astype(np.float32)), [name])
-    if words is not None:
+    if part is not None:
         model.set_lexical(part)
     if head is not None and (centre or had_centre or head.words is not None):
         logger.warning("%s: its head read vectors as they were before this fit, and is taken away", pipeline.name)
@@ -194,18 +187,23 @@ def fit(
             scores = similarity_matrix(rows, rows, similarity.vectors)
             background = Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))
             config.background = background.to_dict()
-            result = replace(result, background=background)
-    return result if model.lexical is None else replace(result, weight=float(config.lexical_weight))
+    return Fit(
+        number_of_documents,
+        number_of_passages,
+        centre_length,
+        None if part is None else part.settings.terms,
+        None if part is None else part.settings.numbers,
+        explained,
+        None if model.lexical is None else float(config.lexical_weight),
+        background,
+    )
 
 
 def balanced_weight(vectors: npt.NDArray[Any], words: npt.NDArray[Any]) -> float:
     """The length of lexical vectors, beside 1, with which both tell pairs of documents apart equally.
 
     Their products then deviate alike over all pairs, so that the sum of both orders pairs as the sum of z-scores does.
-
-    Args:
-        vectors: ``(documents, hidden)``.
-        words: ``(documents, numbers)``.
+    ``vectors`` are ``(documents, hidden)``, ``words`` ``(documents, numbers)``.
     """
     pairs = np.triu_indices(len(vectors), 1)
     deviations = [float(similarity_matrix(some, some)[pairs].std()) for some in (vectors, words)]
@@ -243,11 +241,10 @@ class _Sample:
         self.entries: list[tuple[int, int, Any]] = []
 
     def add(self, place: int, value: Any) -> None:
-        """Keep the value of a place, if its number is small enough."""
         self.keep((-(((place + self._seed + 1) * _SPREAD) % 2**32), place, value))
 
     def keep(self, entry: tuple[int, int, Any]) -> None:
-        """Keep an entry of another sample, if its number is small enough."""
+        """Keep an entry, also of another sample, if its number is small enough."""
         (heapq.heappush if len(self.entries) < self._most else heapq.heappushpop)(self.entries, entry)
 
 
@@ -278,11 +275,7 @@ class _Words:
         self.forgotten = 0
 
     def add(self, place: int, texts: Iterable[str]) -> None:
-        """Count the terms of a document."""
-        terms: Iterator[Any] = chain.from_iterable(map(self._maker.occurrences, texts))
-        if self._settings.hashed:
-            terms = (bucket_of(term, self._settings.most_terms) for term in terms)
-        counts = dict(Counter(terms))
+        counts = dict(Counter(chain.from_iterable(map(self._maker.occurrences, texts))))
         self.frequencies.update(counts.keys())
         if counts:
             self.sample.add(place, counts)
@@ -304,11 +297,7 @@ class _Words:
                 self.sample.keep(entry)
 
     def part(self, documents: int, name: str) -> tuple[LexicalPart, float | None]:
-        """The lexical part of all that was counted, and the share of variance that it holds; None where random.
-
-        Raises:
-            ModelError: no term occurs in enough documents, or all documents have the same words.
-        """
+        """The lexical part of all that was counted, and the share of variance that it holds; None where random."""
         settings, least = self._settings, self._settings.least_documents
         enough = [(term, count) for term, count in self.frequencies.items() if count >= least]
         if not enough:
@@ -318,22 +307,17 @@ class _Words:
             )
         if self.forgotten:
             logger.warning(
-                "%s of few documents were forgotten to bound memory, and may be counted too low; hash terms (hashed) "
-                "to count all",
+                "%s of few documents were forgotten to bound memory, and may be counted too low",
                 counted(self.forgotten, "term"),
             )
-        if settings.hashed:
-            terms: list[Any] = list(range(settings.most_terms))
-        else:
-            best = sorted(enough, key=lambda pair: (-pair[1], pair[0]))[: settings.most_terms]
-            terms = sorted(term for term, _ in best)
-        known = dict(enough)
-        frequencies = np.array([known.get(term, 0) for term in terms], np.int64)
+        best = sorted(enough, key=lambda pair: (-pair[1], pair[0]))[: settings.most_terms]
+        terms, counts = zip(*sorted(best), strict=True)
+        frequencies = np.array(counts, np.int64)
         idf = inverse_frequencies(documents, frequencies)
         components = mean = explained = None
         numbers = settings.size
         if settings.projection == "decomposition":
-            weights = self._weights({term: row for row, term in enumerate(terms) if frequencies[row]}, idf)
+            weights = self._weights({term: row for row, term in enumerate(terms)}, idf)
             components, explained = self._decomposed(weights)
             numbers = components.shape[1]
             vectors = weights @ components
@@ -345,16 +329,14 @@ class _Words:
                 numbers=numbers,
                 projection=settings.projection,
                 language=self._language,
-                hashed=settings.hashed,
-                vocabulary="" if settings.hashed else vocabulary_hash(terms),
+                vocabulary=vocabulary_hash(terms),
                 corpora=[name],
             )
         )
         part.idf = torch.from_numpy(idf)
         if components is not None and mean is not None:
             part.components, part.mean = torch.from_numpy(components), torch.from_numpy(mean)
-        if not settings.hashed:
-            part.vocabulary = terms
+        part.vocabulary = terms
         return part, explained
 
     def _decomposed(self, weights: Any) -> tuple[npt.NDArray[np.float32], float]:

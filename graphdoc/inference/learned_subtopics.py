@@ -42,12 +42,6 @@ class AdaptiveSubtopics(SubtopicFinder):
 
     Sentences are encoded by the model's own passage encoder. A sentence is in the subtopic that it belongs to most;
     subtopics without sentences are left out.
-
-    Args:
-        pipeline: the model.
-
-    Raises:
-        ModelError: it has not learned to find subtopics.
     """
 
     reads_model = True
@@ -95,13 +89,7 @@ class AdaptiveSubtopics(SubtopicFinder):
         return vector_similarity(np.concatenate([first, second]), self.settings.neighbours)
 
     def assignments(self, first: Vectors, second: Vectors, *, cluster_size: int | None = None) -> Floats:
-        """How much every sentence belongs to every subtopic, ``(sentences, subtopics)``; rows add up to 1.
-
-        Args:
-            first: features of one document.
-            second: features of the other.
-            cluster_size: sentences of a subtopic, about; None for those that the model was trained with.
-        """
+        """How much every sentence belongs to every subtopic, ``(sentences, subtopics)``; rows add up to 1."""
         sentences, most = len(first) + len(second), self.settings.columns
         wanted = number_of_subtopics(sentences, cluster_size or self.settings.cluster_size)
         if wanted > most and not self._has_warned:
@@ -131,12 +119,7 @@ class AdaptiveSubtopics(SubtopicFinder):
 
 
 def subtopic_finder(name: str, language: str, model: str | Path | None = None) -> SubtopicFinder:
-    """The way to find subtopics of a name.
-
-    Args:
-        name: ``words``, ``vectors`` or ``adaptive``.
-        language: language of the documents, a two-letter code.
-        model: name or folder of a model that has learned to find subtopics; read by ``adaptive`` alone.
+    """The way to find subtopics of a name: ``words``, ``vectors`` or ``adaptive``, which alone reads the model.
 
     Raises:
         ModelError: there is no such model, or it has not learned that.

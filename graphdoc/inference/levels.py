@@ -42,11 +42,6 @@ def encode_all_levels(
 
     For the readout ``sections`` the document vector, the passages and their terms are those of the document in one
     piece; section vectors and the attention between sections are those of the document split into its own sections.
-
-    Args:
-        pipeline: the model.
-        segmented: the document.
-        dtype: compute the transformer in this precision.
     """
     model, split = pipeline.model, None
     window = pipeline.run([segmented], attention=True, dtype=dtype)
@@ -133,7 +128,7 @@ def with_sentences(
         dtype: compute the transformer in this precision.
         known: ``(sentences, node size)``, vectors of all sentences of the document, where they are kept; None encodes.
         paragraph: which sentences belong together; None for what the model's settings say.
-        lone: also encode them by themselves, without what is encoded in front of them and without their document.
+        lone: also encode them without what is encoded in front of them and without their document.
     """
     segmented, config = encoded.segmented, pipeline.model.config
     whole = sentence_segmenter(pipeline).segment(segmented.document)
@@ -165,12 +160,7 @@ def with_sentences(
 
 
 def sentence_segmenter(pipeline: EncodingPipeline, *, with_context: bool = True) -> Segmenter:
-    """A segmenter that cuts documents into all of their sentences, and otherwise is as that of an encoder.
-
-    Args:
-        pipeline: the encoder.
-        with_context: encode in front of every sentence what the settings of the model say; it is no part of it.
-    """
+    """A segmenter that cuts into all sentences; what stands in front of each, if wanted, is no part of it."""
     segmenter = pipeline.segmenter
     context: Context = pipeline.model.config.sentence_context if with_context else "none"
     config = replace(segmenter.config, unit="sentence", max_passages=None, context=context)
@@ -184,12 +174,6 @@ def passage_means(
     packing: Packing | None = None,
 ) -> Tensor:
     """The mean of every document's passages as they are before the graph, ``(documents, node size)``.
-
-    Args:
-        pipeline: the model.
-        passages: the documents, cut into passages; such as have the vectors of these are not encoded.
-        dtype: compute the transformer in this precision.
-        packing: how passages are packed into mini-batches; None for the rule of the device.
 
     Raises:
         DocumentError: a document has no passage.
@@ -236,14 +220,10 @@ def sentence_vectors(
         dtype: compute the transformer in this precision.
         packing: how sentences are packed into mini-batches; None for the rule of the device.
         advance: is given the number of sentences of every mini-batch that is done.
-        means: ``(documents, node size)``, what :func:`passage_means` gives for ``passages``; None for sentences
-            without a share of their document.
+        means: ``(documents, node size)`` of :func:`passage_means`; None for no share of the document.
 
     Returns:
         ``(sentences, node size)``, document after document.
-
-    Raises:
-        ModelError: a number in them is infinite or NaN.
     """
     pipeline.require_vectors()
     model, batch = pipeline.model, GraphBatch.from_documents(sentences, None)
@@ -287,16 +267,10 @@ def stream_sentences(
     padding: float | None = None,
     **options: Any,
 ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
-    """Encode the sentences of documents one window after another.
+    """Encode the sentences of documents one window after another (options: :meth:`EncodingPipeline.windows`).
 
-    Args:
-        pipeline: the model.
-        documents: one document or many; such as are cut into passages are cut anew, but where they bring the vectors
-            of their passages these are taken for what sentences have of their document.
-        dtype: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`, as for what follows.
-        token_budget: most tokens of a mini-batch.
-        padding: most of a mini-batch that may be padding; None for the rules for sentences and for passages.
-        **options: see :func:`~graphdoc.inference.segmenting.cut_windows`.
+    Documents that are cut into passages are cut anew, but where they bring the vectors of their passages these are
+    taken for what sentences have of their document.
 
     Yields:
         Every document, cut into sentences, with their vectors on the CPU, ``(sentences, node size)``.

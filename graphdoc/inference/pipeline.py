@@ -159,8 +159,6 @@ class EncodingPipeline:
     def leaving_out(self, repeats: RepeatFilter | None) -> Self:
         """The same encoder, its weights shared, that leaves out of documents what repeats in their corpus.
 
-        What is left out of a document does not depend on the documents that are encoded together with it.
-
         Args:
             repeats: what :func:`~graphdoc.segmentation.find_repeats` found in the corpus; None leaves nothing out.
         """
@@ -180,11 +178,7 @@ class EncodingPipeline:
         return not self._precision
 
     def settle_precision(self, dtype: str | None = None) -> str:
-        """Choose the precision if it is still open, and bring the weights to it.
-
-        Args:
-            dtype: what to take without measuring, such as the choice of another process.
-        """
+        """Choose the precision if it is open, without measuring where it is given, and bring the weights to it."""
         with _SETTLING:
             if not self._precision:
                 encoder = self.model.passage_encoder
@@ -199,11 +193,7 @@ class EncodingPipeline:
         return self.segmenter.segment(as_document(document))
 
     def segment_with_text(self, document: AnyDocument) -> SegmentedDocument:
-        """Cut a document into passages, of which there is at least one.
-
-        Raises:
-            DocumentError: the document has no text.
-        """
+        """Cut a document into passages; a DocumentError says that it has none."""
         segmented = self.segment(document)
         require_text(segmented)
         return segmented
@@ -329,10 +319,6 @@ class EncodingPipeline:
         Yields:
             Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)``,
             ``(passages, node size)`` or ``(sentences, node size)``, in the order given.
-
-        Raises:
-            DocumentError: a document has no text, or something is no document.
-            SettingsError: the level or another choice is unknown.
         """
         if level not in LEVELS:
             raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
@@ -361,15 +347,9 @@ class EncodingPipeline:
     def with_passage_vectors(self, documents: Many, **options: Unpack[StreamOptions]) -> Iterator[SegmentedDocument]:
         """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
 
-        What this gives can be encoded, predicted and measured like any document, by this encoder and by others whose
-        passage encoder is the same, and the transformer does not run again.
-
-        Args:
-            documents: any number of documents.
-            **options: see :meth:`windows`.
-
         Returns:
-            Every document, cut, tokenised and with the vectors of its passages, in the order given.
+            Every document, cut, tokenised and with the vectors of its passages, in the order given. It can be encoded,
+            predicted and measured by encoders with the same passage encoder, whose transformer does not run again.
 
         Raises:
             ModelError: the model has structural embeddings, with which these vectors depend on the split.
@@ -408,7 +388,7 @@ class EncodingPipeline:
             bar: a bar to advance by documents while their passages are encoded.
 
         Raises:
-            ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
+            ModelError: a number in the output is infinite or NaN, or passage vectors are those of another encoder.
         """
         self.require_vectors()
         if batch is None:
@@ -437,20 +417,12 @@ class EncodingPipeline:
         return replace(batch, words=TermWeights.of(reader.of_documents(documents), batch.node_kind.device))
 
     def computing_in(self, dtype: Precision | None) -> AbstractContextManager[Any]:
-        """A context in which the transformer computes in a precision; None for that of its weights.
-
-        Raises:
-            ModelError: the precision is unknown, or the weights have less.
-        """
+        """A context in which the transformer computes in a precision; None for that of its weights."""
         self.settle_precision()
         return computed_in(dtype, self.model.passage_encoder, self.name)
 
     def require_vectors(self) -> None:
-        """Refuse to encode single documents with a model that reads two together.
-
-        Raises:
-            ModelError: it is such a model.
-        """
+        """Refuse to encode single documents with a model that reads two together."""
         config = self.model.config
         if config.views is not None and config.matching.encoder == "cross":
             raise ModelError(
@@ -459,14 +431,7 @@ class EncodingPipeline:
             )
 
     def require_own_vectors(self, vectors: Tensor) -> None:
-        """Refuse passage vectors that this model's passage encoder cannot have made.
-
-        Args:
-            vectors: ``(passages, width)``.
-
-        Raises:
-            ModelError: their width is another, or they depend on how documents are split.
-        """
+        """Refuse passage vectors ``(passages, width)`` that this model's passage encoder cannot have made."""
         width, reason = self.model.config.passage_size, None
         if vectors.shape[1] != width:
             reason = f"their vectors have {vectors.shape[1]} numbers, this one's {width}"

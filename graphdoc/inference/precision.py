@@ -6,8 +6,8 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Literal
+from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,15 +46,7 @@ def training_precision(device: torch.device) -> Precision | None:
 
 
 def require_precision(dtype: object, *, may_be_auto: bool = False) -> None:
-    """Refuse what is no precision.
-
-    Args:
-        dtype: the name of a precision.
-        may_be_auto: whether ``auto`` counts as one.
-
-    Raises:
-        ModelError: it is none.
-    """
+    """Refuse what is no precision, nor ``auto`` where that counts as one."""
     choices = [*PRECISIONS, "auto"] if may_be_auto else list(PRECISIONS)
     if not isinstance(dtype, str) or dtype not in choices:
         raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(choices)}")
@@ -63,10 +55,7 @@ def require_precision(dtype: object, *, may_be_auto: bool = False) -> None:
 def faster_precision(module: nn.Module, width: int, name: str) -> str:
     """``bfloat16`` where a matrix product in it is clearly faster on the device of a module, else ``float32``.
 
-    Args:
-        module: the module.
-        width: width of its vectors; the product is as large as one of a feed-forward layer.
-        name: name of the model, for the log.
+    The product is as large as one of a feed-forward layer on vectors of some width.
     """
     device = next(module.parameters()).device
     rows = 256 if device.type == "cpu" else 16_384
@@ -96,32 +85,23 @@ def seconds_of(function: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> AbstractContextManager[Any]:
-    """A context in which a module computes in another precision than its weights have.
-
-    Args:
-        dtype: the precision; None or that of the weights changes nothing.
-        module: the module.
-        name: name of the model, for messages.
+@contextmanager
+def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> Iterator[None]:
+    """A context in which a module computes in another precision than its weights have; None changes nothing.
 
     Raises:
-        ModelError: the precision is unknown, or the weights have less.
+        ModelError: the precision is unknown, the weights have less, or the transformer does not compute in it.
     """
-    if dtype is None:
-        return nullcontext()
-    require_precision(dtype)
+    if dtype is not None:
+        require_precision(dtype)
     weight = next(module.parameters())
-    if PRECISIONS[dtype] == weight.dtype:
-        return nullcontext()
+    if dtype is None or PRECISIONS[dtype] == weight.dtype:
+        yield
+        return
     if dtype == "float32":
         raise ModelError(f"the weights of {name} are in half precision; load it with dtype='float32'")
-    return _autocast(weight.device.type, dtype, name)
-
-
-@contextmanager
-def _autocast(device: str, dtype: Precision, name: str) -> Iterator[None]:
     try:
-        with torch.autocast(device, dtype=PRECISIONS[dtype]):
+        with torch.autocast(weight.device.type, dtype=PRECISIONS[dtype]):
             yield
     except RuntimeError as error:
         # Some transformers, such as DeBERTa, cast parts of their attention themselves.
@@ -145,14 +125,7 @@ def inference(model: nn.Module) -> Iterator[None]:
 
 
 def require_finite(*parts: Tensor | None) -> None:
-    """Refuse vectors with a number that is infinite or NaN.
-
-    Args:
-        *parts: tensors; None is passed over.
-
-    Raises:
-        ModelError: there is such a number.
-    """
+    """Refuse vectors with a number that is infinite or NaN."""
     finite = [torch.isfinite(part).all() for part in parts if part is not None]
     if not torch.stack(finite).all():
         raise ModelError(

@@ -56,11 +56,7 @@ def is_single(value: object) -> bool:
 
 
 def documents_of(value: Any) -> Iterable[Any]:
-    """One document or many as an iterable; a pandas table gives its rows.
-
-    Raises:
-        DocumentError: it is something else.
-    """
+    """One document or many as an iterable; a pandas table gives its rows."""
     if is_single(value):
         return [value]
     if hasattr(value, "iterrows"):
@@ -103,11 +99,7 @@ def _no_document(value: object) -> DocumentError:
 
 
 def require_text(segmented: SegmentedDocument) -> None:
-    """Refuse a document that has no passage.
-
-    Raises:
-        DocumentError: there is nothing to encode.
-    """
+    """Refuse a document that has no passage."""
     if not segmented.passages:
         raise DocumentError(f"document {segmented.document.id!r} has no text to encode; leave it out")
 
@@ -136,9 +128,6 @@ class Workers:
             device: where the transformer computes.
             workers: how many were asked for; None for the default.
             after: documents from which on the default has workers.
-
-        Raises:
-            SettingsError: the number is negative or no whole number.
         """
         if workers is not None:
             require_whole("workers", workers, least=0)
@@ -151,12 +140,7 @@ class Workers:
 
 
 def in_blocks(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
-    """Cut values into blocks; an error is raised after the block of those that came before it.
-
-    Args:
-        values: any number of them, read as they are needed.
-        size: how many a block has; the last one may have fewer.
-    """
+    """Cut values, read as they are needed, into blocks; an error is raised after the block of those before it."""
     block: list[Value] = []
     failure: Exception | None = None
     try:
@@ -178,17 +162,7 @@ _Block = Sequence[Document | SegmentedDocument]
 
 
 def segment_in_order(documents: Many, segmenter: Segmenter, workers: Workers) -> Generator[SegmentedDocument]:
-    """Cut and tokenise documents in their order; what comes out does not depend on the workers.
-
-    Args:
-        documents: any number of documents; such as are segmented already are taken as they are.
-        segmenter: cuts and tokenises.
-        workers: processes that do so.
-
-    Raises:
-        DocumentError: something is no document.
-        GraphdocError: a worker was ended from outside.
-    """
+    """Cut and tokenise documents in their order, but such as are segmented; workers do not change what comes out."""
     ready = (one if isinstance(one, SegmentedDocument) else as_document(one) for one in documents)
     blocks = in_blocks(ready, BLOCK_DOCUMENTS)
     for block in islice(blocks, workers.after // BLOCK_DOCUMENTS if workers.count else None):
@@ -225,11 +199,7 @@ def _joined(block: _Block, cut: list[_Cut]) -> Iterator[SegmentedDocument]:
 
 
 def windows_of(segmented: Iterable[SegmentedDocument]) -> Iterator[list[SegmentedDocument]]:
-    """Gather documents until their passages fill a window; a window does not depend on what follows it.
-
-    Raises:
-        DocumentError: a document has no text.
-    """
+    """Gather documents until their passages fill a window; a window does not depend on what follows it."""
     window: list[SegmentedDocument] = []
     passages = 0
     for one in segmented:
@@ -279,8 +249,7 @@ class Window:
         """Vectors of every document, brought to the CPU together.
 
         Args:
-            level: ``document``, ``section`` or ``passage``; for ``section`` documents are split into sections where
-                the model reads them so.
+            level: for ``section`` documents are split into sections where the model reads them so.
             lexical: reads the words that stand beside these vectors, where the model has a lexical part.
             counts: what it counts in the passages, sparse ``(passages, terms)``.
 
@@ -323,7 +292,7 @@ def cut_windows(
         documents: one document or many, also such as are cut.
         segmenter: cuts them.
         device: where their windows are encoded, which the number of workers depends on.
-        show_progress: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`, as for what follows.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut.
         totals: where coverage is added up; logged here without one.
         bar: a bar to show instead of one of this call's own.

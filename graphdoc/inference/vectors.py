@@ -31,10 +31,6 @@ Queries = AnyDocument | Iterable[AnyDocument]
 def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) -> Iterator[SegmentedDocument]:
     """Cut queries to one passage each, and tokenise them; at the end it is logged how many were longer.
 
-    Args:
-        pipeline: the model.
-        queries: the queries.
-
     Raises:
         DocumentError: a query has no text.
     """

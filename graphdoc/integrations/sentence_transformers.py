@@ -106,7 +106,6 @@ class TextEncoder(nn.Module):
         name: str,
         *,
         dtype: str | torch.dtype = "float32",
-        attn_implementation: str | None = None,
         revision: str | None = None,
         **_: Any,
     ) -> Self:
@@ -116,7 +115,6 @@ class TextEncoder(nn.Module):
                 name,
                 device="cpu",
                 dtype=str(dtype).removeprefix("torch."),  # type: ignore[arg-type]
-                attn_implementation=attn_implementation,
                 revision=revision,
             )
         )

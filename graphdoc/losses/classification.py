@@ -54,9 +54,8 @@ class ClassificationLoss:
             gather: how documents of other processes are counted.
 
         Returns:
-            The loss; the mean over processes is that of all documents, also where processes hold different numbers.
-            The metric ``accuracy`` is the share of documents whose most likely class is theirs, or with several labels
-            of those that get all of theirs and no other at a probability of 0.5.
+            The loss, and the ``accuracy``, the share of documents whose most likely class is theirs, or with several
+            labels of those that get all of theirs and no other at a probability of 0.5.
         """
         with torch.autocast(logits.device.type, enabled=False):
             logits = logits.float()
@@ -82,16 +81,11 @@ class ClassificationLoss:
 
 
 def balanced_weights(counts: Sequence[int], documents: int | None = None) -> tuple[float, ...]:
-    """Class weights with which every class counts as much as any other.
+    """Class weights with which every class counts as much as any other, of the training documents of every class.
 
-    Args:
-        counts: training documents of every class.
-        documents: training documents, where they can have any number of classes; None where each has exactly one.
-
-    Returns:
-        With one label a class's weight is ``documents / (classes * count)``, as in scikit-learn; with several it is
-        documents without the class over documents with it, as torch wants it for positives. Classes without a document
-        are not counted and get the weight 1, as do those that all documents have.
+    With one label a class's weight is ``documents / (classes * count)``, as in scikit-learn; with several, where the
+    number of documents is given, it is documents without the class over documents with it, as torch wants it for
+    positives. Classes without a document get the weight 1, as do those that all documents have.
 
     >>> balanced_weights([30, 10]), balanced_weights([30, 10], documents=40)
     ((0.6666666666666666, 2.0), (0.3333333333333333, 3.0))
@@ -131,13 +125,8 @@ class MaskedTokens:
         Args:
             logits: ``(masked, vocabulary)``, at masked places alone.
             tokens: ``(masked,)``, the tokens that stood there.
-            among: how many masked tokens the whole batch has over all processes, where these are a part of them; None
-                where they are all that this process has.
+            among: how many masked tokens the whole batch has over all processes, where these are a part of them.
             gather: how masked tokens of other processes are counted.
-
-        Returns:
-            The loss, with ``masked_loss``, its mean without the weight, and ``masked_accuracy``, the share of tokens
-            that were the most likely.
         """
         if among is None:
             among = gather.rows(torch.tensor([len(tokens)], device=tokens.device))[0].sum()

@@ -52,14 +52,11 @@ class ClusterTerms(NamedTuple):
 
 
 def assignment(logits: Tensor, columns: Tensor) -> Tensor:
-    """How much every sentence belongs to every cluster.
+    """How much every sentence belongs to every cluster, ``(sentences, most columns)`` in fp32; rows add up to 1.
 
     Args:
         logits: ``(sentences, most columns)``.
         columns: ``(sentences,)``, clusters of the pair of every sentence; columns beyond are masked.
-
-    Returns:
-        ``(sentences, most columns)`` in fp32; rows add up to 1.
 
     >>> assignment(torch.tensor([[0.0, 0.0, 9.0]]), torch.tensor([2]))
     tensor([[0.5000, 0.5000, 0.0000]])
@@ -196,10 +193,6 @@ class SubtopicLoss:
             pairs: whose sentences they are.
             labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
             gather: how pairs of other processes are counted.
-
-        Returns:
-            The loss, and the means of its terms: ``similar_divergence`` over similar pairs,
-            ``dissimilar_orthogonality`` over the others.
         """
         terms = self.terms(logits, pairs)
         is_similar = labels == 1

@@ -20,22 +20,13 @@ LEAST_TEMPERATURE = 1e-4
 
 
 def require_temperature(temperature: float) -> None:
-    """Refuse a temperature that no loss can be computed with.
-
-    Raises:
-        ValueError: it is out of range.
-    """
+    """Refuse a temperature that no loss can be computed with."""
     if not LEAST_TEMPERATURE <= temperature < math.inf:
         raise ValueError(f"temperature={temperature} must be at least {LEAST_TEMPERATURE:g} and finite")
 
 
 def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tensor) -> dict[str, Tensor]:
-    """What is worth knowing of the similarities of anchors.
-
-    Args:
-        similarity: ``(anchors, candidates)``, without gradient.
-        is_positive: which pairs are positive, the same shape.
-        is_negative: which pairs are negative, the same shape.
+    """What is worth knowing of the similarities ``(anchors, candidates)`` of anchors, without gradient.
 
     Returns:
         For every anchor, ``(anchors,)``: its mean ``positive_similarity`` and ``negative_similarity``, 0 where it has
@@ -76,9 +67,6 @@ class InfoNCE:
         similarity: ``dot`` (the paper's) or ``cosine``.
         temperature: what similarities are divided by; with cosine 0.05 to 0.35 are usual, with dot 1.
 
-    Raises:
-        ValueError: a value is out of range.
-
     >>> anchors, candidates = torch.eye(2), torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]])
     >>> contrast = InfoNCE("cosine", temperature=0.1)
     >>> round(contrast(anchors, candidates, positive=torch.tensor([1, 0])).loss.item(), 3)
@@ -116,9 +104,6 @@ class InfoNCE:
         Returns:
             The loss, with positive and negative similarity (before the temperature), accuracy (whether the nearest
             candidate is a positive), and the share of pairs left out.
-
-        Raises:
-            ValueError: there are no positives, and not as many anchors as candidates.
         """
         if positive is None:
             if len(anchors) != len(candidates):
@@ -198,9 +183,6 @@ class SubDocumentContrast:
         directions: ``both`` views look for the other, or ``one``: only the anchors look for their candidate, as when
             anchors are queries (section 3.3).
 
-    Raises:
-        ValueError: a value is out of range.
-
     >>> output = SubDocumentContrast("cosine", temperature=0.1)(torch.eye(3), torch.eye(3))
     >>> round(output.loss.item(), 4), output.metrics["accuracy"].item()
     (0.0001, 1.0)
@@ -230,12 +212,6 @@ class SubDocumentContrast:
             candidates: ``(documents, hidden)``, second views, row by row the positives.
             groups: ``(documents,)``, equal numbers for copies of one document, which are no negatives.
             gather: how views of other processes are seen.
-
-        Returns:
-            The loss and the metrics of :class:`InfoNCE`, means over the directions.
-
-        Raises:
-            ValueError: shapes differ.
         """
         if anchors.shape != candidates.shape:
             raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} differ")

@@ -51,11 +51,7 @@ _all_gather: Callable[[Tensor, Tensor], Any] = (
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """How a loss sees the rows of other processes.
-
-    Args:
-        processes: processes whose rows are seen; by default all that train together.
-    """
+    """How a loss sees the rows of other processes, by default of all that train together."""
 
     processes: int = field(default_factory=process_count)
 
@@ -64,14 +60,8 @@ class Gather:
 
         Processes may bring different numbers of rows, of one shape and type. Every process has to call it.
 
-        Args:
-            rows: ``(rows, ...)``, this process's rows.
-
         Returns:
             ``(all rows, ...)``, process after process, and the place of this process's first row.
-
-        Raises:
-            OutputError: another process has stopped.
         """
         if self.processes == 1:
             return rows, 0
@@ -92,14 +82,7 @@ ONE_PROCESS = Gather(processes=1)
 
 
 def mean_share(count: Tensor, gather: Gather) -> Tensor:
-    """What to multiply the sum over this process's rows by, so that the mean over processes is that over all rows.
-
-    Processes may hold different numbers of rows.
-
-    Args:
-        count: rows in all processes.
-        gather: how they are seen.
-    """
+    """What to multiply the sum over this process's rows by, so that the mean over processes is that over all rows."""
     return gather.processes / count.clamp(min=1)
 
 

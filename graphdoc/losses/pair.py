@@ -42,35 +42,13 @@ class PairCosine:
             raise ValueError(f"margin={self.margin} must be at least -1 and below 1")
 
     def __call__(self, first: Tensor, second: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
-        """Compute the loss of this process's pairs.
-
-        Args:
-            first: ``(pairs, hidden)``, first documents.
-            second: ``(pairs, hidden)``, second documents.
-            labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
-            gather: how pairs of other processes are counted.
-
-        Returns:
-            The loss, with the cosine of similar pairs and of the others.
-
-        Raises:
-            ValueError: a label is neither 0 nor 1.
-        """
+        """Compute the loss of this process's pairs ``(pairs, hidden)``; their labels are 1 if similar, else 0."""
         with torch.autocast(first.device.type, enabled=False):
             unit = [functional.normalize(vectors.float(), dim=-1) for vectors in (first, second)]
             return self.of_similarities((unit[0] * unit[1]).sum(dim=-1), labels, gather=gather)
 
     def of_similarities(self, cosine: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
-        """Compute the loss of pairs that are compared already.
-
-        Args:
-            cosine: ``(pairs,)``, their similarities.
-            labels: see :meth:`__call__`.
-            gather: see there.
-
-        Raises:
-            ValueError: a label is neither 0 nor 1.
-        """
+        """Compute the loss of pairs that are compared already, by their cosines ``(pairs,)``."""
         is_similar = _is_similar(labels)
         with torch.autocast(cosine.device.type, enabled=False):
             losses = torch.where(is_similar, 1 - cosine, (cosine - self.margin).clamp(min=0))
@@ -98,9 +76,6 @@ class PairContrast:
 
     Args:
         temperature: what cosines are divided by; 0.05 to 0.1 are usual.
-
-    Raises:
-        ValueError: the temperature is out of range.
 
     >>> rows, groups = torch.eye(3), torch.arange(3)
     >>> output = PairContrast(0.1)(rows, rows, torch.tensor([1, 1, 0]), groups, groups)
@@ -133,12 +108,6 @@ class PairContrast:
                 of one document.
             second_groups: ``(pairs,)``, the same for the other rows.
             gather: how rows of other processes are seen.
-
-        Returns:
-            The loss and the metrics of :class:`InfoNCE`, means over both directions.
-
-        Raises:
-            ValueError: a label is neither 0 nor 1.
         """
         positive = torch.where(_is_similar(labels), torch.arange(len(labels), device=labels.device), -1)
         contrast = InfoNCE("cosine", self.temperature)

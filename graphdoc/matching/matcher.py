@@ -38,25 +38,14 @@ WINDOW_VIEWS = 256
 
 
 class ViewPair(NamedTuple):
-    """A view of both documents of a pair.
-
-    Args:
-        first: sentences of the first document.
-        second: those of the second.
-    """
+    """A view of both documents of a pair."""
 
     first: View
     second: View
 
 
 class PairDocument(NamedTuple):
-    """A document of a pair, as it is matched.
-
-    Args:
-        segmented: its sentences.
-        field: tokens of those that views are drawn from.
-        features: what subtopics are found by.
-    """
+    """A document of a pair: its sentences, tokens of those that views are drawn from, and what finds subtopics."""
 
     segmented: SegmentedDocument
     field: FieldTokens
@@ -65,12 +54,7 @@ class PairDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrawnPair:
-    """The subtopics of a pair, and views drawn by them.
-
-    Args:
-        subtopics: the subtopics.
-        views: the views, in the order of their numbers.
-    """
+    """The subtopics of a pair, and views drawn by them, in the order of their numbers."""
 
     subtopics: Subtopics
     views: tuple[ViewPair, ...]
@@ -84,10 +68,6 @@ class ViewDrawer:
         language: language of the documents, a two-letter code.
         room: tokens of a view without special tokens.
         model: name or folder of a model that has learned to find subtopics; needed where the settings ask for it.
-
-    Raises:
-        ModelError: there is no such model, or it has not learned that.
-        SettingsError: there is none, and the settings ask for it.
     """
 
     def __init__(self, settings: ViewSettings, language: str, room: int, model: str | Path | None = None) -> None:
@@ -102,14 +82,7 @@ class ViewDrawer:
         numbers: Sequence[int],
         purpose: Purpose,
     ) -> DrawnPair:
-        """Find the subtopics of a pair and draw views; the same for the pair in the other order.
-
-        Args:
-            first: a document, and its features.
-            second: the other one.
-            numbers: numbers of the views.
-            purpose: what they are drawn for.
-        """
+        """Find the subtopics of a pair, documents with their features, and draw views; the same in the other order."""
         # What is random in finding subtopics depends on the order of sentences.
         if first[0].id > second[0].id:
             turned = self.draw(second, first, numbers, purpose)
@@ -140,10 +113,6 @@ class ViewDrawer:
 
 class PairMatcher:
     """Matches pairs of documents.
-
-    Args:
-        pipeline: the model, which was trained on views.
-        settings: how views are drawn and aggregated, where not as in the model's configuration.
 
     Attributes:
         settings: how views are drawn and aggregated.
@@ -176,10 +145,7 @@ class PairMatcher:
         self.identity = self._features.identity
 
     def documents(self, segmented: Iterable[SegmentedDocument]) -> Iterator[PairDocument]:
-        """Make documents ready, each once however many pairs it is in.
-
-        Args:
-            segmented: documents that are cut into sentences, as by :attr:`segmenter`.
+        """Make documents ready that are cut by :attr:`segmenter`, each once however many pairs it is in.
 
         Raises:
             DocumentError: a document has no text.
@@ -256,12 +222,6 @@ class PairMatcher:
 def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: SpecialTokens, name: str) -> ViewReader:
     """How a model reads views.
 
-    Args:
-        settings: the settings of views.
-        pipeline: the model.
-        special: special tokens of its tokenizer.
-        name: what to call it in messages.
-
     Raises:
         ModelError: views are longer than it can read, or have no room beside special tokens.
     """
@@ -302,9 +262,6 @@ def draw_in_order(
 
     Yields:
         What was given, and what was drawn, in order.
-
-    Raises:
-        GraphdocError: a worker was ended from outside.
     """
     shared = matcher.drawer, range(matcher.settings.views)
     count = 0 if matcher.drawer.finder.reads_model else workers.count
@@ -361,15 +318,12 @@ class MatchOptions(TypedDict, total=False):
 def match_pairs(
     pipeline: EncodingPipeline, pairs: Iterable[AnyPair], **options: Unpack[MatchOptions]
 ) -> Iterator[PairMatch]:
-    """Match pairs of documents, in constant memory.
+    """Match pairs of documents, in constant memory and in their order.
 
     Args:
         pipeline: the model, which was trained on views.
         pairs: the pairs; a document that is in several that follow each other is cut once.
         options: see :class:`MatchOptions`.
-
-    Yields:
-        What matching gave, in the order of the pairs.
 
     Raises:
         DocumentError: a document has no text, or something is no document.

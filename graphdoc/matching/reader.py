@@ -35,11 +35,7 @@ ViewTokens = tuple[Ids, Ids]
 
 
 class ViewReader(ABC):
-    """Makes a model's input of the views of pairs, and scores of its output.
-
-    Args:
-        special: special tokens of the model's tokenizer.
-    """
+    """Makes a model's input of the views of pairs, and scores of its output."""
 
     # How the scores of several views become that of a pair, where nothing is said (SST, eq. 11-12).
     aggregation: ClassVar[str]
@@ -202,11 +198,7 @@ class SpecialTokens:
         return np.concatenate([self.before, text, self.after]).astype(np.int64)
 
     def together(self, first: Ids, second: Ids) -> tuple[Ids, int]:
-        """The tokens of two texts that are read together.
-
-        Returns:
-            The tokens, special ones included; and the first of them that is of the second text.
-        """
+        """The tokens of two texts that are read together, special ones too, and the first that is of the second."""
         ids = np.concatenate([self.pair_before, first, self.between, second, self.pair_after]).astype(np.int64)
         return ids, len(self.pair_before) + len(first) + self.second_from
 
@@ -243,14 +235,7 @@ class FieldTokens:
         receptive_field: int | None,
         special: SpecialTokens,
     ) -> FieldTokens:
-        """The first sentences of a document.
-
-        Args:
-            id: its id.
-            token_ids: tokens of all of its sentences, special tokens included.
-            receptive_field: sentences of the field; None for all.
-            special: the special tokens.
-        """
+        """The first sentences of a document, whose tokens come with special ones; a field of None takes all."""
         kept = token_ids[:receptive_field]
         return cls(id, tuple(special.without(ids) for ids in kept), len(token_ids) - len(kept))
 
@@ -271,18 +256,10 @@ class FieldTokens:
 
 
 class SentenceFeatures:
-    """Makes what subtopics are found by, of the sentences of a document.
-
-    Args:
-        finder: what finds subtopics; where it reads vectors, the model for them is loaded.
-        model: name or folder of that model; None for the usual one.
-        device: where that model runs.
+    """Makes what subtopics are found by, of the sentences of a document, with a model where the finder reads vectors.
 
     Attributes:
         identity: what subtopics depend on beside the settings: a hash of the model's weights, or nothing.
-
-    Raises:
-        ModelError: there is no such model.
     """
 
     def __init__(self, finder: SubtopicFinder, model: str | Path | None, device: torch.device) -> None:

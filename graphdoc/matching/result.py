@@ -97,23 +97,13 @@ class PairMatch:
         return pd.DataFrame(rows, columns=columns)
 
     def to_csv(self, path: str | Path) -> Path:
-        """Write the sentences of all views as CSV, atomically (see :meth:`to_frame`).
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write the sentences of all views as CSV, atomically (see :meth:`to_frame`)."""
         frame = self.to_frame().astype(object)
         rows = frame.where(frame.notna(), None)
         return write_csv(path, [*map(str, frame)], rows.itertuples(index=False, name=None))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, the content of the JSON file.
-
-        Returns:
-            ``score``, ``probability`` (or None), ``views`` (score, sentences of a and b, cut sentences), ``subtopics``
-            (their number), ``a`` and ``b`` (id, title, sentences with subtopic, text, section and span, sentences
-            beyond the field), ``model``.
-        """
+        """Everything as plain values, the content of the JSON file."""
         sides = zip((self.a, self.b), self.subtopics.sides, self.beyond, strict=True)
         first, second = (_document_dict(one, clusters.tolist(), beyond) for one, clusters, beyond in sides)
         return {
@@ -132,14 +122,7 @@ class PairMatch:
     @overload
     def to_json(self, path: str | Path) -> Path: ...
     def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Write the match as JSON (see :meth:`to_dict`).
-
-        Args:
-            path: file to write, atomically; None returns the text instead.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write the match as JSON (see :meth:`to_dict`), atomically; without a path its text is returned."""
         text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
         return text if path is None else write_text(path, text + "\n")
 

@@ -19,13 +19,12 @@ BLOCK_CELLS = 2**25
 
 
 def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-    """Split a document's vector into one term per passage; the terms add up to the vector.
+    """Split a document's vector into one term per passage, ``(passages, hidden)``; the terms add up to the vector.
 
-    With mean or attention readout and no graph layers, or before them, a term is the passage's vector times its
-    readout weight. Through graph layers every node's state is carried as a sum over the passages it stems from:
-    attention weights are held at their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and
-    biases are shared equally. This is the function the network computes, written as a sum, so nothing is approximated
-    but the choice to hold attention still. What the readout adds to this is its own
+    Without graph layers, or where vectors are read before them, a term is the passage's vector times its readout
+    weight. Through graph layers every node's state is carried as a sum over the passages it stems from: attention
+    weights are held at their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and biases are
+    shared equally. This is the function the network computes, written as a sum. What the readout adds is its
     :meth:`~graphdoc.modeling.readouts.Readout.terms`.
 
     Args:
@@ -33,9 +32,6 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
         passage_vectors: pooled passage vectors of one document, ``(passages, encoder hidden)``.
         batch: that document alone.
         output: the model's output for it, with attention.
-
-    Returns:
-        ``(passages, hidden)``, summing to ``output.documents[0]`` over passages.
     """
     if len(batch) != 1:
         raise ValueError(f"terms are computed for one document at a time, not for {len(batch)}")
@@ -68,21 +64,11 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
 def logit_contributions(
     model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput, classes: Sequence[int]
 ) -> Tensor:
-    """Split logits of a document into one contribution per passage.
+    """Split logits of a document into one contribution per passage, ``(passages, classes)``.
 
-    A logit is linear in the document vector, and the vector is a sum of one term per passage (see
-    :func:`passage_terms`): a contribution is the dot product of a passage's term with the weights of the class. With
-    the bias of the class they add up to the logit.
-
-    Args:
-        model: the model with its head, in eval mode.
-        passage_vectors: pooled passage vectors of one document, ``(passages, encoder hidden)``.
-        batch: that document alone.
-        output: the model's output for it, with attention.
-        classes: numbers of the classes whose logits are split.
-
-    Returns:
-        ``(passages, classes)``.
+    A logit is linear in the document vector, so a contribution is the dot product of a passage's term (see
+    :func:`passage_terms`, also for the arguments) with the weights of the class. With the bias they add up to the
+    logit.
     """
     assert model.head is not None, "a model without head has no logits"
     return passage_terms(model, passage_vectors, batch, output) @ model.head.linear.weight[list(classes)].T

@@ -82,11 +82,6 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     subtopics: dict[str, Any] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Resolve the encoder's configuration and check values against each other.
-
-        Raises:
-            ValueError: values do not fit together; the message names them and the fix.
-        """
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         settings = DocumentSettings(**{name: getattr(self, name) for name in setting_names()})
         for name in setting_names():

@@ -25,12 +25,7 @@ from .readouts import DocumentOutput, Readout, mean_by_group, refuse_start_at_me
 
 
 def weights_hash(weights: Mapping[str, Tensor], made_of: bytes = b"") -> str:
-    """Hash of names, types, shapes and values of weights, in whatever order they come.
-
-    Args:
-        weights: the weights by name.
-        made_of: what else counts, such as a configuration.
-    """
+    """Hash of names, types, shapes and values of weights in any order, and of ``made_of``, such as a configuration."""
     digest = hashlib.blake2b(made_of, digest_size=16)
     for name, tensor in sorted(weights.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -50,12 +45,8 @@ def start_at_mean(model: DocumentModel) -> None:
     and the skip connection of the graph layer are the identity, what a node takes from others is scaled down, and the
     readout starts as its :meth:`~graphdoc.modeling.readouts.Readout.start_at_mean` says.
 
-    Args:
-        model: the model, changed in place.
-
     Raises:
-        SettingsError: the model has a layer that cannot be the identity: one that changes the width, a second graph
-            layer, or what a readout names.
+        SettingsError: a layer changes the width, there is a second graph layer, or the readout cannot start there.
     """
     config = model.config
     reasons = []
@@ -85,9 +76,6 @@ TRAINING_PARTS = "training_parts."
 
 class DocumentModel(PreTrainedModel):
     """Turns a batch of document graphs into document, section and passage vectors (Graph-RoBERTa, section 2.1).
-
-    Args:
-        config: what the model is made of.
 
     Attributes:
         training_parts: what a run trains along with the model and leaves behind, such as a language-model head, by
@@ -127,9 +115,7 @@ class DocumentModel(PreTrainedModel):
         self.projection = nn.Linear(config.passage_size, config.projection_size) if config.projection_size else None
         self.centre: Tensor | None
         self.register_buffer("centre", None if config.centre is None else torch.zeros(config.node_size))
-        self.graph = GraphAttentionStack(
-            config.node_size, config.graph_layers, config.graph_heads, config.attention_dropout, config.skip
-        )
+        self.graph = GraphAttentionStack(config.node_size, config.graph_layers, config.graph_heads, config.skip)
         self.readout: Readout = config.readout_class(config)
         self.head = (
             ClassificationHead(
@@ -146,7 +132,7 @@ class DocumentModel(PreTrainedModel):
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialise a module's own weights; the graph layers as PyG does, so that none stays undefined memory."""
+        """Initialise the layers above the passage encoder, which transformers does not know."""
         is_of_graph = isinstance(module, nn.Linear) and any(module is part for part in self.graph.modules())
         if isinstance(module, GraphWeights) or is_of_graph:
             init_graph_weights(cast(GraphWeights, module))
@@ -180,9 +166,6 @@ class DocumentModel(PreTrainedModel):
             dropout: dropout on document vectors in training; None leaves ``classifier_dropout`` as it is.
             words: whether it reads the lexical part of the model too.
 
-        Returns:
-            The head.
-
         Raises:
             SettingsError: the names or the dropout cannot be, or the model has no lexical part to read.
         """
@@ -199,25 +182,14 @@ class DocumentModel(PreTrainedModel):
         return head
 
     def add_subtopic_head(self, settings: ClusteringSettings) -> SubtopicHead:
-        """Give the model a head for subtopics, drawn from torch's random generator, in place of the one it may have.
-
-        Args:
-            settings: how subtopics are found.
-
-        Returns:
-            The head.
-        """
+        """Give the model a new head for subtopics, drawn from torch's random generator."""
         self.config.subtopics = settings.as_values()
         self.subtopic_head = SubtopicHead(self.config.node_size, settings.columns).to(self.device)
         self._init_weights(self.subtopic_head.linear)
         return self.subtopic_head
 
     def remove_head(self, *, subtopics: bool = True) -> None:
-        """Take the head away where there is one, before the vectors that it reads are trained for something else.
-
-        Args:
-            subtopics: take the head for subtopics away too.
-        """
+        """Take the head away, before the vectors that it reads change, and by default that for subtopics too."""
         self.head = None
         self.config.labels, self.config.multi_label, self.config.classifier_words = None, False, False
         if subtopics:
@@ -229,16 +201,7 @@ class DocumentModel(PreTrainedModel):
         packing: Packing | None = None,
         output_attention: bool = False,
     ) -> DocumentOutput:
-        """Encode a batch of documents.
-
-        Args:
-            batch: graphs with the token ids of their passages.
-            packing: how passages are packed into mini-batches; None for the rule of the device.
-            output_attention: also return attention weights of all graph layers.
-
-        Returns:
-            Document, passage and node vectors.
-        """
+        """Encode a batch of documents (see :meth:`encode_passages` and :meth:`encode_graphs`)."""
         return self.encode_graphs(self.encode_passages(batch, packing), batch, output_attention)
 
     def encode_passages(
@@ -247,13 +210,12 @@ class DocumentModel(PreTrainedModel):
         """Run the transformer over all passages of a batch, in mini-batches.
 
         Args:
-            batch: documents with token ids.
+            batch: documents with token ids; passage vectors that it brings along are returned as they are.
             packing: how passages are packed into mini-batches; None for the rule of the device.
             progress: called with the number of passages done after every mini-batch.
 
         Returns:
-            Pooled passage vectors in fp32, document after document, ``(passages, passage size)``; those that the
-            batch brings along, if it does.
+            Pooled passage vectors in fp32, document after document, ``(passages, passage size)``.
         """
         if batch.passage_vectors is not None:
             return batch.passage_vectors
@@ -273,16 +235,11 @@ class DocumentModel(PreTrainedModel):
         return batch.mini_batches(packing, pad_token_id, with_structure=self.structural_embeddings is not None)
 
     def encode_mini_batch(self, mini_batch: MiniBatch) -> Tensor:
-        """Run the transformer over one mini-batch, wherever it is; pooled vectors, ``(passages, passage size)``."""
+        """Pooled vectors of the passages of a mini-batch, wherever it is, ``(passages, passage size)``."""
         return self.encode_tokens(mini_batch)[0]
 
     def encode_tokens(self, mini_batch: MiniBatch) -> tuple[Tensor, Tensor]:
-        """Run the transformer over one mini-batch, wherever it is.
-
-        Returns:
-            Pooled vectors in fp32, ``(passages, passage size)``; the vectors of all tokens, ``(passages, tokens,
-            encoder hidden)``.
-        """
+        """Pooled vectors of a mini-batch, and the vectors of all tokens, ``(passages, tokens, encoder hidden)``."""
         moved = mini_batch.to(self.device)
         added = None
         if self.structural_embeddings is not None:
@@ -305,10 +262,7 @@ class DocumentModel(PreTrainedModel):
         Args:
             passage_vectors: ``(passages, passage size)``, document after document.
             batch: the graphs.
-            output_attention: also return attention weights of all graph layers.
-
-        Returns:
-            Document, passage and node vectors, and logits where there is a head that reads no more than the batch has.
+            output_attention: also return attention weights and inputs of all graph layers.
         """
         with torch.autocast(passage_vectors.device.type, enabled=False):
             initial = self.initial_nodes(passage_vectors.float(), batch)
@@ -343,14 +297,7 @@ class DocumentModel(PreTrainedModel):
         return self.readout.reads_initial_nodes
 
     def uncentred_passages(self, passage_vectors: Tensor) -> Tensor:
-        """Initial passage nodes before a centre is taken off (eq. 1): ``tanh(W x + b)``, or without W the vectors.
-
-        Args:
-            passage_vectors: ``(passages, passage size)``.
-
-        Returns:
-            ``(passages, hidden)``.
-        """
+        """Passage nodes before a centre is taken off, ``(passages, hidden)``: ``tanh(W x + b)`` (eq. 1), or x."""
         if self.projection is not None:
             passage_vectors = torch.tanh(self.projection(passage_vectors))
         if self.config.normalize_passages:
@@ -358,17 +305,11 @@ class DocumentModel(PreTrainedModel):
         return passage_vectors
 
     def initial_passages(self, passage_vectors: Tensor) -> Tensor:
-        r"""Initial passage nodes, with the centre c of a corpus taken off them where the model has one.
+        r"""Initial passage nodes, ``(passages, hidden)``, with the centre c of a corpus taken off where there is one.
 
         .. math:: x' = x / \lVert x \rVert - c, \quad x'' = x' / \lVert x' \rVert
 
         where x is :meth:`uncentred_passages`.
-
-        Args:
-            passage_vectors: ``(passages, encoder hidden)``.
-
-        Returns:
-            ``(passages, hidden)``.
         """
         passages = self.uncentred_passages(passage_vectors)
         if self.centre is None:
@@ -376,11 +317,10 @@ class DocumentModel(PreTrainedModel):
         return nn.functional.normalize(nn.functional.normalize(passages, dim=-1) - self.centre, dim=-1)
 
     def set_centre(self, centre: Tensor | None, corpora: Sequence[str] = ()) -> None:
-        """Give the model a centre, or take it away.
+        """Give the model a centre, the mean of :meth:`uncentred_passages` of unit length, or take it away.
 
         Args:
-            centre: ``(hidden,)``, the mean of passage vectors of unit length (:meth:`uncentred_passages`); None for
-                none.
+            centre: ``(hidden,)``; None for none.
             corpora: what it was learned of, as free text.
         """
         self.centre = None if centre is None else centre.detach().to(self.device, torch.float32).clone()
@@ -394,17 +334,10 @@ class DocumentModel(PreTrainedModel):
         self.config.lexical = None if part is None else part.settings.as_values()
 
     def initial_nodes(self, passage_vectors: Tensor, batch: GraphBatch) -> Tensor:
-        """All initial nodes: passages by eq. 1, document nodes as the mean of their passages (eq. 2).
+        """All initial nodes, ``(nodes, hidden)``: passages by eq. 1, document nodes as their mean (eq. 2).
 
         Section nodes, where the graph has them, are the mean of their section's passages. A query is both passage and
         document, and its own mean.
-
-        Args:
-            passage_vectors: ``(passages, passage size)``.
-            batch: the graphs.
-
-        Returns:
-            ``(nodes, hidden)``.
         """
         rows = batch.rows
         passages = self.initial_passages(passage_vectors)

@@ -16,15 +16,7 @@ from ..settings.document import Skip
 
 
 def softmax_by_group(scores: Tensor, group_of: Tensor, groups: int) -> Tensor:
-    """Turn scores into weights that sum to 1 over every group.
-
-    Args:
-        scores: ``(rows, ...)``.
-        group_of: ``(rows,)``, group of every row.
-        groups: number of groups; some may have no row.
-
-    Returns:
-        ``(rows, ...)``.
+    """Turn scores ``(rows, ...)`` into weights that sum to 1 over every group; ``group_of`` is ``(rows,)``.
 
     >>> import torch
     >>> softmax_by_group(torch.zeros(3), torch.tensor([0, 1, 1]), 2)
@@ -43,11 +35,6 @@ class GraphWeights(nn.Module):
     """The weights of one layer of graph attention, by the names that they have in PyG's ``GATConv``.
 
     PyG itself is not imported: that alone takes longer than to encode a dozen documents.
-
-    Args:
-        hidden_size: width of a node, before and after.
-        heads: attention heads, concatenated.
-        residual: whether the skip connection is a learned matrix.
     """
 
     def __init__(self, hidden_size: int, heads: int, residual: bool) -> None:
@@ -85,25 +72,20 @@ class GraphAttention(nn.Module):
         v_i' = \Vert_h \sum_{j \in N(i)} \alpha^h_{ij} W^h v_j + S v_i + b, \quad
         \alpha^h_{ij} = \mathrm{softmax}_j \, \mathrm{LeakyReLU}_{0.2}(a_s^h \cdot W^h v_j + a_t^h \cdot W^h v_i)
 
-    Where edges have weights :math:`w_{ij}`, the logarithm of the weight is added to the score of an edge, so that
-    attention is :math:`\alpha_{ij} \propto w_{ij} \exp(\ldots)`: with equal scores a node takes the weighted mean of
-    its neighbours, as a convolution would, and an edge of weight 1 is one without.
-
-    The skip connection S is the identity, as in the implementation that the paper used, since nodes keep their width,
-    or a learned matrix. The sparse form goes along edges, as PyG's ``GATConv`` does, whose function it is; the dense
-    form is the same function on masked adjacency matrices. Softmax and sums are in fp32, also under autocast.
+    The logarithm of the weight of an edge, where it has one, is added to its score, so that with equal scores a node
+    takes the weighted mean of its neighbours. The skip connection S is the identity, as in the implementation that the
+    paper used, or a learned matrix. The sparse form goes along edges, as PyG's ``GATConv`` does; the dense form is the
+    same function on masked adjacency matrices. Softmax and sums are in fp32, also under autocast.
 
     Args:
         hidden_size: width of a node, before and after.
         heads: attention heads, concatenated.
-        dropout: dropout on attention weights in training.
         skip: ``identity`` or ``linear``, the skip connection.
     """
 
-    def __init__(self, hidden_size: int, heads: int, dropout: float = 0.0, skip: Skip = "linear") -> None:
+    def __init__(self, hidden_size: int, heads: int, skip: Skip = "linear") -> None:
         super().__init__()
         self.conv = GraphWeights(hidden_size, heads, residual=skip == "linear")
-        self.dropout = dropout
 
     def skip(self, nodes: Tensor) -> Tensor:
         """What the skip connection makes of nodes, ``(..., hidden)``."""
@@ -118,7 +100,7 @@ class GraphAttention(nn.Module):
             nodes: ``(nodes, hidden)``.
             batch: the graphs; every node has a self-loop.
             plan: which form computes which document.
-            return_attention: also return the attention weights (before dropout).
+            return_attention: also return the attention weights.
 
         Returns:
             ``(nodes, hidden)``, and the weights ``(edges, heads)`` in the order of ``batch.edge_index`` or None.
@@ -146,8 +128,7 @@ class GraphAttention(nn.Module):
                 if batch.edge_weights is not None:
                     logits = logits + batch.edge_weights[plan.sparse_edges].log().unsqueeze(-1)
                 weights = softmax_by_group(logits, target, len(nodes))
-                dropped = functional.dropout(weights, p=self.dropout, training=self.training)
-                sums = torch.zeros_like(values).index_add(0, target, dropped.unsqueeze(-1) * values[source])
+                sums = torch.zeros_like(values).index_add(0, target, weights.unsqueeze(-1) * values[source])
                 result = torch.where(plan.is_sparse_node.unsqueeze(-1), skipped + sums.flatten(1), result)
                 if attention is not None:
                     attention[plan.sparse_edges] = weights
@@ -165,42 +146,25 @@ class GraphAttention(nn.Module):
         # A finite fill keeps rows of padding, where everything is masked, free of NaN.
         logits = logits.masked_fill(~block.adjacency.unsqueeze(1), torch.finfo(logits.dtype).min)
         weights = torch.softmax(logits, dim=-1)
-        dropped = functional.dropout(weights, p=self.dropout, training=self.training)
-        message = dropped @ rearrange(values[block.nodes], "d s heads width -> d heads s width")
+        message = weights @ rearrange(values[block.nodes], "d s heads width -> d heads s width")
         return rearrange(message, "d heads t width -> d t (heads width)"), weights
 
 
 class GraphAttentionStack(nn.Module):
-    """Layers of graph attention with ELU between them (Graph-RoBERTa, eq. 3 and section 3).
+    """Layers of graph attention with ELU between them (Graph-RoBERTa, eq. 3 and section 3)."""
 
-    Args:
-        hidden_size: width of a node.
-        layers: number of layers T.
-        heads: attention heads of a layer.
-        dropout: dropout on attention weights in training.
-        skip: ``identity`` or ``linear``, the skip connection of a layer.
-    """
-
-    def __init__(self, hidden_size: int, layers: int, heads: int, dropout: float = 0.0, skip: Skip = "linear") -> None:
+    def __init__(self, hidden_size: int, layers: int, heads: int, skip: Skip = "linear") -> None:
         super().__init__()
-        self.layers = nn.ModuleList(GraphAttention(hidden_size, heads, dropout, skip) for _ in range(layers))
+        self.layers = nn.ModuleList(GraphAttention(hidden_size, heads, skip) for _ in range(layers))
 
     def forward(
         self, nodes: Tensor, batch: GraphBatch, return_attention: bool = False
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Apply all layers.
-
-        Args:
-            nodes: initial nodes, ``(nodes, hidden)``.
-            batch: the graphs.
-            return_attention: also return what every layer saw and where it looked.
+        """Apply all layers to initial nodes, ``(nodes, hidden)``.
 
         Returns:
             Final nodes ``(nodes, hidden)``; attention ``(edges, heads)`` of every layer; input ``(nodes, hidden)`` of
             every layer. The lists are empty unless asked for.
-
-        Raises:
-            ValueError: the batch was made without edges.
         """
         attention: list[Tensor] = []
         inputs: list[Tensor] = []

@@ -33,13 +33,6 @@ class ClassificationHead(nn.Module):
         classes: number of classes.
         dropout: dropout on document vectors in training.
         words: terms of the lexical part; 0 for a head that does not read words.
-
-    Attributes:
-        linear: W and b.
-        words: U, a row for every term; None where the head does not read words.
-
-    Raises:
-        SettingsError: the dropout is out of range.
     """
 
     def __init__(self, width: int, classes: int, dropout: float = 0.1, words: int = 0) -> None:
@@ -51,15 +44,7 @@ class ClassificationHead(nn.Module):
         self.words = nn.EmbeddingBag(words, classes, mode="sum") if words else None
 
     def forward(self, documents: Tensor, words: TermWeights | None = None) -> Tensor | None:
-        """Compute logits.
-
-        Args:
-            documents: ``(documents, width)``.
-            words: the weights of the documents' terms, of the length 1; None where they are not known.
-
-        Returns:
-            ``(documents, classes)``; None where the head reads words and they are not known.
-        """
+        """Logits, ``(documents, classes)``, of ``(documents, width)``; None where words are read and not known."""
         logits: Tensor = self.linear(self.dropout(documents))
         if self.words is None:
             return logits
@@ -76,14 +61,9 @@ class SubtopicHead(nn.Module):
         z_i = W \frac{v_i - \bar{v}}{\sigma} + b, \quad \bar{v} = \frac{1}{n} \sum_j v_j, \quad
         \sigma^2 = \frac{1}{n w} \sum_j \Vert v_j - \bar{v} \Vert^2
 
-    What all :math:`n` sentences of a pair have in common is taken off, since it does not tell which of them belong
-    together, and what is left is brought to one size over their width :math:`w`, whatever the encoder's is: from
-    assignments that are nearly even, modularity has no gradient to begin with. The head has one width for all pairs;
-    a pair of fewer subtopics leaves the last columns out.
-
-    Args:
-        width: width of nodes.
-        columns: most subtopics of a pair.
+    What all :math:`n` sentences of a pair have in common is taken off, and what is left is scaled over their width
+    :math:`w`: from assignments that are nearly even, modularity has no gradient to begin with. The head has one width
+    for all pairs; a pair of fewer subtopics leaves the last columns out.
     """
 
     def __init__(self, width: int, columns: int) -> None:
@@ -91,15 +71,7 @@ class SubtopicHead(nn.Module):
         self.linear = nn.Linear(width, columns)
 
     def forward(self, sentences: Tensor, rows: NodeRows) -> Tensor:
-        """Compute logits.
-
-        Args:
-            sentences: ``(sentences, width)``, pair after pair, after the graph.
-            rows: which pair each is of.
-
-        Returns:
-            ``(sentences, columns)``.
-        """
+        """Logits, ``(sentences, columns)``, of sentences after the graph, ``(sentences, width)``, pair after pair."""
         means = mean_by_group(sentences, rows.document_of, rows.counts)
         centred = sentences - means.index_select(0, rows.document_of)
         squares = centred.square().mean(dim=1, keepdim=True)
@@ -113,11 +85,7 @@ SPREAD = 0.02
 
 
 class NewHead(nn.Module):
-    """An untrained head of RoBERTa's form, whose last layer is the table of input embeddings.
-
-    Args:
-        transformer: the transformer that it reads, whose embeddings it shares.
-    """
+    """An untrained head of RoBERTa's form, whose last layer is the transformer's table of input embeddings."""
 
     def __init__(self, transformer: PreTrainedModel) -> None:
         super().__init__()
@@ -134,26 +102,15 @@ class NewHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Compute logits of the vocabulary.
-
-        Args:
-            tokens: ``(masked, encoder hidden)``, vectors of the tokens at masked places alone.
-
-        Returns:
-            ``(masked, vocabulary)``.
-        """
+        """Logits, ``(masked, vocabulary)``, of the tokens at masked places, ``(masked, encoder hidden)``."""
         logits: Tensor = self.decoder(self.layer_norm(self.activation(self.dense(tokens))))
         return logits
 
 
 class PretrainedHead(nn.Module):
-    """The head of a language model of transformers, whatever its layers are.
+    """The head of a language model of transformers, whatever its layers are, taken off the transformer below it.
 
     Its last layer shares the table of input embeddings with the transformer that it reads, where it did with its own.
-
-    Args:
-        language_model: the language model, whose transformer is taken out of it.
-        transformer: the transformer that it reads.
 
     Raises:
         ValueError: they do not fit each other.
@@ -172,7 +129,7 @@ class PretrainedHead(nn.Module):
         self.language_model = language_model
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Compute logits of the vocabulary, as :meth:`NewHead.forward` does."""
+        """Logits of the vocabulary, as :meth:`NewHead.forward` gives them."""
         logits: Tensor = self.language_model(tokens.unsqueeze(0)).logits
         return logits.squeeze(0)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -35,22 +34,15 @@ Counts = Any
 
 # The row of the mean that is subtracted, among those of terms.
 MEAN_ROW = -1
-# Words whose rows are remembered; a word is reduced to its stem once.
-_MOST_REMEMBERED = 1_000_000
-_NOWHERE = -1
 
 
 class LexicalPart(nn.Module):
     """Turns counts of terms into lexical vectors.
 
-    Args:
-        settings: its size, and what it was learned of.
-
     Attributes:
         idf: ``(terms,)``, inverse document frequencies.
         components: ``(terms, numbers)``, the vectors of terms as they were learned; no rows where they are random.
-        mean: ``(numbers,)``, what documents have in common: the mean of their vectors of unit length; zeros where
-            vectors of terms are random.
+        mean: ``(numbers,)``, the mean of documents' vectors of unit length; zeros where vectors of terms are random.
     """
 
     idf: Tensor
@@ -60,7 +52,7 @@ class LexicalPart(nn.Module):
     def __init__(self, settings: LexicalSettings) -> None:
         super().__init__()
         self.settings = settings
-        self._rows: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
         self.register_buffer("idf", torch.zeros(settings.terms))
         is_learned = settings.projection == "decomposition"
         self.register_buffer("components", torch.zeros(settings.terms if is_learned else 0, settings.numbers))
@@ -69,19 +61,12 @@ class LexicalPart(nn.Module):
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The terms in the order of rows; none where they are hashed."""
-        return tuple(self._rows)
+        """The terms in the order of rows."""
+        return tuple(self.rows)
 
     @vocabulary.setter
     def vocabulary(self, terms: Sequence[str]) -> None:
-        self._rows = {term: row for row, term in enumerate(terms)}
-
-    def row_of(self, term: str) -> int | None:
-        """The row of a term; None where the vocabulary does not have it."""
-        if self.settings.hashed:
-            row = bucket_of(term, self.settings.terms)
-            return row if self.idf[row] > 0 else None
-        return self._rows.get(term)
+        self.rows = {term: row for row, term in enumerate(terms)}
 
     @property
     def has_mean(self) -> bool:
@@ -111,12 +96,7 @@ class LexicalPart(nn.Module):
 
 
 def random_signs(terms: int, numbers: int) -> Any:
-    """Vectors of terms with 1 or -1 in one place each, sparse ``(terms, numbers)``; always the same ones.
-
-    Args:
-        terms: number of terms.
-        numbers: numbers of a vector.
-    """
+    """Vectors of terms with 1 or -1 in one place each, sparse ``(terms, numbers)``; always the same ones."""
     # The finaliser of SplitMix64 (Steele et al. 2014) spreads neighbouring rows over all bits.
     mixed = (np.arange(terms, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -146,11 +126,6 @@ def inverse_frequencies(documents: int, frequencies: npt.NDArray[np.int64]) -> V
     return np.where(frequencies > 0, idf, 0.0).astype(np.float32)
 
 
-def bucket_of(term: str, buckets: int) -> int:
-    """The bucket that a term is hashed into."""
-    return crc32(term.encode("utf-8", "surrogatepass")) % buckets
-
-
 @dataclass(frozen=True, eq=False)
 class LexicalShares:
     """The terms of a document, and what each adds to the lexical part of its vectors, their last numbers.
@@ -177,17 +152,11 @@ class LexicalShares:
 
 
 class LexicalReader:
-    """Reads the words of texts for a model.
-
-    Args:
-        part: the lexical part of the model.
-        weight: what lexical vectors of unit length are multiplied by.
-    """
+    """Reads the words of texts for a model; ``weight`` is the length of its lexical vectors."""
 
     def __init__(self, part: LexicalPart, weight: float) -> None:
         self.part, self.weight = part, weight
         self._maker = TermMaker(part.settings.language)
-        self._known: dict[str, int] = {}
 
     @property
     def numbers(self) -> int:
@@ -199,8 +168,8 @@ class LexicalReader:
         columns: list[int] = []
         ends = [0]
         for text in texts:
-            rows = map(self._row_of, self._maker.occurrences(text))
-            columns += [row for row in rows if row != _NOWHERE]
+            rows = map(self.part.rows.get, self._maker.occurrences(text))
+            columns += [row for row in rows if row is not None]
             ends.append(len(columns))
         shape = len(ends) - 1, self.part.settings.terms
         counts = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
@@ -222,23 +191,20 @@ class LexicalReader:
         return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
 
     def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
-        """Vectors of unit length with the lexical vectors of their texts behind, ``(rows, hidden + numbers)``.
+        """Vectors ``(rows, hidden)`` L2-normalised, with the lexical vectors of their texts behind.
 
         Args:
             vectors: ``(rows, hidden)``.
             counts: sparse ``(rows, terms)``.
+
+        Returns:
+            ``(rows, hidden + numbers)``.
         """
         lexical = torch.from_numpy(self.vectors(counts)).to(vectors.device)
         return torch.cat([normalize(vectors.float(), dim=-1), lexical], dim=-1)
 
     def split(self, segmented: SegmentedDocument, counts: Counts) -> tuple[Floats, LexicalShares]:
-        """The lexical vector of a document, split by passages and terms.
-
-        The weight of a term in the document is split over the passages in proportion to its counts there.
-
-        Args:
-            segmented: the document.
-            counts: sparse ``(passages, terms)``.
+        """The lexical vector of a document, split by passages and terms in proportion to ``(passages, terms)`` counts.
 
         Returns:
             ``(passages, numbers)``, which adds up to the lexical vector of the document; its terms.
@@ -258,13 +224,9 @@ class LexicalReader:
         return np.asarray(of_document @ table, np.float64), shares
 
     def _scaled(self, weights: Counts, table: Floats, of_mean: Floats, *, together: bool) -> Counts:
-        """Weights of terms so that with their table they give centred vectors of the length of the part.
+        """Weights of terms ``(passages, terms)`` that with their table give centred vectors of the length of the part.
 
-        Args:
-            weights: sparse ``(passages, terms)``.
-            table: ``(terms, numbers)``.
-            of_mean: ``(passages,)``, how often the mean is subtracted from each.
-            together: whether the passages add up to one vector, or each is one.
+        ``of_mean`` says how often the mean is subtracted from each; ``together`` whether they add up to one vector.
         """
 
         def of_unit_length(weights: Counts, table: Floats) -> Counts:
@@ -281,9 +243,6 @@ class LexicalReader:
     def unit_shares(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
         """The tf-idf weights of a document, of the length 1, split by passages as its lexical vector is.
 
-        Args:
-            counts: sparse ``(passages, terms)``.
-
         Returns:
             ``(terms,)``, the rows of its terms; their weights, sparse ``(passages, terms)``.
         """
@@ -295,7 +254,7 @@ class LexicalReader:
         wanted, words = set(rows.tolist()), dict[int, str]()
         for text in texts:
             for term, word in self._maker.placed(text):
-                if (row := self._row_of(term)) in wanted:
+                if (row := self.part.rows.get(term)) is not None and row in wanted:
                     words.setdefault(row, word)
         return tuple(words[row] for row in rows.tolist())
 
@@ -307,14 +266,6 @@ class LexicalReader:
         weights = (1 + np.log(totals)) * self.part.idf.cpu().numpy()[rows]
         return rows, counts.multiply((weights / totals)[None]).tocsr()
 
-    def _row_of(self, term: str) -> int:
-        if (row := self._known.get(term)) is None:
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            row = self.part.row_of(term)
-            row = self._known[term] = _NOWHERE if row is None else row
-        return row
-
 
 def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.int64]:
     """The document of every passage, ``(passages,)``."""
@@ -322,13 +273,7 @@ def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.in
 
 
 def summed(counts: Counts, group_of: npt.NDArray[np.int64], groups: int) -> Counts:
-    """Counts of groups of texts, sparse ``(groups, terms)``.
-
-    Args:
-        counts: sparse ``(texts, terms)``.
-        group_of: ``(texts,)``.
-        groups: number of groups.
-    """
+    """Counts ``(texts, terms)`` added up by group, sparse ``(groups, terms)``; ``group_of`` is ``(texts,)``."""
     members: Any = sparse.csr_matrix(
         (np.ones(len(group_of), np.float32), (group_of, np.arange(len(group_of)))), (groups, len(group_of))
     )

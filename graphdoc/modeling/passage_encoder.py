@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import inspect
-import textwrap
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -18,9 +16,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig
 
-from ..errors import SettingsError
 from ..registry import POOLINGS, load
-from ..runtime.text import require_one_of
 
 # A random number of 64 bits decides on four elements, each with 16 of them.
 ELEMENTS, STEPS = 4, 2**16
@@ -32,13 +28,6 @@ def dropout(values: Tensor, share: float) -> Tensor:
     Where torch draws one random number after the other for every element (measured on AMD), that is half of the
     forward pass of MiniLM in training. Here torch draws the seed of a faster generator, a draw of which decides on
     four elements. The share is rounded to a multiple of 2⁻¹⁶, and the scale is that of the rounded share.
-
-    Args:
-        values: of floating point, any shape.
-        share: of elements to set to zero, from 0 to 1.
-
-    Returns:
-        A tensor like the values.
     """
     threshold = round(share * STEPS)
     if not 0 < threshold < STEPS:
@@ -76,8 +65,7 @@ class QuickDropout(TorchFunctionMode):
 def quick_dropout(transformer: nn.Module, device: torch.device) -> AbstractContextManager[Any]:
     """The context to run a transformer in: :class:`QuickDropout` in training on a processor.
 
-    Not with gradient checkpointing, which computes parts a second time outside of any context and must draw the same
-    masks, nor for a compiled transformer.
+    Not with gradient checkpointing, which must draw the same masks a second time, nor for a compiled transformer.
     """
     is_recomputed = getattr(transformer, "is_activation_checkpointing", False)
     is_plain = not is_recomputed and transformer._compiled_call_impl is None
@@ -156,13 +144,8 @@ class StructuralEmbeddings(nn.Module):
         \tilde T_{pqr} = S_p + C_q + T_{pqr}
 
     where T is the input embedding of token r in chunk q of section p. Source: CoLDE, section 3.1 and figure 3; the
-    sums over p, q and r in the paper's equation are read as "for every". The tables start at zero, so that a model
-    starts at its pretrained passage encoder.
-
-    Args:
-        sections: rows of the table of sections; a section beyond the last row uses the last row.
-        chunks: rows of the table of chunks; a chunk beyond the last row uses the last row.
-        embedding_size: width of an input embedding.
+    sums in the paper's equation are read as "for every". The tables start at zero, so that a model starts at its
+    pretrained passage encoder; sections and chunks beyond the last row use the last row.
     """
 
     def __init__(self, sections: int, chunks: int, embedding_size: int) -> None:
@@ -171,30 +154,14 @@ class StructuralEmbeddings(nn.Module):
         self.chunks = nn.Parameter(torch.zeros(chunks, embedding_size))
 
     def forward(self, structure: Tensor) -> Tensor:
-        """Look up what is added to the tokens of every passage.
-
-        Args:
-            structure: ``(passages, 2)``, section id and chunk id of every passage, from 0.
-
-        Returns:
-            ``(passages, embedding)``.
-        """
+        """What is added to tokens, ``(passages, embedding)``, by section and chunk ids, ``(passages, 2)``."""
         section, chunk = structure.unbind(dim=1)
         sections = self.sections[section.clamp(max=len(self.sections) - 1)]
         return sections + self.chunks[chunk.clamp(max=len(self.chunks) - 1)]
 
 
-# Ways in which transformers computes attention.
-ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
-
-
 class PassageEncoder(nn.Module):
-    """Any encoder of transformers with pooling over its tokens (Graph-RoBERTa, eq. 1, the part called phi).
-
-    Args:
-        config: configuration of the transformer; it is copied, since building a model changes it.
-        pooling: ``cls``, ``mean`` or ``last`` (see :mod:`graphdoc.modeling.passage_encoder`).
-    """
+    """Any encoder of transformers with pooling over its tokens (Graph-RoBERTa, eq. 1, the part called phi)."""
 
     def __init__(self, config: PreTrainedConfig, pooling: str) -> None:
         super().__init__()
@@ -210,36 +177,6 @@ class PassageEncoder(nn.Module):
         """Width of an input embedding; in some encoders not that of a passage vector."""
         return int(self.transformer.get_input_embeddings().weight.shape[1])
 
-    def use_attention(self, implementation: str, dtype: str) -> None:
-        """Let the transformer compute attention in another way; the vectors are the same but for rounding.
-
-        Args:
-            implementation: one of :data:`ATTENTIONS`.
-            dtype: precision that the transformer will compute in.
-
-        Raises:
-            SettingsError: there is no such way, or this transformer or machine does not have it.
-        """
-        require_one_of("attn_implementation", implementation, ATTENTIONS)
-        reason = ""
-        if implementation == "flash_attention_2":
-            # Without the package transformers would fetch a kernel, which is foreign code, from the hub.
-            if importlib.util.find_spec("flash_attn") is None:
-                reason = "the package flash-attn is not installed"
-            elif dtype not in ("bfloat16", "float16"):
-                reason = f"it needs dtype bfloat16 or float16, not {dtype!r}"
-        if not reason:
-            try:
-                self.transformer.set_attn_implementation(implementation)
-            except (ValueError, ImportError, NotImplementedError) as error:
-                reason = textwrap.shorten(str(error), 120, placeholder=" ...")
-        config = self.transformer.config
-        if reason or config._attn_implementation != implementation:
-            raise SettingsError(
-                f"attn_implementation {implementation!r} does not go with {config.model_type} here"
-                f"{f' ({reason})' if reason else ''}; use another of {', '.join(ATTENTIONS)}"
-            )
-
     def tokens(
         self,
         input_ids: Tensor,
@@ -247,7 +184,7 @@ class PassageEncoder(nn.Module):
         added: Tensor | None = None,
         token_types: Tensor | None = None,
     ) -> Tensor:
-        """Vectors of all tokens of passages, before pooling.
+        """Vectors of all tokens of passages, before pooling, ``(passages, tokens, encoder hidden)``.
 
         Args:
             input_ids: ``(passages, tokens)``.
@@ -255,9 +192,6 @@ class PassageEncoder(nn.Module):
             added: ``(passages, embedding)``, what is added to the input embeddings of all tokens of a passage.
             token_types: ``(passages, tokens)``, 1 for tokens of a second text; a transformer without such embeddings
                 tells the texts by what stands between them.
-
-        Returns:
-            ``(passages, tokens, encoder hidden)``.
         """
         inputs = {"input_ids": input_ids}
         if added is not None:
@@ -276,9 +210,6 @@ class PassageEncoder(nn.Module):
 
 
 def pooler_options(config: PreTrainedConfig) -> dict[str, bool]:
-    """Options that build the transformer of a configuration without a pooler.
-
-    A pooler's weights would never get a gradient, which stops distributed training.
-    """
+    """Options that leave out a pooler, whose weights would never get a gradient, which stops distributed training."""
     model_class: Any = MODEL_MAPPING[type(config)]
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}

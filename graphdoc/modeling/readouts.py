@@ -27,9 +27,8 @@ class DocumentOutput(ModelOutput):
         passages: ``(passages, node size)``, passage nodes after the last graph layer, document after document.
         nodes: ``(nodes, node size)``, all nodes after the last graph layer.
         readout_weights: ``(passages,)``, weight of every passage in its document's readout, not negative and summing
-            to 1 over a document: shown as attention, and what section vectors are means under. Weights of every
-            number of a passage are condensed to their mean. None for readouts whose vector without graph layers is the
-            plain mean of the passages, so that each counts the same, and for those that make section vectors.
+            to 1 over a document. None for readouts that make section vectors, and for those whose vector without graph
+            layers is the plain mean of the passages.
         attention: for every graph layer ``(edges, heads)`` attention weights in the order of the batch's edges,
             summing to 1 over the edges of one target; None unless asked for.
         layer_inputs: ``(nodes, node size)`` for every graph layer, what went in; None unless attention is asked for.
@@ -40,7 +39,7 @@ class DocumentOutput(ModelOutput):
         chunk_attention: ``(pairs, heads)``, its weights, summing to 1 over the pairs of one passage that looks.
         chunk_queries: ``(passages, heads, width)``, what passages look for in chunkwise attention.
         chunk_keys: ``(passages, heads, width)``, what passages are found by.
-        logits: ``(documents, classes)`` in fp32; None for a model without head.
+        logits: ``(documents, classes)`` in fp32; None for a model without head, or whose head reads words not given.
         subtopics: ``(passages, columns)`` in fp32, logits of subtopics of every sentence, where the model has
             learned them and documents are pairs, with their graphs; else None.
     """
@@ -64,13 +63,11 @@ class DocumentOutput(ModelOutput):
 class Readout(nn.Module, ABC):
     """How the nodes of a document become its vector: a class and a line in :mod:`graphdoc.registry`.
 
-    Args:
-        config: configuration of the model.
-
     Attributes:
         description: what the document vector is, in words that go on after "the document vector is".
         settings: the fields of the configuration that it reads.
         reads_initial_nodes: whether it reads nodes as they are before the graph, which then only shows its attention.
+        starts_at_mean: whether vectors of new layers are the mean of the passages.
         has_sections: whether it makes vectors of the sections that a document is split into; elsewhere section vectors
             are means of passages under the readout's weights.
     """
@@ -79,6 +76,7 @@ class Readout(nn.Module, ABC):
     settings: ClassVar[tuple[str, ...]] = ()
     reads_initial_nodes: ClassVar[bool] = False
     has_sections: ClassVar[bool] = False
+    starts_at_mean: ClassVar[bool] = False
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__()
@@ -86,10 +84,7 @@ class Readout(nn.Module, ABC):
 
     @property
     def own_attention(self) -> str | None:
-        """Where it looks, in words: whose weights can differ between passages; None for one without such weights.
-
-        Where it is None, the attention of the graph is taken for that of the model, or there is none.
-        """
+        """Where it looks, in words; None for one without weights, where the graph's attention stands for it."""
         return None
 
     @classmethod
@@ -121,16 +116,14 @@ class Readout(nn.Module, ABC):
         Returns:
             Document vectors, and what else it knows. One that makes no section vectors, and whose vectors without
             graph layers are not the plain mean of the passages, has to give ``readout_weights`` and to name them in
-            :attr:`own_attention`: one number for every passage, not negative, summing to 1 over a document. Where
-            every number of a passage has a weight of its own, that is their mean over the numbers.
+            :attr:`own_attention`.
         """
 
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """Read the vector of one document, which is not split, off nodes that are given as sums over passages.
 
         A readout that is not linear holds what multiplies a part at the value that it has for the whole, and shares
-        constants, such as biases, equally between the passages: one that weighs every number of a passage by itself
-        multiplies the parts of that passage by these weights, all of them and not their mean.
+        constants, such as biases, equally between the passages.
 
         Args:
             states: ``(origins, nodes, node size)``, the part of every node that stems from each origin.
@@ -151,27 +144,21 @@ class Readout(nn.Module, ABC):
     def start_at_mean(self) -> None:
         """Set its layers so that document vectors are the mean of the passage nodes, or nearly.
 
-        A readout whose vectors are that mean without any layer has nothing to do; one that cannot give it, or would
-        not learn from there, keeps this refusal.
-
         Raises:
-            SettingsError: a layer does not allow it; the message names the setting and the fix.
+            SettingsError: a layer does not allow it, or, unless a readout says otherwise, the readout cannot give it.
         """
-        refuse_start_at_mean(f"readout={self.name} (set it to mean or document_node)")
+        if not self.starts_at_mean:
+            refuse_start_at_mean(f"readout={self.name} (set it to mean or document_node)")
 
 
 def refuse_start_at_mean(*reasons: str) -> None:
-    """Refuse a start at the mean of passages where settings, each with its fix, do not allow it.
-
-    Raises:
-        SettingsError: there is such a setting.
-    """
+    """Refuse a start at the mean of passages where settings, each with its fix, do not allow it."""
     if reasons:
         raise SettingsError(f"a start at the mean of passages is not possible with {' and '.join(reasons)}")
 
 
 def mean_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor) -> Tensor:
-    """The mean of the vectors of every group; zero for a group without any.
+    """The mean of the vectors ``(rows, hidden)`` of every group; zero for a group without any.
 
     Args:
         vectors: ``(rows, hidden)``.
@@ -216,9 +203,7 @@ class MeanReadout(WeightedReadout):
     """Gives every passage node the same weight."""
 
     description: ClassVar[str] = "the mean of the passages after the graph"
-
-    def start_at_mean(self) -> None:
-        """Change nothing: it is the mean."""
+    starts_at_mean: ClassVar[bool] = True
 
 
 class InitialMeanReadout(MeanReadout):
@@ -232,6 +217,7 @@ class DocumentNodeReadout(Readout):
     """Takes the document node after the last graph layer (Graph-RoBERTa, section 2.1)."""
 
     description: ClassVar[str] = "the document node, which starts as the mean of the passages"
+    starts_at_mean: ClassVar[bool] = True
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
@@ -242,9 +228,6 @@ class DocumentNodeReadout(Readout):
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """The parts of the document node (see :meth:`Readout.terms`)."""
         return states.index_select(1, batch.rows.documents).squeeze(1)
-
-    def start_at_mean(self) -> None:
-        """Change nothing: the document node begins as the mean of the passages."""
 
 
 class AttentionReadout(WeightedReadout):

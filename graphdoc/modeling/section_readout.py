@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from einops import rearrange
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 from transformers import initialization as init
 
@@ -77,24 +76,16 @@ class ChunkAttention(nn.Module):
 
     where :math:`Q_p = W_Q X_p` are the queries of the chunks of section p, and keys and values come from the chunks of
     section p + 1 of the same document. The last section looks at the first, and the only section of a document at
-    itself. Heads are those of Vaswani et al. 2017: each has its own share of the width, they are concatenated and
-    mapped by an output matrix; d is the width of a head.
+    itself. Heads are those of Vaswani et al. 2017: d is the width of a head, and an output matrix maps all of them.
 
     The paper's chunks are outputs of BERT, which have mean 0 and variance 1. On vectors of unit length, which encoders
     of sentences give, scores stay near 0 and attention even; ``norm`` brings chunks to mean 0 and variance 1 first.
-
-    Args:
-        hidden_size: width of a chunk.
-        heads: number of heads.
-        dropout: dropout on attention weights in training.
-        norm: normalise every chunk before queries, keys and values are computed.
     """
 
-    def __init__(self, hidden_size: int, heads: int, dropout: float = 0.0, norm: bool = False) -> None:
+    def __init__(self, hidden_size: int, heads: int, norm: bool = False) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(hidden_size, elementwise_affine=False) if norm else None
         self.heads = heads
-        self.dropout = dropout
         self.scale = (hidden_size // heads) ** -0.5
         self.query = nn.Linear(hidden_size, hidden_size)
         self.key = nn.Linear(hidden_size, hidden_size)
@@ -118,7 +109,7 @@ class ChunkAttention(nn.Module):
         Args:
             chunks: ``(chunks, hidden)``, in the order of the layout.
             layout: the sections.
-            return_attention: also return the weights (before dropout).
+            return_attention: also return the weights.
 
         Returns:
             ``(chunks, hidden)``, what is added to the chunks; and, where asked for, the pairs of passages
@@ -133,8 +124,7 @@ class ChunkAttention(nn.Module):
             # A finite fill keeps rows of padding free of NaN.
             scores = scores.masked_fill(~is_asked[:, None, None], torch.finfo(scores.dtype).min)
             attention = torch.softmax(scores, dim=-1)
-            dropped = functional.dropout(attention, p=self.dropout, training=self.training)
-            message = torch.einsum("shqk,skhw->sqhw", dropped, values[asked])
+            message = torch.einsum("shqk,skhw->sqhw", attention, values[asked])
             # Padding writes to a row that is thrown away.
             rows.append(torch.where(is_asking, asking, len(chunks)).flatten())
             messages.append(message.flatten(0, 1).flatten(1))
@@ -171,13 +161,8 @@ class SectionReadout(Readout):
         z_l = \mathrm{Proj}(\tilde z_l) / \lVert \mathrm{Proj}(\tilde z_l) \rVert
 
     where x are the chunks of section l, a what chunkwise attention (:class:`ChunkAttention`) gives each, and Proj is
-    linear. Chunks are the passage nodes after the last graph layer, without graph layers the passage vectors. The
-    document vector is the mean of its section vectors, of unit length; that of a document that is not split is the
-    vector of its only section.
-
-    Args:
-        config: ``chunk_attention_heads`` (0 for none), ``chunk_attention_norm``, ``section_aggregation`` (``lstm``, or
-            the ``mean`` of the chunks), ``section_lstm_size`` and ``section_projection_size`` (None for none).
+    linear; ``section_aggregation="mean"`` takes the mean of x + a for the LSTM. Chunks are the passage nodes after the
+    last graph layer. The document vector is the mean of its section vectors, of unit length.
     """
 
     description: ClassVar[str] = "the mean of the vectors of its sections, of unit length"
@@ -191,8 +176,7 @@ class SectionReadout(Readout):
         super().__init__(config)
         heads, size = config.chunk_attention_heads, config.node_size
         self.node_size = size
-        dropout, norm = config.attention_dropout, config.chunk_attention_norm
-        self.attention = ChunkAttention(size, heads, dropout, norm) if heads else None
+        self.attention = ChunkAttention(size, heads, config.chunk_attention_norm) if heads else None
         self.lstm = None
         if config.section_aggregation == "lstm":
             self.lstm = nn.LSTM(size, config.section_lstm_size, bidirectional=True)
@@ -252,10 +236,7 @@ class SectionReadout(Readout):
 
         Held at the values that they have for the whole are the weights of chunkwise attention, the spread that chunks
         are divided by before it, the gates of the LSTM, the ratios tanh(x) / x of its cells, and the length that the
-        vector is divided by. With these held still the readout is linear.
-
-        Raises:
-            ValueError: the document is split into sections.
+        vector is divided by.
         """
         assert output.passages is not None and output.sections is not None
         if len(output.sections) != 1:

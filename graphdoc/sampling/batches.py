@@ -34,9 +34,6 @@ class DocumentBatches(ABC):
         seed: seed of the order.
         rank: this process.
         processes: number of processes.
-
-    Raises:
-        ValueError: a process would have no document of a batch.
     """
 
     def __init__(self, passage_counts: Rows, batch_size: int, seed: int, rank: int = 0, processes: int = 1) -> None:
@@ -73,14 +70,10 @@ class DocumentBatches(ABC):
 class EpochBatches(DocumentBatches):
     """Batches of documents or pairs in another order in every epoch.
 
-    Those left over at the end of an epoch, too few for a batch, are left to other epochs.
+    Those left over at the end of an epoch, too few for a batch, are left to other epochs; fewer documents than a batch
+    make one.
 
     Args:
-        passage_counts: see :class:`DocumentBatches`.
-        batch_size: of a batch, over all processes; all documents make one batch where there are fewer.
-        seed: seed of the order.
-        rank: this process.
-        processes: number of processes.
         rows: documents that are trained on; None for all.
         most: documents of an epoch, other ones in every epoch; None for all.
     """
@@ -101,7 +94,6 @@ class EpochBatches(DocumentBatches):
         super().__init__(passage_counts, min(batch_size, self._most), seed, rank, processes)
 
     def __len__(self) -> int:
-        """Number of batches of an epoch."""
         return self._most // self.batch_size
 
     def _draw(self, draw: np.random.Generator) -> Iterator[Rows]:
@@ -114,15 +106,10 @@ class BalancedPairBatches(DocumentBatches):
     """Batches with as many similar pairs as others, in another order in every epoch (SST, appendix B.1).
 
     An epoch passes once over the pairs of the label that has more, but for those left over, too few for a batch; pairs
-    of the other label come as often as it takes, all of them before any comes again.
+    of the other label come as often as it takes, all of them before any comes again. A batch has twice the pairs of
+    the label that has more, where these are too few.
 
     Args:
-        passage_counts: ``(pairs,)``, sentences of both documents of every pair.
-        batch_size: pairs of a batch, over all processes, an even number; twice those of the label that has more, where
-            these are too few.
-        seed: seed of the order.
-        rank: this process.
-        processes: number of processes.
         labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
 
     Raises:
@@ -141,7 +128,6 @@ class BalancedPairBatches(DocumentBatches):
         super().__init__(passage_counts, 2 * self._half, seed, rank, processes)
 
     def __len__(self) -> int:
-        """Number of batches of an epoch."""
         return self._most // self._half
 
     def _draw(self, draw: np.random.Generator) -> Iterator[Rows]:
@@ -169,12 +155,6 @@ class ClassBalancedBatches(DocumentBatches):
     their turn. Only where a batch would be left to one group do two documents of another come a second time.
 
     Args:
-        passage_counts: see :class:`DocumentBatches`.
-        batch_size: documents of a batch, over all processes; a batch has fewer where they do not fit together, and
-            where there are not as many.
-        seed: seed of the order.
-        rank: this process.
-        processes: number of processes.
         labels: ``(documents,)``, the group of every document; below 0 for documents without one, which are left out.
         smallest: documents that a group must have, or it is left out. 1 keeps documents that are alone in their group;
             that is for models that split documents into sections, which are positives of each other.
@@ -215,7 +195,6 @@ class ClassBalancedBatches(DocumentBatches):
             raise ValueError(f"batches of {self.batch_size} in groups are too small for {processes} processes")
 
     def __len__(self) -> int:
-        """Number of batches of an epoch."""
         return self._length
 
     def _draw(self, draw: np.random.Generator) -> Iterator[Rows]:

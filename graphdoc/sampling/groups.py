@@ -32,9 +32,6 @@ class GroupLabels:
         pairs: what became of the pairs, where there are any: ``used`` (similar, each once), ``unknown`` (with a
             document that is not there), ``repeated``, ``with_themselves``; how many similar pairs lie ``within`` a
             group, of them ``within_largest``; how many ``dissimilar`` pairs there are, of them ``dissimilar_within``.
-
-    Raises:
-        DocumentError: all documents are of one group, or none has any.
     """
 
     labels: Rows
@@ -100,12 +97,7 @@ class GroupLabels:
 
 
 def groups_of_labels(labels: Sequence[str | int | None], source: str = "label") -> GroupLabels:
-    """Groups of documents that have the same label.
-
-    Args:
-        labels: the label of every document; None, or an empty string, for documents without one (or with several),
-            which belong to no group.
-        source: what the labels are called in messages.
+    """Groups of documents that have the same label; those with None or an empty string belong to none.
 
     Raises:
         DocumentError: all documents have one label, or none has any.
@@ -128,12 +120,11 @@ def groups_of_pairs(
 ) -> GroupLabels:
     """Groups of documents that pairs with label 1 join.
 
-    By ``components``, documents are of one group if a chain of pairs leads from one to the other. Long chains join
-    what has nothing in common; where that gives a huge group, the summary warns. By ``stars``, a group is one document
-    and such as it is paired with itself: again and again, the document with most partners that have no group yet makes
-    one with them. (So CoLDE makes its sets: a paper and those that it cites, section 4.1.) Documents without a pair
-    are groups of their own. A pair that occurs twice, in either order, counts once; pairs of a document with itself
-    do not count.
+    By ``components``, documents are of one group if a chain of pairs leads from one to the other. By ``stars``, a
+    group is one document and such as it is paired with itself: again and again, the document with most partners that
+    have no group yet makes one with them. (So CoLDE makes its sets: a paper and those that it cites, section 4.1.)
+    Documents without a pair are groups of their own. A pair that occurs twice, in either order, counts once; pairs of
+    a document with itself do not count.
 
     Args:
         ids: the ids of the documents, each once.

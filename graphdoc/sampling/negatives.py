@@ -17,12 +17,7 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class RowLists:
-    """Lists of rows of different lengths, one for every query, as two arrays.
-
-    Args:
-        rows: all lists, one after the other.
-        ends: ``(lists,)``, where each ends.
-    """
+    """Lists of rows of different lengths, one for every query: all rows, and where each list ends."""
 
     rows: Rows
     ends: Rows
@@ -35,11 +30,9 @@ class RowLists:
         return cls(rows, np.array(list(accumulate(map(len, found))), np.int64))
 
     def __len__(self) -> int:
-        """Number of lists."""
         return len(self.ends)
 
     def __getitem__(self, number: int) -> Rows:
-        """One list."""
         part: Rows = self.rows[self.ends[number - 1] if number else 0 : self.ends[number]]
         return part
 
@@ -87,13 +80,7 @@ class NegativeDraws:
         self._pools = RowLists.of(self._without_answers(pools[query], query) for query in range(len(pools)))
 
     def draw(self, epoch: int, pair: int, query: int) -> Rows:
-        """Draw the negatives of a pair, each once, ``(negatives,)``.
-
-        Args:
-            epoch: number of the epoch.
-            pair: number of the pair.
-            query: its query.
-        """
+        """Draw the negatives of a pair and its query, each once, ``(negatives,)``."""
         if not self.per_query:
             return np.empty(0, np.int64)
         draw = random_generator(self._seed, "negatives", epoch, pair)

@@ -75,7 +75,6 @@ class SentencePairDraws:
         self._seed, self._intra_probability = seed, intra_probability
 
     def __len__(self) -> int:
-        """Number of anchors."""
         return len(self.anchors)
 
     def anchor(self, number: int) -> Sentence:
@@ -84,11 +83,7 @@ class SentencePairDraws:
         return document, place
 
     def draw(self, epoch: int, number: int) -> tuple[Sentence, bool]:
-        """Draw the partner of an anchor, and whether it is of the same paragraph.
-
-        Raises:
-            ValueError: there is no other text to draw from.
-        """
+        """Draw the partner of an anchor, and whether it is of the same paragraph."""
         draw = random_generator(self._seed, "sentence pair", epoch, number)
         is_intra = bool(draw.random() < self._intra_probability)
         ends = self._ends[is_intra]
@@ -126,9 +121,6 @@ class TokenMasks:
     Of all tokens but the special ones, 15 % are chosen; of these 80 % become the mask token, 10 % any token, and 10 %
     stay. What is drawn depends on the key alone.
 
-    Args:
-        tokenizer: knows the special tokens.
-
     Raises:
         ModelError: the tokenizer has no mask token.
     """
@@ -143,12 +135,7 @@ class TokenMasks:
         self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=MASKED_SHARE)
 
     def draw(self, sentences: Sequence[Tokens], *key: int | str) -> list[MaskedSentence]:
-        """Mask sentences that belong together.
-
-        Args:
-            sentences: token ids of every sentence, special tokens included.
-            key: what the draw depends on.
-        """
+        """Mask sentences that belong together, given with their special tokens; the draw depends on the key."""
         together = torch.from_numpy(np.concatenate(sentences).astype(np.int64)).unsqueeze(0)
         special = torch.from_numpy(np.isin(together.numpy(), self._special))
         seed = int(random_generator("masks", *key).integers(2**63))

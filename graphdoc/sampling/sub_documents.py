@@ -32,18 +32,10 @@ class SubDocumentSplit:
     seed: int = 0
 
     def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
-        """Split a document.
+        """Split a document into passages of the anchor and of the candidate, each in reading order.
 
-        Args:
-            id: id of the document.
-            epoch: number of the epoch; -1 for documents that are measured.
-            passages: number of its passages.
-
-        Returns:
-            Passages of the anchor and of the candidate, each in reading order; every passage is in exactly one.
-
-        Raises:
-            ValueError: there are less than two passages.
+        The epoch is -1 for documents that are measured. Every passage is in exactly one part; fewer than two are a
+        ValueError.
         """
         if passages < 2:
             raise ValueError(f"document {id!r} has {passages} passages and cannot be split; it takes 2 or more")
@@ -72,16 +64,13 @@ class SectionSplit:
     chunk_ids: Rows
 
     def __len__(self) -> int:
-        """Number of sections."""
         return int(self.section_ids.max()) + 1
 
     def moved(self, permutation: Rows, positions: SectionPositions) -> SectionSplit:
-        """The same sections in another order, with their passages as they are.
+        """The same sections in another order ``(sections,)``, with their passages as they are.
 
-        Args:
-            permutation: ``(sections,)``, which section stands at each place.
-            positions: with ``natural`` a section keeps its id, wherever it stands; with ``shuffled`` ids count in the
-                new order.
+        With ``natural`` positions a section keeps its id, wherever it stands; with ``shuffled`` ids count in the new
+        order.
         """
         new_place = np.argsort(permutation)
         rows = np.argsort(new_place[self.section_ids], kind="stable")
@@ -89,11 +78,9 @@ class SectionSplit:
         return SectionSplit(self.order[rows], ids if positions == "natural" else new_place[ids], self.chunk_ids[rows])
 
     def limited(self, tokens: Rows, most: int) -> SectionSplit:
-        """The beginnings of all sections (CoLDE, section 4.4.2).
+        """The beginnings of all sections (CoLDE, section 4.4.2), by the tokens of all passages of the document.
 
-        Args:
-            tokens: ``(all passages,)``, tokens of every passage of the document.
-            most: most tokens of a section; its first passage is kept however long it is.
+        A section has ``most`` tokens at most; its first passage is kept however long it is.
         """
         lengths = tokens[self.order]
         is_start = np.diff(self.section_ids, prepend=-1) != 0
@@ -110,14 +97,13 @@ class DocumentSections:
     A document is cut between its own sections where it has several: neighbours are merged, so that no more than
     ``sections`` remain and their numbers of passages differ as little as they can (least sum of squares; of equals,
     that whose last section begins first). A document without headings is cut between passages, into sections of equal
-    length. Every passage is in exactly one section. A document with fewer passages, or fewer sections of its own, than
-    are asked for is split into as many as it has.
+    length. A document with fewer passages, or sections, than are asked for is split into as many as it has.
 
     For the robustness test (CoLDE, section 4.4.3), where the sections of a text are shuffled before a model sees it,
     ``section_positions`` is what the model sees. With ``natural`` positions sections keep the ids that they have in
-    reading order, so that the structural embeddings, the pairs that chunkwise attention forms and the order in which
-    the LSTM reads chunks are those of the text as it was. With ``shuffled`` positions sections are counted as they
-    stand, and the model sees another document. What is drawn depends on seed, epoch and the document's id alone.
+    reading order, and with them structural embeddings, the pairs of chunkwise attention and the order of the LSTM.
+    With ``shuffled`` positions sections are counted as they stand, and the model sees another document. What is drawn
+    depends on seed, epoch and the document's id alone.
 
     Args:
         sections: most sections of a document; the paper's is 2, and it tries 2 to 5. 1 leaves documents whole.
@@ -132,16 +118,7 @@ class DocumentSections:
     seed: int = 0
 
     def draw(self, id: str, epoch: int, own_sections: npt.NDArray[np.integer]) -> SectionSplit:
-        """Split a document for an epoch of training.
-
-        Args:
-            id: id of the document.
-            epoch: number of the epoch.
-            own_sections: ``(passages,)``, the section of the document that every passage stands in, in reading order.
-
-        Returns:
-            Sections in reading order; with ``shuffled`` positions in one that is drawn.
-        """
+        """Split a document for an epoch of training, in reading order; ``shuffled`` positions in one that is drawn."""
         split = self.split(own_sections)
         if self.section_positions == "natural":
             return split
@@ -149,11 +126,7 @@ class DocumentSections:
         return split.moved(permutation, self.section_positions)
 
     def split(self, own_sections: npt.NDArray[np.integer]) -> SectionSplit:
-        """Split a document in reading order; nothing is drawn.
-
-        Args:
-            own_sections: ``(passages,)``, the section of the document that every passage stands in, in reading order.
-        """
+        """Split a document in reading order by the sections of its passages, ``(passages,)``; nothing is drawn."""
         order = np.arange(len(own_sections), dtype=np.int64)
         if self.sections == 1:
             return SectionSplit(order, np.zeros_like(order), order)

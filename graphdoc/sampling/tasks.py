@@ -38,7 +38,6 @@ class SubDocuments(Task):
     """Every document split into two sub-documents, anew in every epoch (Graph-RoBERTa, sections 2.2 and 3.2-3.3).
 
     Args:
-        documents: see :class:`Task`.
         split: random halves, or one passage and the rest of its document.
     """
 
@@ -51,7 +50,6 @@ class SentencePairs(Task):
     """Sentences of one paragraph, and of different documents (SDR, section 3.2).
 
     Args:
-        documents: see :class:`Task`.
         pairs_per_epoch: pairs of an epoch; None passes over all sentences that have a neighbour.
         contrast_on: whether sentences are compared with masked tokens, in one pass, or clean, in a second.
     """
@@ -66,7 +64,6 @@ class Classes(Task):
     """Documents with their labels (Graph-RoBERTa, section 3.2).
 
     Args:
-        documents: see :class:`Task`.
         multi_label: whether a document can have any number of labels.
         class_weights: ``balanced`` lets every class count as much as any other.
     """
@@ -81,7 +78,6 @@ class Groups(Task):
     """Documents that belong together by a label or by pairs, split into sections (CoLDE, section 3).
 
     Args:
-        documents: see :class:`Task`.
         pairs: labelled pairs that make groups, or are trained on themselves; None takes labels.
         stars: make groups of a document and its partners, of so many at most; None joins whatever pairs connect.
         sections: most sections of a document, for models that read sections; 1 leaves documents whole.
@@ -93,7 +89,7 @@ class Groups(Task):
     sections: int = _setting("sections.number", 1)
 
     def values(self) -> dict[str, Any]:
-        """See :meth:`Task.values`."""
+        """Those of :meth:`Task.values`."""
         by = {} if self.pairs is None else {"groups.by": "pairs"}
         stars = {} if self.stars is None else {"groups.joining": "stars", "groups.most": self.stars}
         return {**super().values(), **by, **stars}
@@ -104,7 +100,6 @@ class Queries(Task):
     """Queries, documents that answer them, and others (Graph-RoBERTa, section 3.3).
 
     Args:
-        documents: see :class:`Task`.
         queries: a folder in BEIR's layout, a file of the text of a query and the id of a document with a tab between,
             or such pairs; None makes queries of the documents.
         made_from: what queries are made of, where none are given: titles, headings, first sentences.
@@ -127,7 +122,6 @@ class PairViews(Task):
     """Pairs of long documents that match or not, view by view (SST, section 3.4).
 
     Args:
-        documents: see :class:`Task`.
         pairs: labelled pairs.
         views: how views are made and read (:class:`~graphdoc.settings.document.ViewSettings`), by name.
     """
@@ -146,7 +140,6 @@ class SubtopicPairs(Task):
     """Pairs of documents as graphs of similar sentences, in which subtopics are found (SST, section 3.2).
 
     Args:
-        documents: see :class:`Task`.
         pairs: labelled pairs.
         cluster_size: sentences of a subtopic, about.
         neighbours: similar sentences that a sentence keeps in the graph of its pair; None for all.

@@ -17,15 +17,12 @@ Shares = npt.NDArray[np.float64]
 
 
 def centrality(similarity: npt.NDArray[np.floating[Any]], *, damping: float = 0.85, rounds: int = 100) -> Shares:
-    """PageRank of sentences by their similarities, as TextRank and Match-Ignition take it.
+    """PageRank of sentences ``(sentences,)`` by their similarities, as TextRank and Match-Ignition take it.
 
     Args:
         similarity: ``(sentences, sentences)``, not negative, symmetric.
         damping: how much of a sentence's weight comes from the others.
         rounds: rounds of the power iteration, at most.
-
-    Returns:
-        ``(sentences,)``, adding up to 1.
     """
     weights = np.array(similarity, np.float64)
     np.fill_diagonal(weights, 0.0)
@@ -232,9 +229,6 @@ def draw_views(
         seed: seed of the views.
         number: number of the view.
         purpose: what it is drawn for.
-
-    Returns:
-        The view of either document.
     """
     subtopics = int(max(first.clusters.max(initial=-1), second.clusters.max(initial=-1))) + 1
     counts = {side: np.bincount(side.clusters, minlength=subtopics).astype(np.int64) for side in (first, second)}

@@ -52,15 +52,13 @@ class LexicalSettings(Settings):
     """What a model with a lexical part has to know of it (see :mod:`graphdoc.modeling.lexical`)."""
 
     terms: Terms
-    """rows of its table: terms of the vocabulary, or buckets that terms are hashed into"""
+    """rows of its table, terms of the vocabulary"""
     numbers: Numbers = 200
     """numbers of a lexical vector"""
     language: str = "en"
     """language of stems and stop words"""
     projection: Projection = "decomposition"
     """where the vectors of terms are from: a decomposition of documents, or random ones that every model has alike"""
-    hashed: bool = False
-    """whether terms are hashed into rows, without a vocabulary"""
     vocabulary: str = ""
     """hash of the vocabulary"""
     corpora: list[str] = Field(default_factory=list)
@@ -73,14 +71,12 @@ class LexicalFit(Settings):
     numbers: Numbers | None = None
     """numbers of a lexical vector, fewer where the documents do not have as many; null for 256, or 512 random ones"""
     most_terms: Terms = 50_000
-    """terms of the vocabulary, those of most documents; with ``hashed`` the buckets"""
+    """terms of the vocabulary, those of most documents"""
     least_documents: Annotated[int, Field(ge=1, le=1_000_000)] = 2
     """documents that a term occurs in at least"""
     projection: Projection = "decomposition"
     """learn vectors of terms from documents, or draw random ones, which keep cosines of tf-idf vectors about as they
     are in any corpus"""
-    hashed: bool = False
-    """hash terms into ``most_terms`` buckets, for documents of so many words that no vocabulary holds them"""
     most_documents: Annotated[int, Field(ge=2, le=100_000_000)] = 100_000
     """documents that the numbers are learned of, drawn where there are more; document frequencies are those of all"""
     seed: Seed = 0
@@ -176,7 +172,6 @@ class DocumentFields:
         graph_heads: attention heads of a layer, concatenated.
         skip: skip connection of a graph layer: ``identity`` (the default of new models on a backbone) or ``linear``, a
             learned matrix, which a checkpoint without this field has.
-        attention_dropout: dropout on attention weights in training.
         readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
             ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or
             ``sections`` (see :mod:`graphdoc.modeling.readouts`).
@@ -222,7 +217,6 @@ class DocumentFields:
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
     graph_heads: Heads = 2
     skip: Skip = "linear"
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     readout: Readout = "document_node"
     chunk_attention_heads: Annotated[int, Field(ge=0, le=1024)] = 4
     chunk_attention_norm: bool = False

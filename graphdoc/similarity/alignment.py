@@ -36,9 +36,8 @@ class ParagraphPair(NamedTuple):
         candidate: number of the candidate's.
         score: mean cosine of their pairs of sentences, or of the paragraphs where these are what was compared.
         contribution: what the pair adds to the score of the documents; the sum of those of its sentences.
-        strength: the same without the number of those that were looked for in its direction, by which each adds less
-            in the longer document: the score, normalised where scores are; of sentences in the whole of the other
-            document (``flat``) the sum of their cosines.
+        strength: the contribution without the number of those that were looked for in its direction, by which each
+            adds less in the longer document.
         direction: whether the paragraph of the ``source`` was looked for, or that of the ``candidate``.
         sentences: the pairs of sentences, none where paragraphs or documents were compared as wholes.
     """
@@ -54,12 +53,7 @@ class ParagraphPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """The score of two documents, taken apart.
-
-    Args:
-        by: how they were scored (see :func:`~graphdoc.similarity.hierarchical.score_documents`).
-        pairs: in the order of the paragraphs that were looked for, first those of the source.
-    """
+    """The score of two documents, taken apart into pairs in the order of the paragraphs that were looked for."""
 
     by: By
     pairs: tuple[ParagraphPair, ...]
@@ -89,18 +83,9 @@ def align(
     direction: Direction = "source",
     moments: ScoreMoments | None = None,
 ) -> Alignment:
-    """Take the score of two documents apart.
+    """Take the score of two documents apart (see :func:`~graphdoc.similarity.hierarchical.score_documents`).
 
-    Args:
-        source: one document.
-        candidate: another.
-        by: see :func:`~graphdoc.similarity.hierarchical.score_documents`.
-        normalisation: see there; the mean that a z-score takes off is spread over the sentences of the paragraph.
-        direction: see there.
-        moments: what z-scores are made by; None for those of this candidate alone.
-
-    Raises:
-        SettingsError: a name is unknown.
+    The mean that a z-score takes off is spread over the sentences of the paragraph.
     """
     require_one_of("normalisation", normalisation, get_args(Normalisation))
     require_one_of("direction", direction, get_args(Direction))
@@ -171,6 +156,5 @@ def _paragraph_of(sentences: SentenceSet, row: int) -> int:
 
 
 def _turned(pair: ParagraphPair) -> ParagraphPair:
-    """A pair of the other direction, with source and candidate in their places."""
     sentences = tuple(one._replace(source=one.candidate, candidate=one.source) for one in pair.sentences)
     return pair._replace(source=pair.candidate, candidate=pair.source, direction="candidate", sentences=sentences)

@@ -123,20 +123,13 @@ class Comparison:
 
     @cached_property
     def paragraphs(self) -> Floats | None:
-        """How well paragraphs of A are found in those of B, ``(paragraphs of a, paragraphs of b)`` (SDR, eq. 4-5).
-
-        None unless sentences were encoded.
-        """
+        """How well paragraphs of A are found in B (SDR, eq. 4-5), ``(paragraphs of a, paragraphs of b)``, or None."""
         a, b = self.a.sentence_set, self.b.sentence_set
         return None if a is None or b is None else paragraph_scores(a, b).forward
 
     @cached_property
     def sentence_scores(self) -> dict[By, float] | None:
-        """Similarity of the documents by their sentences in every way there is; None unless these were encoded.
-
-        Each is the mean of how well A is found in B, and B in A (see
-        :func:`~graphdoc.similarity.hierarchical.score_documents`).
-        """
+        """Similarity by sentences in every way there is, in both directions; None unless these were encoded."""
         a, b = self.a.sentence_set, self.b.sentence_set
         if a is None or b is None:
             return None
@@ -148,9 +141,6 @@ class Comparison:
         Args:
             by: how they are scored (see :func:`~graphdoc.similarity.hierarchical.score_documents`).
             direction: ``source`` looks for A in B alone, ``both`` also for B in A.
-
-        Raises:
-            SettingsError: a name is unknown, or sentences were not encoded.
         """
         a, b = self.a.sentence_set, self.b.sentence_set
         if a is None or b is None:
@@ -176,17 +166,11 @@ class Comparison:
         return None if words is None else sum(word.contribution for word in words[0]) + words[1]
 
     def shared_words(self, top_k: int | None = 20) -> list[WordPart]:
-        """The words that both documents have, by what they add to the document score.
+        """The words that both documents have, those that add most to the document score first.
 
         They add up to :attr:`lexical`, but for what words of only one document add, which are like words of the other
         to the lexical part, and for the mean that it subtracts (see
         :func:`~graphdoc.similarity.encoded_document.shared_words`).
-
-        Args:
-            top_k: how many; None for all.
-
-        Returns:
-            The words, those that add most first.
 
         Raises:
             SettingsError: the model has no lexical part.
@@ -226,11 +210,7 @@ class Comparison:
         return None if a is None or b is None else b.to(a)
 
     def scores(self, level: Level) -> Floats:
-        """The matrix of a level.
-
-        Raises:
-            SettingsError: the level is unknown, or sentences were not encoded.
-        """
+        """The matrix of a level; a SettingsError says that sentences were not encoded."""
         require_one_of("level", level, LEVELS)
         scores: Floats | None = getattr(self, f"{level}s")
         if scores is None:
@@ -244,14 +224,8 @@ class Comparison:
     def matches(self, level: Level = "passage", top_k: int | None = 20) -> list[Match]:
         """The strongest pairs of a level: for every part of either document its best partner, best pairs first.
 
-        Within one document a part is not matched with itself, and each pair is given once.
-
-        Args:
-            level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
-            top_k: how many; None for all.
-
-        Returns:
-            The matches, by falling score.
+        Within one document a part is not matched with itself, and each pair is given once. ``top_k`` of None gives
+        all.
         """
         require_whole("top_k", top_k, least=0)
         scores = self.scores(level)
@@ -274,9 +248,6 @@ class Comparison:
 
     def to_frame(self, level: Level = "passage") -> pd.DataFrame:
         """Every pair of a level as a table, with headings, texts and spans.
-
-        Args:
-            level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
 
         Returns:
             One row per pair: ``a``, ``b``, ``score``, ``contribution`` (of sections and passages), ``heading_a``,
@@ -349,17 +320,7 @@ class Comparison:
     @overload
     def to_json(self, path: str | Path) -> Path: ...
     def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Write the comparison as JSON (see :meth:`to_dict`).
-
-        Args:
-            path: file to write, atomically; None returns the text instead.
-
-        Returns:
-            The file, or without one the JSON text.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write the comparison as JSON (see :meth:`to_dict`), atomically; without a path its text is returned."""
         text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
         return text if path is None else write_text(path, text + "\n")
 
@@ -368,42 +329,20 @@ class Comparison:
     @overload
     def to_html(self, path: str | Path) -> Path: ...
     def to_html(self, path: str | Path | None = None) -> str | Path:
-        """Write the self-contained report, one file that needs no network.
-
-        Args:
-            path: file to write, atomically; None returns the page instead.
-
-        Returns:
-            The file, or without one the HTML text.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write the self-contained report, which needs no network, atomically; without a path its HTML is returned."""
         from ..analysis.report.page import render_report
 
         page = render_report(self.to_dict())
         return page if path is None else write_text(path, page)
 
     def plot(self, path: str | Path | None = None, level: Level = "section") -> Figure:
-        """Draw the matrix of a level as a heat map.
-
-        Args:
-            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
-            level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Draw the matrix of a level as a heat map; a path takes it as PNG, SVG or PDF, by its suffix."""
         from ..analysis.figures.comparison import plot_comparison
 
         return plot_comparison(self, path, level)
 
     def to_csv(self, path: str | Path, level: Level = "passage") -> Path:
-        """Write every pair of a level as CSV, atomically (see :meth:`to_frame`).
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write every pair of a level as CSV, atomically (see :meth:`to_frame`)."""
         frame = self.to_frame(level)
         return write_csv(path, [*map(str, frame)], frame.itertuples(index=False, name=None))
 

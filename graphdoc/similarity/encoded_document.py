@@ -113,16 +113,13 @@ class EncodedDocument:
 
 
 def section_vectors(passages: Vectors, weights: Vectors, rows: npt.NDArray[np.int64], sections: int) -> Vectors:
-    """Average passages by section; alike where all of a section have the weight 0.
+    """Average passages by section, ``(sections, hidden)``; alike where all of a section have the weight 0.
 
     Args:
         passages: ``(passages, hidden)``.
         weights: ``(passages,)``, not negative.
         rows: ``(passages,)``, the section of every passage.
         sections: number of sections.
-
-    Returns:
-        ``(sections, hidden)``.
     """
     scale = np.bincount(rows, weights=weights, minlength=sections)
     if not scale.all():
@@ -158,22 +155,14 @@ class ChunkwiseAttention:
         return int(self.queries.shape[1])
 
     def within(self) -> Floats:
-        """Attention between consecutive sections.
-
-        Returns:
-            ``(heads, passages that look, passages looked at)``; 0 where there is no pair.
-        """
+        """Attention between consecutive sections, ``(heads, passages that look, passages looked at)``, else 0."""
         count = len(self.queries)
         matrix = np.zeros((self.heads, count, count))
         matrix[:, self.pairs[1], self.pairs[0]] = self.weights.T
         return matrix
 
     def to(self, other: ChunkwiseAttention) -> Floats:
-        """Attention of this document to another one, as if the other were its next section.
-
-        Returns:
-            ``(heads, passages of this document, passages of the other)``; every row sums to 1.
-        """
+        """Attention to another document as if that were the next section, ``(heads, own passages, its passages)``."""
         queries, keys = (one.astype(np.float64) for one in (self.queries, other.keys))
         scores = np.einsum("qhw,khw->hqk", queries, keys) / queries.shape[-1] ** 0.5
         exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -181,12 +170,7 @@ class ChunkwiseAttention:
 
 
 class WordPart(NamedTuple):
-    """A word of both documents, and what it adds to their score.
-
-    Args:
-        word: the word as the first document writes it.
-        contribution: what it adds.
-    """
+    """A word of both documents, as the first writes it, and what it adds to their score."""
 
     word: str
     contribution: float
@@ -210,9 +194,6 @@ def shared_words(
         shares: of every document the shares of terms in the vectors that are compared, sparse ``(passages, terms)``.
         weights: ``(passages of a, passages of b)``, the weight of every pair's dot product in the score.
         parts: of every document the lexical vectors that are compared, ``(passages, numbers)``.
-
-    Returns:
-        The words of both, the greatest first; what the words that only one of them has add.
     """
     halves = [
         np.asarray(0.5 * ((share.T @ met) * document.table).sum(axis=1), np.float64)
@@ -254,9 +235,6 @@ def pair_subtopics(
 
     Returns:
         The subtopics; how alike both documents are in one is the mean cosine between their sentences.
-
-    Raises:
-        SettingsError: a setting is out of range, or sentences were not encoded.
     """
     require_whole("cluster_size", cluster_size, may_be_none=False)
     require_whole("receptive_field", receptive_field)

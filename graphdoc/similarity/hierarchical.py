@@ -40,9 +40,6 @@ class SentenceSet:
         vectors: ``(sentences, width)``, of unit length; may be mapped from a file.
         paragraphs: ``(paragraphs + 1,)``, the first sentence of every paragraph, and the number of sentences.
         documents: ``(documents + 1,)``, the first paragraph of every document, and the number of paragraphs.
-
-    Raises:
-        ValueError: places do not fit together, or a paragraph or document is empty.
     """
 
     vectors: Vectors
@@ -94,11 +91,7 @@ class SentenceSet:
         return SentenceSet(self.vectors[places[0] : places[-1]], places - places[0], documents - documents[0])
 
     def compared_by(self, by: By) -> SentenceSet:
-        """What is compared in place of the sentences (see :func:`score_documents`).
-
-        Raises:
-            SettingsError: there is no such way.
-        """
+        """What is compared in place of the sentences (see :func:`score_documents`)."""
         require_one_of("by", by, WAYS)
         if by == "sentences":
             return self
@@ -159,26 +152,14 @@ class ScoreMoments:
 
     @classmethod
     def of(cls, scores: Floats, reverse: Floats | None = None) -> ScoreMoments:
-        """The mean and deviation of every row of paragraph scores ``(source paragraphs, candidate paragraphs)``.
-
-        Args:
-            scores: from the source to candidates.
-            reverse: from candidates to the source.
-        """
+        """The mean and deviation of every row of paragraph scores ``(source paragraphs, candidate paragraphs)``."""
         return cls(scores.mean(axis=1), scores.std(axis=1), None if reverse is None else cls.of(reverse))
 
     @classmethod
     def of_sample(
         cls, source: SentenceSet, sample: SentenceSet, *, by: By = "sentences", direction: Direction = "source"
     ) -> ScoreMoments:
-        """Those of a sample of documents; with them a score does not depend on what else is scored.
-
-        Args:
-            source: one document.
-            sample: drawn documents, without the source.
-            by: see :func:`score_documents`.
-            direction: see :func:`score_documents`.
-        """
+        """Those of a sample of documents, with which a score does not depend on what else is scored."""
         return cls.of(*paragraph_scores(source.compared_by(by), sample.compared_by(by), direction=direction))
 
     @property
@@ -193,11 +174,7 @@ class ScoreMoments:
 
     @property
     def reversed(self) -> ScoreMoments:
-        """Those of scores from candidates to the source.
-
-        Raises:
-            ValueError: these were made for one direction.
-        """
+        """Those of scores from candidates to the source."""
         if self.reverse is None:
             raise ValueError("these moments were made for one direction; make them with direction='both'")
         return self.reverse
@@ -211,10 +188,7 @@ def paragraph_scores(
     .. math::
         P_{ij} = \frac{1}{i^*} \sum_{k=1}^{i^*} \max_{1 \le r \le j^*} \cos(s_i^k, c_j^r)
 
-    Args:
-        source: one document.
-        candidates: the documents that it is compared with.
-        direction: whether only the source is looked for in the candidates, or the candidates in the source too.
+    With the direction ``both`` the candidates are looked for in the source too.
     """
     parts = [
         _scores(source, candidates.part(first, last), direction == "both")
@@ -294,17 +268,10 @@ def score_documents(
 
 
 class DocumentScorer:
-    """Scores candidates that come one set after another (see :func:`score_documents`).
+    """Scores candidates that come one set after another (see :func:`score_documents`, also for the arguments).
 
     Memory grows by a number for every candidate; where z-scores are made without given moments, by one for every
     source paragraph and candidate paragraph.
-
-    Args:
-        source: one document.
-        by, normalisation, direction, moments: see :func:`score_documents`.
-
-    Raises:
-        SettingsError: a name is unknown.
     """
 
     def __init__(

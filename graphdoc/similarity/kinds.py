@@ -60,15 +60,7 @@ def similarity_of_tensors(a: Tensor, b: Tensor, kind: str = "cosine") -> Tensor:
 
 
 def row_cosines(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
-    """Compare every row of one matrix with the same row of another, in double precision.
-
-    Args:
-        a: ``(rows, hidden)``.
-        b: ``(rows, hidden)``.
-
-    Returns:
-        ``(rows,)``; the cosine with a row of zeros is 0.
-    """
+    """Cosines of the same rows of two matrices ``(rows, hidden)``, in double precision; 0 with a row of zeros."""
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     cosines: Floats = (left * right).sum(axis=1) / np.where(lengths > 0, lengths, 1.0)
@@ -100,12 +92,7 @@ def best_passages(similarity: Tensor, passage_counts: Tensor, best: int = BEST_P
 
 
 class Compared(NamedTuple):
-    """What scores read of a document, where it is no :class:`EncodedDocument`.
-
-    Args:
-        vector: ``(hidden,)``.
-        passages: ``(passages, node size)``.
-    """
+    """What scores read of a document: its vector ``(hidden,)`` and passages ``(passages, node size)``."""
 
     vector: Floats
     passages: Floats
@@ -213,13 +200,11 @@ def maxsim(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor, *, block: i
     That is MaxSim of ColBERT (Khattab and Zaharia 2020), of passages and in both directions.
 
     Args:
-        a: ``(passages of a, hidden)``, document after document; products are computed in fp32, of doubles in
-            double precision.
+        a: ``(passages of a, hidden)``, document after document; products of doubles are in double precision.
         a_counts: ``(documents of a,)``, passages of every document, at least one.
         b: ``(passages of b, hidden)``, with the same width, on any device.
         b_counts: ``(documents of b,)``.
-        block: passages of b that are compared at once, whole documents; memory grows with it, the scores do not depend
-            on it. None for all, which a gradient needs.
+        block: passages of b that are compared at once, whole documents; None for all, which a gradient needs.
 
     Returns:
         ``(documents of a, documents of b)``, where ``a`` is.
@@ -236,15 +221,7 @@ def maxsim(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor, *, block: i
 
 
 def maxsim_of_pairs(passages: Sequence[npt.NDArray[Any]], pairs: npt.NDArray[np.int64]) -> Floats:
-    """Compare pairs of documents by their passages (see :func:`maxsim`), in double precision.
-
-    Args:
-        passages: of every document ``(passages, hidden)``.
-        pairs: ``(pairs, 2)``, numbers of the documents.
-
-    Returns:
-        ``(pairs,)``.
-    """
+    """Compare pairs ``(pairs, 2)`` of documents by their passages (see :func:`maxsim`), in double precision."""
     return np.array([_maxsim_of([passages[first]], [passages[second]])[0, 0] for first, second in pairs.tolist()])
 
 
@@ -341,11 +318,7 @@ class Background:
 
     @classmethod
     def of(cls, scores: npt.NDArray[np.floating[Any]], documents: int) -> Self:
-        """Learn from the scores of all pairs of some documents.
-
-        Args:
-            scores: ``(pairs,)``.
-            documents: how many documents.
+        """Learn from the scores ``(pairs,)`` of all pairs of some documents.
 
         >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.99)
         0.99

@@ -55,11 +55,7 @@ class MutualComparison:
         return self.kind.scores(self.documents, self.documents)
 
     def pairs(self, most: int | None = None) -> list[tuple[int, int, float]]:
-        """Pairs of different documents and their similarity, highest first, those of equal one in their order.
-
-        Args:
-            most: how many; None for all.
-        """
+        """Pairs of different documents and their similarity, highest first, those of equal one in their order."""
         scores = self.document_scores
         first, second = np.triu_indices(len(scores), 1)
         values = scores[first, second]
@@ -67,12 +63,7 @@ class MutualComparison:
         return [(int(first[at]), int(second[at]), float(values[at])) for at in order]
 
     def sections_of(self, first: int, second: int) -> Floats:
-        """Similarity of the sections of two documents alone, ``(sections of the first, sections of the second)``.
-
-        Args:
-            first: row of a document.
-            second: row of the other.
-        """
+        """Similarity of the sections of two documents, ``(sections of the first, sections of the second)``."""
         return similarity_matrix(self.documents[first].sections, self.documents[second].sections, self.kind.vectors)
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,27 +84,13 @@ class MutualComparison:
         }
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw documents, sections and passages as matrices, and the texts of the strongest pairs of passages.
-
-        Args:
-            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Draw documents, sections and passages as matrices, and the texts of the strongest pairs of passages."""
         from ..analysis.figures.comparison import plot_mutual_comparison
 
         return plot_mutual_comparison(self, path)
 
     def plot_documents(self, path: str | Path | None = None) -> Figure:
-        """Draw the similarities of any number of documents as one matrix, those that are alike next to each other.
-
-        Args:
-            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Draw the similarities of any number of documents as one matrix, those that are alike next to each other."""
         from ..analysis.figures.canvas import document_name
         from ..analysis.figures.comparison import plot_matrix
 
@@ -127,17 +104,11 @@ class MutualComparison:
     def to_html(
         self, path: str | Path | None = None, *, links: Mapping[tuple[int, int], str] | None = None
     ) -> str | Path:
-        """Write the page of scores, one file that needs no network.
+        """Write the page of scores, one file that needs no network, atomically; without a path its HTML is returned.
 
         Args:
-            path: file to write, atomically; None returns the page instead.
+            path: file to write.
             links: by the rows of a pair, where its report is, relative to the page.
-
-        Returns:
-            The file, or without one the HTML text.
-
-        Raises:
-            OutputError: the file cannot be written.
         """
         from ..analysis.pages.matrix import render_matrix
 
@@ -145,14 +116,7 @@ class MutualComparison:
         return page if path is None else write_text(path, page)
 
     def to_csv(self, path: str | Path) -> Path:
-        """Write the matrix of documents as CSV, with ids as heads of rows and columns.
-
-        Args:
-            path: file to write, atomically.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write the matrix of documents as CSV, atomically, with ids as heads of rows and columns."""
         ids = [encoded.segmented.document.id for encoded in self.documents]
         rows = ([id, *map(float, row)] for id, row in zip(ids, self.document_scores, strict=True))
         return write_csv(path, ["id", *ids], rows)

@@ -68,10 +68,6 @@ class Subtopics:
 def number_of_subtopics(sentences: int, cluster_size: int) -> int:
     """How many subtopics some sentences make: sentences by size, at least 2, and no more than there are sentences.
 
-    Args:
-        sentences: number of sentences.
-        cluster_size: sentences that a subtopic has, about.
-
     >>> number_of_subtopics(80, 6), number_of_subtopics(7, 6), number_of_subtopics(1, 6)
     (13, 2, 1)
     """
@@ -81,18 +77,14 @@ def number_of_subtopics(sentences: int, cluster_size: int) -> int:
 def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int = 6, seed: int = 0) -> Subtopics:
     """Find the subtopics of a pair of documents by spectral clustering (SST, eq. 2).
 
-    The number of subtopics follows from the number of sentences. Where no sentence is like any other, nothing can be
-    told apart, and all are one subtopic. Of two sentences in all, as of a document of one sentence and itself, those
-    that are alike at all are one subtopic.
+    The number of subtopics follows from the number of sentences. Where no sentence is like any other, all are one
+    subtopic; of two sentences in all, those that are alike at all are one.
 
     Args:
         similarity: ``(sentences, sentences)``, symmetric and not negative, those of the first document first.
         first: how many are of the first document.
         cluster_size: sentences of a subtopic, about.
         seed: seed of the vector that the solver begins with.
-
-    Returns:
-        The subtopics.
 
     >>> similarity = np.kron(np.eye(2), np.ones((6, 6)))
     >>> find_subtopics(similarity, first=6, cluster_size=6).clusters.tolist()
@@ -122,19 +114,13 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
 
 
 def word_similarity(sentences: Sequence[SentenceTerms]) -> Floats:
-    r"""Similarity by common words, as TextRank takes it.
+    r"""Similarity by common words, as TextRank takes it (SST, eq. 1), ``(sentences, sentences)`` with a diagonal of 0.
 
     .. math::
         A_{ij} = \frac{|\{w \mid w \in s_i, w \in s_j\}|}{\log |s_i| + \log |s_j|}
 
     Words in common are distinct stems without stop words, lengths are all words. Where the logarithms add up to 0,
-    between sentences of one word, the similarity is 0. Source: SST, equation 1.
-
-    Args:
-        sentences: what the sentences are compared by.
-
-    Returns:
-        ``(sentences, sentences)``, 0 for a sentence and itself.
+    between sentences of one word, the similarity is 0.
     """
     column_of: dict[str, int] = {}
     columns = [column_of.setdefault(term, len(column_of)) for one in sentences for term in one.terms]
@@ -149,7 +135,7 @@ def word_similarity(sentences: Sequence[SentenceTerms]) -> Floats:
 
 
 def vector_similarity(vectors: npt.ArrayLike, neighbours: int | None = 10) -> Floats:
-    r"""Similarity by vectors: cosines, those below 0 cut off, and of every sentence only its nearest kept.
+    """Similarity by vectors: cosines, those below 0 cut off, and of every sentence only its nearest kept.
 
     A pair is kept if either is among the nearest of the other, so that the matrix is symmetric. Source: SST, equation
     3, with the sparsification of appendix B.1.
@@ -193,39 +179,18 @@ class SubtopicFinder(ABC):
     @classmethod
     @abstractmethod
     def make(cls, language: str, model: str | Path | None = None) -> Self:
-        """A finder.
-
-        Args:
-            language: language of the documents, a two-letter code.
-            model: name or folder of a model; given where :attr:`reads_model`.
-        """
+        """A finder for a language, a two-letter code, with the name or folder of a model where :attr:`reads_model`."""
 
     @abstractmethod
     def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Any:
-        """What is needed of the sentences of a document.
-
-        Args:
-            texts: the sentences.
-            vectors: ``(sentences, width)``, their vectors; needed where :attr:`reads_vectors`.
-        """
+        """What is needed of sentences, with their vectors ``(sentences, width)`` where :attr:`reads_vectors`."""
 
     @abstractmethod
     def similarity(self, first: Any, second: Any) -> Floats:
-        """Similarity of all sentences of both documents, ``(sentences, sentences)``, with a diagonal of 0.
-
-        Args:
-            first: features of one document.
-            second: features of the other.
-        """
+        """Similarity of the sentences of two documents by their features, ``(sentences, sentences)``, diagonal 0."""
 
     def find(self, first: Any, second: Any, *, cluster_size: int = 6, seed: int = 0) -> Subtopics:
-        """Find the subtopics of a pair.
-
-        Args:
-            first: features of one document.
-            second: features of the other.
-            cluster_size: sentences of a subtopic, about.
-            seed: see :func:`~graphdoc.subtopics.subtopics.find_subtopics`.
+        """Find the subtopics of a pair by the features of both documents (see :func:`find_subtopics`).
 
         Raises:
             DocumentError: there are too many sentences.
@@ -296,11 +261,5 @@ def pair_graphs(pairs: Sequence[tuple[Vectors, Vectors]], neighbours: int | None
 
 
 def columns_of(sentences: int, settings: ClusteringSettings, cluster_size: int | None = None) -> int:
-    """How many subtopics a pair of some sentences can have, no more than a model has columns.
-
-    Args:
-        sentences: sentences of both documents.
-        settings: those of the model.
-        cluster_size: sentences of a subtopic, about; None for those that the model was trained with.
-    """
+    """How many subtopics a pair of some sentences can have, no more than a model has columns."""
     return min(number_of_subtopics(sentences, cluster_size or settings.cluster_size), settings.columns)

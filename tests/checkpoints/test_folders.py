@@ -48,11 +48,8 @@ def test_a_hub_that_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.isEnabledFor(logging.WARNING)
 
 
-@pytest.mark.parametrize(
-    ("error", "fix"),
-    [(GatedRepoError, "accept its terms"), (RepositoryNotFoundError, "log in"), (RevisionNotFoundError, "revision")],
-)
-def test_what_the_hub_refuses(error: type[HfHubHTTPError], fix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError])
+def test_what_the_hub_refuses(error: type[HfHubHTTPError], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> str:
         response = httpx2.Response(401, request=httpx2.Request("GET", "https://huggingface.co/api/models/a/model"))
         raise error("401 Client Error. (Request ID: 7)\n\nNo access.\nLog in.", response=response)
@@ -61,7 +58,7 @@ def test_what_the_hub_refuses(error: type[HfHubHTTPError], fix: str, monkeypatch
     with pytest.raises(ModelError) as backbone:
         DocumentEncoder.from_backbone("someone/model")
     for message in (refusal("someone/model", revision="main"), str(backbone.value)):
-        assert "'someone/model'" in message and fix in message
+        assert "'someone/model'" in message and error.__name__ in message
         assert "Request ID" not in message and "\n" not in message
 
 

@@ -91,10 +91,10 @@ class TestFolder:
     def test_card(self, saved: Path) -> None:
         card = (saved / "README.md").read_text(encoding="utf-8")
         assert card.startswith("---\nlibrary_name: graphdoc\n")
-        assert "not trained to compare" in card and "2 graph attention layers, 2 heads, on the `full` graph" in card
+        assert "not trained to compare" in card and "| graph_layers | 2 |" in card and "| graph_kind | full |" in card
         config = DocumentConfig(encoder_config={"model_type": "bert"}, graph_layers=0, trained=True, max_passages=None)
         card = model_card(config, "plain")
-        assert "no graph layers" in card and "all per document" in card
+        assert "| graph_layers | 0 |" in card and "| max_passages | null |" in card
         assert "not trained" not in card and "classes" not in card
         assert "| vector | 512 numbers |\n\n```python" in card
         card = model_card(DocumentConfig(labels=["rice & <b>koji</b>", "the\nsea", "a|b"]), "topics")

@@ -102,7 +102,7 @@ def test_a_run_that_was_interrupted_ends_the_same(
     retrieve: Callable[..., Any], judged: tuple[str, ...], tmp_path: Path, tune: str
 ) -> None:
     settings = (*judged, f"model.tune={tune}", "negatives.per_query=2", "negatives.kind=judged",
-                "model.settings.attention_dropout=0.2", "training.save_steps=5", "training.epochs=2",
+                "training.save_steps=5", "training.epochs=2",
                 "training.keep_checkpoints=9")  # fmt: skip
     assert retrieve(*settings).status == 0
     shutil.copytree(tmp_path / "run", tmp_path / "cut", symlinks=True)

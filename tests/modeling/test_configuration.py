@@ -23,7 +23,6 @@ SETTINGS: dict[str, Any] = {
     "graph_settings": {"window": 5},
     "graph_layers": 3,
     "graph_heads": 4,
-    "attention_dropout": 0.25,
     "readout": "sections",
     "chunk_attention_heads": 2,
     "section_aggregation": "mean",

@@ -350,7 +350,7 @@ def test_processes_that_stream_share_the_cores_of_a_machine(monkeypatch: pytest.
     ("key", "value"),
     [
         *(("pooling", "max"), ("unit", "word"), ("passage_words", 0), ("passage_words", 2.0), ("graph_layers", True)),
-        *(("projection_size", 10**8), ("attention_dropout", float("nan")), ("graph_layer", 2)),
+        *(("projection_size", 10**8), ("lexical_weight", float("nan")), ("graph_layer", 2)),
     ],
 )
 def test_settings_of_a_model_are_checked_one_by_one(key: str, value: Any) -> None:

@@ -29,7 +29,6 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
             "roberta", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2, initializer_range=0.1
         ),
         projection_size=16,
-        attention_dropout=0.3,
         readout="attention",
     )
     return DocumentModel(config).train()

@@ -50,7 +50,6 @@ def undisturbed(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest
             "start": str(backbone), "tune": "full",
             "settings": {
                 "pooling": "mean", "projection_size": 16, "passage_words": 20, "graph_kind": "section",
-                "attention_dropout": 0.2,
             },
         },
         "loss": {"similarity": "cosine", "temperature": 0.2},

@@ -97,7 +97,7 @@ def make_loop(tiny_encoder: Callable[..., DocumentEncoder], training_examples: A
         evaluation, only_updates = changes.pop("evaluation", None), changes.pop("only_updates", False)
         settings = SETTINGS.replace(**changes)
         torch.manual_seed(0)
-        encoder = tiny_encoder(attention_dropout=0.1)
+        encoder = tiny_encoder()
         model = encoder.model
         model.passage_encoder.transformer.config.hidden_dropout_prob = 0.1
         for module in model.modules():
