@@ -75,18 +75,6 @@ def test_also_where_elu_saturates(tiny_model: ModelFactory, random_document: Doc
     torch.testing.assert_close(terms.sum(0) / vector.norm(), vector / vector.norm(), atol=1e-5, rtol=0)
 
 
-def test_without_graph_layers_a_term_is_the_weighted_passage(
-    tiny_model: ModelFactory, random_document: DocumentFactory
-) -> None:
-    for readout in ("document_node", "mean", "initial_mean", "attention"):
-        model = tiny_model(readout=readout, graph_layers=0)
-        vectors, batch, output = run(model, random_document(SECTIONS))
-        initial = model.initial_passages(vectors)
-        weights = torch.full((7,), 1 / 7) if output.readout_weights is None else output.readout_weights
-        torch.testing.assert_close(passage_terms(model, vectors, batch, output), initial * weights.unsqueeze(1))
-        assert (float(weights.detach().std()) > 1e-3) == (readout == "attention")
-
-
 class MaxReadout(Readout):
     """No weighted mean, and yet with weights: the shares of numbers that are taken from every passage."""
 

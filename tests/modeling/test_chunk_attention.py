@@ -29,20 +29,6 @@ def run(layer: ChunkAttention, chunks: torch.Tensor, layout: SectionLayout) -> t
     return added[torch.argsort(layout.chunks)], pairs, weights
 
 
-def test_it_is_the_attention_of_torch_where_one_section_looks_at_the_next() -> None:
-    layer, torchs = made().double(), torch.nn.MultiheadAttention(16, 4, batch_first=True, dtype=torch.float64)
-    with torch.no_grad():
-        projections = (layer.query, layer.key, layer.value)
-        torchs.in_proj_weight.copy_(torch.cat([part.weight for part in projections]))
-        torchs.in_proj_bias.copy_(torch.cat([part.bias for part in projections]))
-    torchs.out_proj.load_state_dict(layer.output.state_dict())
-    chunks = torch.randn(7, 16, dtype=torch.float64)
-    added, _, _ = run(layer, chunks, batch_of([[0, 0, 0, 1, 1, 1, 1]]).sections)
-    first, second = chunks[None, :3], chunks[None, 3:]
-    expected = [torchs(one, other, other)[0][0] for one, other in ((first, second), (second, first))]
-    torch.testing.assert_close(added, torch.cat(expected))
-
-
 @pytest.mark.parametrize("heads", [1, 4])
 def test_the_equation_is_the_papers(heads: int) -> None:
     layer = made(heads).double()

@@ -67,19 +67,6 @@ def test_every_setting_survives_a_file(tmp_path: Path, tiny_encoder_config, enco
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"graph_heads": 3},
-        {"readout": "sections", "chunk_attention_heads": 5},
-    ],
-)
-def test_heads_that_do_not_divide_the_width_are_named(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError) as error:
-        DocumentConfig(**settings)
-    assert "512" in str(error.value) and "heads=" + str([*settings.values()][-1]) in str(error.value)
-
-
-@pytest.mark.parametrize(
     ("settings", "width"),
     [
         ({}, 256),
@@ -87,28 +74,30 @@ def test_heads_that_do_not_divide_the_width_are_named(settings: dict[str, Any]) 
         ({"section_projection_size": None, "section_aggregation": "mean"}, 600),
     ],
 )
-def test_vectors_of_sections_have_a_width_of_their_own(settings: dict[str, Any], width: int) -> None:
+def test_the_width_of_vectors_is_that_of_the_last_part(settings: dict[str, Any], width: int) -> None:
     config = DocumentConfig(readout="sections", projection_size=600, **settings)
     assert (config.node_size, config.hidden_size) == (600, width)
     assert DocumentConfig(projection_size=600, **settings).hidden_size == 600
 
 
+def test_a_graph_has_its_own_settings_and_is_not_built_where_no_vector_depends_on_it() -> None:
+    window: dict[str, Any] = {"graph_kind": "window", "graph_settings": {"window": 3}}
+    config = DocumentConfig(**window)
+    assert config.graph == WindowGraph(3) and config.describe()["graph_settings"] == {"window": 3}
+    assert DocumentConfig(**window, readout="attention", graph_layers=1).vector_graph == WindowGraph(3)
+    for settings in ({"graph_layers": 0}, {"readout": "initial_mean"}):
+        assert DocumentConfig(**window, **settings).vector_graph is None  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("settings", "named"),
     [
-        ({"graph_layers": 0}, None),
-        ({"readout": "initial_mean"}, None),
-        ({"readout": "mean"}, WindowGraph(3)),
-        ({"readout": "attention", "graph_layers": 1}, WindowGraph(3)),
+        ({"graph_heads": 3}, "512.*heads=3|heads=3.*512"),
+        ({"readout": "sections", "chunk_attention_heads": 5}, "512.*heads=5|heads=5.*512"),
+        ({"graph_kind": "full", "graph_settings": {"hops": 2}}, "graph_settings.hops"),
+        ({"graph_kind": "window", "graph_settings": {"window": 0}}, "window=0"),
     ],
 )
-def test_edges_that_no_vector_depends_on_are_not_built(settings: dict[str, Any], expected: WindowGraph | None) -> None:
-    assert DocumentConfig(graph_kind="window", graph_settings={"window": 3}, **settings).vector_graph == expected
-
-
-def test_settings_of_a_graph_kind_are_its_own() -> None:
-    config = DocumentConfig(graph_kind="window", graph_settings={"window": 3})
-    assert config.graph == WindowGraph(3) and config.describe()["graph_settings"] == {"window": 3}
-    for kind, settings, named in (("full", {"hops": 2}, "graph_settings.hops"), ("window", {"window": 0}, "window=0")):
-        with pytest.raises(ValueError, match=named):
-            DocumentConfig(graph_kind=kind, graph_settings=settings)
+def test_what_cannot_be_built_is_named(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        DocumentConfig(**settings)

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -18,72 +16,50 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.layout import Packing
 from graphdoc.inference.precision import computed_in
 from graphdoc.modeling import DocumentModel
-from graphdoc.modeling.passage_encoder import (
-    STEPS,
-    PassageEncoder,
-    QuickDropout,
-    StructuralEmbeddings,
-    cls_pooling,
-    dropout,
-    last_pooling,
-)
-from graphdoc.registry import POOLINGS, load
+from graphdoc.modeling.passage_encoder import STEPS, PassageEncoder, QuickDropout, dropout
+from graphdoc.registry import POOLINGS
+
+LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]
 
 
-def by_hand(encoder: PassageEncoder, ids: tuple[int, ...]) -> torch.Tensor:
+def by_hand(encoder: PassageEncoder, pooling: str, **inputs: Tensor) -> Tensor:
     """One passage without padding through the bare transformer."""
-    hidden = encoder.transformer(input_ids=torch.tensor([ids])).last_hidden_state[0]
-    return {cls_pooling: hidden[0], last_pooling: hidden[-1]}.get(encoder.pooling, hidden.mean(0))
+    hidden = encoder.transformer(**inputs).last_hidden_state[0]
+    return {"cls": hidden[0], "last": hidden[-1], "mean": hidden.mean(0)}[pooling]
 
 
 def pooled(encoder: PassageEncoder, ids: Tensor, mask: Tensor) -> Tensor:
     return encoder.pool(encoder.tokens(ids, mask), mask)
 
 
-@torch.no_grad()
-def test_padding_has_no_influence(encoder_name: str, tiny_encoder_config, random_document) -> None:
-    config = tiny_encoder_config(encoder_name)
-    encoder = PassageEncoder(config, "mean").eval()
-    token_ids = random_document([0] * 12).token_ids
-    width = max(map(len, token_ids)) + 7
-    input_ids = torch.full((len(token_ids), width), config.pad_token_id)
-    mask = torch.zeros_like(input_ids)
-    for row, ids in enumerate(token_ids):
-        input_ids[row, : len(ids)] = torch.tensor(ids)
-        mask[row, : len(ids)] = 1
-    actual = pooled(encoder, input_ids, mask)
-    expected = torch.stack([by_hand(encoder, ids) for ids in token_ids])
-    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
-    # What stands in the padding does not matter either, where positions are not counted from the padding token.
-    if "roberta" not in encoder_name:
-        noise = torch.where(mask == 1, input_ids, torch.randint(4, 100, input_ids.shape))
-        torch.testing.assert_close(pooled(encoder, noise, mask), expected, atol=1e-5, rtol=1e-5)
-    assert float((actual[0] - actual[1]).abs().max()) > 0.1
+@pytest.fixture
+def batch(random_document: Callable[..., Any]) -> GraphBatch:
+    documents = [random_document(layout, seed=seed) for seed, layout in enumerate(LAYOUTS)]
+    return GraphBatch.from_documents(documents, "full", split=True)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_mini_batches_encode_every_passage_as_if_alone(pooling: str, tiny_model, random_document) -> None:
-    model = tiny_model("bert", pooling=pooling)
-    batch = GraphBatch.from_documents([random_document([0] * 15, seed=seed) for seed in range(3)], "full")
+def test_mini_batches_encode_every_passage_as_if_alone(
+    pooling: str, encoder_name: str, tiny_model, batch: GraphBatch
+) -> None:
+    model = tiny_model(encoder_name, pooling=pooling)
     done: list[int] = []
-    actual = model.encode_passages(batch, Packing(200), progress=done.append)
-    expected = torch.stack([by_hand(model.passage_encoder, ids) for ids in batch.token_ids])
-    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
-    assert sum(done) == 45
-    assert len(done) > 5
-    for packing in (Packing(1), Packing(10_000), None):
-        torch.testing.assert_close(model.encode_passages(batch, packing), expected, atol=1e-5, rtol=1e-5)
-
-
-def test_building_leaves_a_shared_configuration_alone(encoder_name: str, tiny_encoder_config) -> None:
-    config = tiny_encoder_config(encoder_name)
-    before = copy.deepcopy(config.__dict__)
-    encoder = PassageEncoder(config, "cls")
-    encoder.transformer.set_attn_implementation("eager")
-    encoder.transformer.config.hidden_size = 1
-    assert config.__dict__ == before
-    assert PassageEncoder(config, "cls").transformer.config._attn_implementation == "sdpa"
+    expected = torch.stack(
+        [by_hand(model.passage_encoder, pooling, input_ids=torch.tensor([ids])) for ids in batch.token_ids]
+    )
+    for packing in (Packing(200), Packing(1), Packing(10_000), None):
+        actual = model.encode_passages(batch, packing, progress=done.append)
+        torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+        assert sum(done) == sum(map(len, LAYOUTS))
+        done.clear()
+    # What stands in the padding does not matter, where positions are not counted from the padding token.
+    if encoder_name != "roberta":
+        ids = torch.randint(4, 100, (1, 50))
+        ids[0, : len(batch.token_ids[3])] = torch.tensor(batch.token_ids[3])
+        mask = (torch.arange(50) < len(batch.token_ids[3])).long().unsqueeze(0)
+        torch.testing.assert_close(pooled(model.passage_encoder, ids, mask)[0], expected[3], atol=1e-5, rtol=1e-5)
+    assert model.passage_encoder.pool(torch.randn(1, 9, 24).bfloat16(), torch.ones(1, 9).long()).dtype == torch.float32
 
 
 def test_a_transformer_that_mixes_types_is_refused_in_one_line() -> None:
@@ -94,35 +70,10 @@ def test_a_transformer_that_mixes_types_is_refused_in_one_line() -> None:
     ids = torch.arange(5, 12).unsqueeze(0)
     with computed_in("float32", encoder, "it"):
         assert pooled(encoder, ids, torch.ones_like(ids)).shape == (1, 32)
-    with (
-        pytest.raises(ModelError, match="bfloat16"),
-        computed_in("bfloat16", encoder, "it"),
-    ):
+    with pytest.raises(ModelError, match="bfloat16"), computed_in("bfloat16", encoder, "it"):
         pooled(encoder, ids, torch.ones_like(ids))
     with pytest.raises(RuntimeError, match="a fault"), computed_in("bfloat16", encoder, "it"):
         raise RuntimeError("a fault of another kind")
-
-
-@pytest.mark.parametrize("name", POOLINGS)
-def test_every_pooling_by_its_definition(name: str) -> None:
-    hidden = torch.randn(3, 9, 8, generator=torch.Generator().manual_seed(0))
-    mask = torch.tensor([[1] * 9, [1] * 4 + [0] * 5, [1] + [0] * 8])
-    found = load(POOLINGS[name])(hidden, mask)
-    tokens = hidden.double().numpy()
-    expected = [
-        {"cls": row[0], "mean": row[:count].mean(axis=0), "last": row[count - 1]}[name]
-        for row, count in zip(tokens, mask.sum(1).tolist(), strict=True)
-    ]
-    np.testing.assert_allclose(found.double().numpy(), expected, atol=1e-6)
-    assert load(POOLINGS[name])(hidden.bfloat16(), mask).dtype == torch.float32
-
-
-LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]
-
-
-@pytest.fixture
-def documents(random_document):
-    return [random_document(layout, seed=seed) for seed, layout in enumerate(LAYOUTS)]
 
 
 def drawn(model: DocumentModel) -> DocumentModel:
@@ -133,73 +84,43 @@ def drawn(model: DocumentModel) -> DocumentModel:
     return model
 
 
-def test_tables_are_added_and_their_last_rows_stand_for_all_beyond() -> None:
-    tables = StructuralEmbeddings(2, 3, 4)
-    assert not any(bool(table.any()) for table in tables.parameters())
-    torch.nn.init.normal_(tables.sections)
-    torch.nn.init.normal_(tables.chunks)
-    found = tables(torch.tensor([[0, 0], [1, 2], [1, 3], [7, 1], [0, 99]]))
-    section, chunk = tables.sections, tables.chunks
-    expected = [section[0] + chunk[0], section[1] + chunk[2], section[1] + chunk[2], section[1] + chunk[1]]
-    torch.testing.assert_close(found, torch.stack([*expected, section[0] + chunk[2]]))
-
-
 @torch.no_grad()
-def test_the_sum_is_what_the_transformer_is_given(encoder_name: str, tiny_model, documents) -> None:
-    """CoLDE, section 3.1: every token's input embedding is T + S + C."""
-    model = drawn(tiny_model(encoder_name, structural_embeddings=True, structural_sections=3, structural_chunks=5))
-    sections, chunks = model.structural_embeddings.sections, model.structural_embeddings.chunks
-    batch = GraphBatch.from_documents(documents, "full", split=True)
-    by_hand = []
-    for document, layout in zip(documents, LAYOUTS, strict=True):
-        seen: list[int] = []
-        for row, ids in enumerate(document.token_ids):
-            section = list(dict.fromkeys(layout)).index(layout[row])
-            chunk = seen.count(section)
-            seen.append(section)
-            words = model.passage_encoder.transformer.get_input_embeddings().weight[list(ids)]
-            embeddings = words + sections[min(section, 2)] + chunks[min(chunk, 4)]
-            hidden = model.passage_encoder.transformer(inputs_embeds=embeddings[None]).last_hidden_state
-            by_hand.append(hidden[0, 0])
-    for budget in (100, 4000):
-        torch.testing.assert_close(
-            model.encode_passages(batch, Packing(budget)), torch.stack(by_hand), atol=1e-5, rtol=1e-5
-        )
-
-
-@torch.no_grad()
-def test_a_model_starts_at_its_pretrained_encoder(encoder_name: str, tiny_model, documents) -> None:
+def test_section_and_chunk_are_added_to_what_the_transformer_is_given(
+    encoder_name: str, tiny_model, batch: GraphBatch
+) -> None:
+    """CoLDE, section 3.1: every token's input embedding is T + S + C; the last rows stand for all beyond."""
     plain = tiny_model(encoder_name)
-    model = tiny_model(encoder_name, structural_embeddings=True)
+    model = tiny_model(encoder_name, structural_embeddings=True, structural_sections=3, structural_chunks=5)
     model.load_state_dict(plain.state_dict(), strict=False)
-    batch = GraphBatch.from_documents(documents, "full", split=True)
+    # A model starts at its pretrained encoder.
     assert torch.equal(model.encode_passages(batch), plain.encode_passages(batch))
-    assert float((drawn(model).encode_passages(batch) - plain.encode_passages(batch)).abs().max()) > 0.1
+    sections, chunks = drawn(model).structural_embeddings.sections, model.structural_embeddings.chunks
+    expected, rows = [], iter(batch.token_ids)
+    for layout in LAYOUTS:
+        for row, own in enumerate(layout):
+            section = list(dict.fromkeys(layout)).index(own)
+            words = model.passage_encoder.transformer.get_input_embeddings().weight[list(next(rows))]
+            embeddings = words + sections[min(section, 2)] + chunks[min(layout[:row].count(own), 4)]
+            expected.append(by_hand(model.passage_encoder, "cls", inputs_embeds=embeddings[None]))
+    for budget in (100, 4000):
+        found = model.encode_passages(batch, Packing(budget))
+        torch.testing.assert_close(found, torch.stack(expected), atol=1e-5, rtol=1e-5)
 
 
-def test_only_tables_that_are_used_get_gradients(encoder_name: str, tiny_model, documents) -> None:
-    model = drawn(tiny_model(encoder_name, structural_embeddings=True, structural_chunks=20)).train()
-    model(GraphBatch.from_documents(documents, "full", split=True)).documents.square().sum().backward()
-    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+def test_what_is_trained_below_passage_vectors(tiny_model, batch: GraphBatch) -> None:
+    model = drawn(tiny_model(structural_embeddings=True, structural_chunks=20)).train()
+    model(batch).documents.square().sum().backward()
     # Three sections at most; eleven chunks, in the last document.
     for table, used in ((model.structural_embeddings.sections, 3), (model.structural_embeddings.chunks, 11)):
-        assert bool(table.grad[:used].abs().amax(1).gt(0).all())
-        assert not bool(table.grad[used:].any())
-
-
-def test_what_is_trained_below_passage_vectors(tiny_model) -> None:
-    model = tiny_model(structural_embeddings=True)
-    assert model.trains_passage_vectors
+        assert bool(table.grad[:used].abs().amax(1).gt(0).all()) and not bool(table.grad[used:].any())
     model.passage_encoder.requires_grad_(False)
     assert model.trains_passage_vectors
     model.structural_embeddings.requires_grad_(False)
     assert not model.trains_passage_vectors
-    assert not tiny_model().requires_grad_(False).trains_passage_vectors
 
 
 BERT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
 MODERN_BERT = {"attention_dropout": 0.2, "embedding_dropout": 0.2, "mlp_dropout": 0.2}
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 @pytest.mark.parametrize(("dtype", "share"), [(torch.float32, 0.1), (torch.float64, 0.5), (torch.bfloat16, 0.93)])
@@ -220,7 +141,7 @@ def test_a_share_is_zero_and_the_rest_is_scaled(dtype: torch.dtype, share: float
         assert float(both) == pytest.approx(share**2, abs=deviation)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_the_pass_without_gradient_draws_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
     for values in (torch.randn(0), torch.randn(5), torch.randn(2, 3, 4, 5), torch.randn(6, 7, 2)[..., 0]):
         values = values.to(dtype)
@@ -230,15 +151,11 @@ def test_the_pass_without_gradient_draws_the_same_to_the_last_bit(dtype: torch.d
             with torch.set_grad_enabled(gradient):
                 results.append((dropout(values, 0.3), torch.rand(1)))
         assert all(map(torch.equal, *results)) and torch.equal(values, before), "what comes in stays as it is"
-
-
-def test_gradient_is_that_of_the_mask() -> None:
     for share in (0.0, 1e-9, 1.0):
         assert torch.equal(dropout(torch.ones(30), share), torch.full((30,), float(share < 0.5)))
     values = torch.randn(50, 60, requires_grad=True)
     dropped = dropout(values, 0.25)
     dropped.sum().backward()  # type: ignore[no-untyped-call]
-    assert values.grad is not None
     torch.testing.assert_close(values.grad, (dropped != 0) / 0.75)
 
 
@@ -258,16 +175,21 @@ def test_attention_is_that_of_torch_but_for_its_mask(kind: str, scale: float | N
     assert 0.5 < float(is_kept[weights > 0].float().mean()) < 0.95
     torch.testing.assert_close(dropped[is_kept], weights[is_kept] / 0.75)
     assert torch.equal(untouched, weights)
+    with FakeTensorMode() as mode, QuickDropout():
+        fake = mode.from_tensor(torch.ones(2, 1, 5, 4))
+        assert functional.dropout(fake, 0.5).shape == fake.shape
+        assert functional.scaled_dot_product_attention(fake, fake, fake, dropout_p=0.5).shape == fake.shape
 
 
-def draws_of_torch(encoder: PassageEncoder, gradient: bool) -> tuple[int, Tensor]:
+IDS = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(0))
+MASK = torch.arange(9) < torch.tensor([9, 6, 9]).unsqueeze(1)
+
+
+def draws_of_torch(encoder: PassageEncoder, gradient: bool = True) -> tuple[int, Tensor]:
     """How often torch drew masks element by element, and the passage vectors."""
-    ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(0))
-    mask = torch.ones_like(ids)
-    mask[1, 6:] = 0
     torch.manual_seed(6)
     with profile(activities=[ProfilerActivity.CPU]) as profiled, torch.set_grad_enabled(gradient):
-        vectors = pooled(encoder, ids, mask)
+        vectors = pooled(encoder, IDS, MASK.long())
     return sum(event.count for event in profiled.key_averages() if "bernoulli" in event.key), vectors
 
 
@@ -286,26 +208,14 @@ def test_not_where_parts_are_computed_twice_outside(tiny_encoder_config: Callabl
     """With gradient checkpointing the second computation has to draw the same masks as the first."""
     encoder = PassageEncoder(tiny_encoder_config("roberta", **BERT), "mean").train()
     encoder.transformer.activation_checkpointing_enable({"use_reentrant": False})
-    count, vectors = draws_of_torch(encoder, True)
+    count, vectors = draws_of_torch(encoder)
     assert count > 0
     vectors.sum().backward()
     found = {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
     encoder.zero_grad()
     encoder.transformer.activation_checkpointing_disable()
     torch.manual_seed(6)
-    ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(0))
-    mask = torch.ones_like(ids)
-    mask[1, 6:] = 0
-    hidden = encoder.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
-    ((hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).sum().backward()  # type: ignore[no-untyped-call]
-    assert found
-    for name, parameter in encoder.named_parameters():
-        if parameter.grad is not None:
-            torch.testing.assert_close(found[name], parameter.grad, msg=name)
-
-
-def test_tensors_that_know_only_their_shape_are_left_to_torch() -> None:
-    with FakeTensorMode() as mode, QuickDropout():
-        fake = mode.from_tensor(torch.ones(2, 1, 5, 4))
-        assert functional.dropout(fake, 0.5).shape == fake.shape
-        assert functional.scaled_dot_product_attention(fake, fake, fake, dropout_p=0.5).shape == fake.shape
+    hidden = encoder.transformer(input_ids=IDS, attention_mask=MASK.long()).last_hidden_state
+    ((hidden * MASK[..., None]).sum(1) / MASK.sum(1, keepdim=True)).sum().backward()  # type: ignore[no-untyped-call]
+    expected = {name: p.grad for name, p in encoder.named_parameters() if p.grad is not None}
+    torch.testing.assert_close(found, expected)

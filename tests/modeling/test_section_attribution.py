@@ -7,20 +7,13 @@ import pytest
 import torch
 from sections_by_hand import attention_by_hand, linear, numbers
 from test_attribution import SECTIONS, run, spread, terms_of
+from test_section_readout import SIZES
+from test_section_readout import VARIANTS as PAPER
 
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.attribution import passage_terms
 
-VARIANTS: list[dict[str, Any]] = [
-    {},
-    {"chunk_attention_heads": 0},
-    {"section_aggregation": "mean"},
-    {"chunk_attention_norm": True},
-    {"chunk_attention_norm": True, "section_aggregation": "mean"},
-    {"chunk_attention_heads": 0, "section_aggregation": "mean", "section_projection_size": None},
-    {"section_projection_size": None},
-]
-SIZES = {"section_lstm_size": 10, "section_projection_size": 6}
+VARIANTS: list[dict[str, Any]] = [*PAPER, {"chunk_attention_norm": True}, {"chunk_attention_norm": True, **PAPER[2]}]
 
 
 def widened(model: DocumentModel, factor: float = 1.0) -> DocumentModel:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,11 @@ from sections_by_hand import batch_of, documents, readout_by_hand, sections_of
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.layout import section_ids
-from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.modeling import DocumentConfig
 from graphdoc.modeling.section_readout import SectionReadout
 from graphdoc.registry import GRAPH_KINDS
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
-LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]
 # The rows of the paper's ablation, and what lies between them.
 VARIANTS: list[dict[str, Any]] = [
     {},
@@ -30,11 +28,6 @@ VARIANTS: list[dict[str, Any]] = [
 ]
 SIZES = {"section_lstm_size": 10, "section_projection_size": 6}
 variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: " ".join(map(str, one.values())) or "paper")
-
-
-@pytest.fixture
-def segmented(random_document):
-    return [random_document(layout, seed=seed) for seed, layout in enumerate(LAYOUTS)]
 
 
 def made(**settings: Any) -> SectionReadout:
@@ -86,37 +79,6 @@ def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
         assert float((found - alone.sections).abs().max()) < 1e-5
         first, section = first + len(one), section + len(alone.sections)
     assert section == len(together.sections)
-
-
-def test_weights_missing_from_a_checkpoint_are_initialised(tmp_path: Path, tiny_model, segmented) -> None:
-    from safetensors.torch import load_file, save_file
-
-    model = tiny_model(readout="sections", seed=5, structural_embeddings=True, **SIZES)
-    model.save_pretrained(tmp_path)
-    file = tmp_path / "model.safetensors"
-    weights = load_file(file)
-    missing = {name for name in weights if name.startswith(("readout.", "structural_embeddings."))}
-    assert len(missing) == 8 + 8 + 2 + 2
-    save_file({name: one for name, one in weights.items() if name not in missing}, file, {"format": "pt"})
-    torch.manual_seed(3)
-    loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
-    assert set(report["missing_keys"]) == missing
-    state = loaded.state_dict()
-    for name in missing:
-        if "bias" in name or "structural" in name:
-            assert not bool(state[name].any()), name
-        else:
-            bound = (6 / sum(state[name].shape)) ** 0.5
-            assert 0.8 * bound < float(state[name].abs().max()) <= bound, name
-    assert bool(loaded(GraphBatch.from_documents(segmented, "full")).documents.isfinite().all())
-
-
-@pytest.mark.parametrize("variant", [VARIANTS[0], VARIANTS[-1]])
-def test_every_weight_gets_a_gradient(variant: dict[str, Any], tiny_model, segmented) -> None:
-    model = tiny_model(readout="sections", structural_embeddings=True, **{**SIZES, **variant}).train()
-    batch = GraphBatch.from_documents(segmented, "section", split=True)
-    model(batch).sections.mul(torch.randn(8, model.config.hidden_size)).sum().backward()
-    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
 @torch.no_grad()
