@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from torch_geometric.data import Batch
 
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch
@@ -69,71 +68,44 @@ def test_edges_are_those_of_the_definition(sections: list[int], kind: str, windo
     assert all((target, source) in set(edges) for source, target in edges)
     assert sorted(edge[0] for edge in edges if edge[0] == edge[1]) == list(range(graph.num_nodes))
     assert edges == sorted(edges, key=lambda edge: (edge[1], edge[0]))
-    assert graph.edge_kind.tolist() == [edge_kind_by_definition(graph, *edge) for edge in edges]
-
-
-@given(layouts, kinds)
-def test_nodes_are_document_then_passages_then_sections(sections: list[int], kind: str) -> None:
-    graph = graph_of_sections(sections, kind)
-    has_section_nodes = any(max(pair) > len(sections) for pair in pairs_by_definition(sections, kind, window=2))
+    # The document, its passages and, where edges lead to them, its sections.
+    has_section_nodes = any(max(edge) > len(sections) for edge in edges)
     in_order = list(dict.fromkeys(sections)) if has_section_nodes else []
     assert graph.node_kind.tolist() == [0] + [1] * len(sections) + [2] * len(in_order)
     assert graph.section_of.tolist() == [-1, *sections, *in_order]
-    assert graph.num_passages == len(sections)
-    assert graph.num_nodes == 1 + len(sections) + len(in_order)
+    assert graph.edge_kind.tolist() == [edge_kind_by_definition(graph, *edge) for edge in edges]
 
 
-@settings(max_examples=50)
-@given(st.lists(st.tuples(layouts, kinds), min_size=1, max_size=5))
-def test_collation_by_pyg_loses_nothing(drawn: list[tuple[list[int], str]]) -> None:
-    before = [graph_of_sections(*one) for one in drawn]
-    after = Batch.from_data_list(before).to_data_list()
-    assert len(after) == len(before)
-    for a, b in zip(before, after, strict=True):
-        assert isinstance(b, DocumentGraph)
-        assert a.num_nodes == b.num_nodes
-        for name in ("edge_index", "edge_kind", "node_kind", "section_of"):
-            assert a[name].dtype == b[name].dtype == torch.int64
-            assert torch.equal(a[name], b[name])
-
-
-def test_build_graph_takes_the_passages_of_a_document(random_document) -> None:
-    built = build_graph(random_document([0, 0, 2, 2, 5]), "section")
+def test_the_passages_of_a_document_with_and_without_a_kind(random_document) -> None:
+    document = random_document([0, 0, 2, 2, 5])
+    built, bare = build_graph(document, "section"), build_graph(document, None)
     assert torch.equal(built.edge_index, graph_of_sections([0, 0, 2, 2, 5], "section").edge_index)
-    assert built.section_of.tolist() == [-1, 0, 0, 2, 2, 5]
+    assert built.section_of.tolist() == bare.section_of.tolist() == [-1, 0, 0, 2, 2, 5]
+    assert bare.edge_index.shape == (2, 0) and bare.node_kind.tolist() == [0, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
-    ("kind", "window", "message"),
+    ("sections", "kind", "window", "error", "named"),
     [
-        ("no_kind", 2, "graph kind 'no_kind' is unknown; use one of full"),
-        ("window", 0, "window=0 must be at least 1"),
+        ([0], "no_kind", 2, ValueError, "no_kind"),
+        ([0], "window", 0, ValueError, "window=0"),
+        ([0] * 7_000, "full", 2, DocumentError, "7,00"),
+        ([0] * 7_000, "section", 2, DocumentError, "7,00"),
+        (list(range(7_000)), "section", 2, DocumentError, "7,00"),
+        ([0] * 7_000, "hierarchical", 2, DocumentError, "7,00"),
     ],
 )
-def test_wrong_settings_are_named(kind: str, window: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        graph_of_sections([0], kind, window=window)
-
-
-@pytest.mark.parametrize(
-    ("sections", "kind"),
-    [([0] * 7_000, "full"), ([0] * 7_000, "section"), (list(range(7_000)), "section"), ([0] * 7_000, "hierarchical")],
-)
-def test_graphs_beyond_memory_are_refused_before_they_are_built(sections: list[int], kind: str) -> None:
-    with pytest.raises(DocumentError, match="7,00"):
-        graph_of_sections(sections, kind)
+def test_what_cannot_be_built_is_refused(
+    sections: list[int], kind: str, window: int, error: type[Exception], named: str
+) -> None:
+    with pytest.raises(error, match=named):
+        graph_of_sections(sections, kind, window=window)
 
 
 def test_long_documents_of_many_sections_are_built() -> None:
     graph = graph_of_sections(np.repeat(np.arange(20_000), 2).tolist(), "hierarchical")
     assert graph.num_nodes == 1 + 40_000 + 20_000
     assert graph.edge_index.shape[1] == 2 * (20_000 + 40_000 + 20_000) + 60_001
-
-
-def test_without_a_kind_there_are_nodes_alone() -> None:
-    graph = graph_of_sections([0, 0, 1], None)
-    assert graph.edge_index.shape == (2, 0)
-    assert graph.node_kind.tolist() == [0, 1, 1, 1]
 
 
 @dataclass(frozen=True)

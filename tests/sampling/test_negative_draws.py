@@ -11,13 +11,6 @@ def lists(*values: list[int]) -> RowLists:
     return RowLists.of(np.array(one, np.int64) for one in values)
 
 
-def test_lists_of_different_lengths_are_given_back() -> None:
-    found = lists([3, 1], [], [5])
-    assert [found[number].tolist() for number in range(len(found))] == [[3, 1], [], [5]]
-    assert found.lengths.tolist() == [2, 0, 1]
-    assert len(lists()) == 0
-
-
 def test_a_draw_depends_on_seed_epoch_and_pair_alone() -> None:
     groups = np.arange(1000)
     one, other = (NegativeDraws(5, 0, groups, lists([1], [2])) for _ in range(2))

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from graphdoc.errors import ModelError
 from graphdoc.sampling.sentence_pairs import SentencePairDraws, TokenMasks
 
 # Sentences of every paragraph of every document, and the group of the document.
@@ -63,15 +62,6 @@ def test_pairs_are_of_one_paragraph_or_of_different_texts(
                 assert documents[first[0]][1] != documents[second[0]][1]
 
 
-@pytest.mark.parametrize("probability", [0.0, 0.2, 1.0])
-def test_a_partner_of_the_same_paragraph_is_as_probable_as_is_said(probability: float) -> None:
-    counts, paragraphs = np.full(40, 6), np.tile([0, 0, 0, 1, 1, 1], 40)
-    pairs = SentencePairDraws(counts, paragraphs, np.arange(40), 3, intra_probability=probability)
-    intra = [pairs.draw(0, number)[1] for number in range(len(pairs))]
-    assert len(intra) == 240
-    assert np.mean(intra) == pytest.approx(probability, abs=0.07 if 0 < probability < 1 else 0)
-
-
 def test_half_of_the_partners_are_of_the_same_paragraph_and_all_are_drawn_alike() -> None:
     pairs = made(DOCUMENTS)
     number = next(number for number in range(len(pairs)) if pairs.anchor(number) == (0, 1))
@@ -95,17 +85,17 @@ def test_draws_depend_on_seed_epoch_and_number_alone() -> None:
     assert any(drawn[0, number] != drawn[1, number] for number in range(len(first)))
 
 
-def test_one_text_has_no_other_document() -> None:
-    pairs = made([([2], 3), ([4], 3)])
-    assert pairs.groups == 1
+def test_texts_that_give_no_pairs() -> None:
+    one_text, alone = made([([2], 3), ([4], 3)]), made([([1, 1], 0), ([1], 1)])
+    assert (one_text.groups, len(alone), alone.alone, alone.groups) == (1, 0, 3, 0)
     with pytest.raises(ValueError, match="one text"):
         for epoch in range(50):
-            pairs.draw(epoch, 0)
-
-
-def test_paragraphs_of_one_sentence_give_no_pairs() -> None:
-    pairs = made([([1, 1], 0), ([1], 1)])
-    assert (len(pairs), pairs.alone, pairs.groups) == (0, 3, 0)
+            one_text.draw(epoch, 0)
+    always, never = (
+        SentencePairDraws(np.full(4, 6), np.tile([0, 0, 0, 1, 1, 1], 4), np.arange(4), 3, intra_probability=share)
+        for share in (1.0, 0.0)
+    )
+    assert all(always.draw(0, number)[1] and not never.draw(0, number)[1] for number in range(24))
 
 
 MASK = 399
@@ -141,18 +131,7 @@ def test_shares_are_those_of_bert(tokenizer: PreTrainedTokenizerFast) -> None:
 
 def test_masks_depend_on_the_key_alone(tokenizer: PreTrainedTokenizerFast) -> None:
     sentences = [np.arange(4, 60), np.arange(60, 90)]
-
-    def drawn(*key: int) -> list[list[int]]:
-        return [one.token_ids.tolist() for one in masks.draw(sentences, *key)]
-
-    masks = TokenMasks(tokenizer)
-    first = drawn(0, 1)
-    assert drawn(0, 2) != first
-    assert drawn(0, 1) == first
-    masks = TokenMasks(tokenizer)
-    assert drawn(0, 1) == first
-
-
-def test_a_tokenizer_without_mask_is_refused(backbone_folder: Callable[[str], Path]) -> None:
-    with pytest.raises(ModelError, match=r"mask token"):
-        TokenMasks(AutoTokenizer.from_pretrained(backbone_folder("roberta")))
+    masks, others = TokenMasks(tokenizer), TokenMasks(tokenizer)
+    first, second = ([one.token_ids.tolist() for one in masks.draw(sentences, 0, number)] for number in (1, 2))
+    assert first != second
+    assert [one.token_ids.tolist() for one in others.draw(sentences, 0, 1)] == first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -17,6 +18,7 @@ SAMPLINGS: dict[str, Sampling] = {name: load(target) for name, target in VIEW_SA
 # Subtopic 0 is shared and large, 1 shared and small, 2 is the first document's, 3 the second's.
 FIRST = ViewSide("a", np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 2]), np.full(10, 5), np.linspace(1, 0, 10))
 SECOND = ViewSide("b", np.array([0, 0, 1, 3, 3, 3]), np.full(6, 5), np.linspace(0, 1, 6))
+ALONE = ViewSide("c", np.array([4, 4, 4, 5]), np.full(4, 5))
 
 sides = st.integers(1, 30).flatmap(
     lambda count: st.tuples(
@@ -53,45 +55,41 @@ def test_a_view_is_full_or_has_all_and_never_a_sentence_twice(
         np.testing.assert_array_equal(view.tokens, other.tokens)
 
 
-def first_subtopics(name: str, draws: int = 4000) -> tuple[np.ndarray, np.ndarray]:
-    """How often the first sentence of a view comes from every subtopic, of either document."""
-    found = np.zeros((2, 4))
-    for number in range(draws):
-        views = draw_views(FIRST, SECOND, SAMPLINGS[name], 5, seed=1, number=number)
-        for place, (document, view) in enumerate(zip((FIRST, SECOND), views, strict=True)):
-            found[place, document.clusters[view.sentences[0]]] += 1
-    return found[0] / draws, found[1] / draws
+def counts_of(one: ViewSide, other: ViewSide) -> np.ndarray:
+    return np.array([np.bincount(side.clusters, minlength=6) for side in (one, other)])
 
 
-def test_uniform_draws_follow_equation_7() -> None:
-    first, second = first_subtopics("uniform")
-    np.testing.assert_allclose(first, [1 / 3, 1 / 3, 1 / 3, 0], atol=0.03)
-    np.testing.assert_allclose(second, [1 / 3, 1 / 3, 0, 1 / 3], atol=0.03)
+def uniform(own: np.ndarray) -> np.ndarray:
+    """Equation 7."""
+    return (own > 0) / (own > 0).sum(axis=1, keepdims=True)
 
 
-def test_hard_draws_follow_equation_8() -> None:
-    first, second = first_subtopics("hard", 200)
-    # min(4, 2) in subtopic 0 against min(2, 1) in subtopic 1.
-    np.testing.assert_array_equal(first, [1, 0, 0, 0])
-    np.testing.assert_array_equal(second, [1, 0, 0, 0])
+def hard(own: np.ndarray) -> np.ndarray:
+    """Equation 8: all from the subtopic that both have most of; without a common one, uniform."""
+    return np.tile(np.eye(6)[own.min(axis=0).argmax()], (2, 1)) if own.min(axis=0).any() else uniform(own)
 
 
-def test_soft_draws_follow_equation_9() -> None:
-    own = np.array([[4, 2, 4, 0], [2, 1, 0, 3]])
+def soft(own: np.ndarray) -> np.ndarray:
+    """Equation 9: shares of a document weighted by what both have; without a common subtopic, its own shares."""
     shares = own / own.sum(axis=1, keepdims=True)
-    aligned = own.min(axis=0) / own.min(axis=0).sum()
-    expected = aligned * shares / (shares @ aligned)[:, None]
-    first, second = first_subtopics("soft")
-    np.testing.assert_allclose(first, expected[0], atol=0.03)
-    np.testing.assert_allclose(second, expected[1], atol=0.03)
-    assert expected[0, 0] == pytest.approx(0.8)
+    aligned = own.min(axis=0) if own.min(axis=0).any() else np.ones(6)
+    return aligned * shares / (shares @ aligned)[:, None]
 
 
-def test_sentences_of_a_subtopic_are_equally_likely() -> None:
-    found = np.zeros(10)
-    for number in range(3000):
-        found[draw_views(FIRST, SECOND, SAMPLINGS["hard"], 5, seed=2, number=number)[0].sentences] += 1
-    np.testing.assert_allclose(found[:4] / 3000, 0.25, atol=0.03)
+@pytest.mark.parametrize("equation", [uniform, hard, soft])
+@pytest.mark.parametrize("sides", [(FIRST, SECOND), (ALONE, FIRST)], ids=["related", "with nothing in common"])
+def test_draws_follow_the_equations_and_sentences_of_a_subtopic_are_equally_likely(
+    equation: Any, sides: tuple[ViewSide, ViewSide]
+) -> None:
+    draws = 3000
+    found = [np.zeros(len(side.clusters)) for side in sides]
+    for number in range(draws):
+        views = draw_views(*sides, SAMPLINGS[equation.__name__], 5, seed=1, number=number)
+        for counts, view in zip(found, views, strict=True):
+            counts[view.sentences[0]] += 1 / draws
+    own = counts_of(*sides)
+    for side, counts, expected, sizes in zip(sides, found, equation(own), own, strict=True):
+        np.testing.assert_allclose(counts, (expected / np.maximum(sizes, 1))[side.clusters], atol=0.03)
 
 
 def test_hard_goes_on_with_others_once_its_subtopic_is_used_up() -> None:
@@ -100,39 +98,17 @@ def test_hard_goes_on_with_others_once_its_subtopic_is_used_up() -> None:
     assert len(view.sentences) == 8
 
 
-def test_without_a_common_subtopic_hard_is_uniform_and_soft_takes_the_own_shares() -> None:
-    alone = ViewSide("c", np.array([4, 4, 4, 5]), np.full(4, 5))
-    found: dict[str, np.ndarray] = {}
-    for name in ("hard", "soft"):
-        counts = np.zeros(6)
-        for number in range(3000):
-            view = draw_views(alone, FIRST, SAMPLINGS[name], 5, seed=0, number=number)[0]
-            counts[alone.clusters[view.sentences[0]]] += 1
-        found[name] = counts / 3000
-    np.testing.assert_allclose(found["hard"][4:], [0.5, 0.5], atol=0.03)
-    np.testing.assert_allclose(found["soft"][4:], [0.75, 0.25], atol=0.03)
-
-
-def test_negative_takes_the_smaller_half_alone() -> None:
+def test_negative_takes_the_smaller_half_of_what_there_is() -> None:
     first, second = draw_views(FIRST, SECOND, SAMPLINGS["negative"], 1000, seed=0, number=0)
     # Both have nothing in common in subtopics 2 and 3; the first has four sentences of the one, the second three.
     assert set(FIRST.clusters[first.sentences]) == {2}
     assert set(SECOND.clusters[second.sentences]) == {3}
-
-
-def test_what_negative_takes_of_a_field_does_not_depend_on_subtopics_beyond_it() -> None:
     clusters = np.array([0, 0, 1, 1, 2, 2, 3, 3])
     for beyond in (0, 4, 9):
         # Subtopics of numbers below ``beyond`` have no sentence here.
         one, other = (ViewSide(id, clusters + beyond, np.full(8, 5)) for id in "ab")
         view, _ = draw_views(one, other, SAMPLINGS["negative"], 100, seed=1, number=0)
         np.testing.assert_array_equal(view.sentences, [0, 1, 2, 3])
-
-
-def test_the_head_of_a_document() -> None:
-    head = FIRST.head(3)
-    assert (head.id, len(head.clusters), len(head.tokens), len(head.centrality)) == ("a", 3, 3, 3)  # type: ignore[arg-type]
-    assert len(ViewSide("a", FIRST.clusters, FIRST.tokens).head(20).clusters) == 10
 
 
 def test_a_run_of_sentences_fills_the_view_from_wherever_it_starts() -> None:
@@ -192,9 +168,3 @@ def test_a_view_is_as_likely_as_its_words(sentences: list[list[str]], data: st.D
     logarithms = [math.log(counts[term] / counts.total()) for number in chosen for term in sentences[number]]
     found = SentenceLikelihoods.of(sentences).of_view(np.array(chosen, np.int64))
     assert found == (pytest.approx(sum(logarithms) / len(logarithms)) if logarithms else -math.inf)
-
-
-def test_what_a_document_says_most_is_most_likely() -> None:
-    found = SentenceLikelihoods.of([["rice", "koji"], ["rice"], ["rice", "tide"], []])
-    order = sorted(range(4), key=lambda number: -found.of_view(np.array([number])))
-    assert order[0] == 1 and order[-1] == 3

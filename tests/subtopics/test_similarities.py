@@ -30,46 +30,29 @@ def test_word_similarity_is_equation_1(given: list[SentenceTerms]) -> None:
             assert found[i, j] == pytest.approx(expected, abs=1e-12)
 
 
-def test_terms_are_distinct_stems_without_stop_words_and_lengths_are_all_words() -> None:
-    found = TermMaker("en").terms("The dams were damming a river, and Rivers rise!")
-    assert found.terms == {"dam", "river", "rise"}
-    assert found.words == 9
-
-
-def test_a_script_without_spaces_gives_pairs_of_characters() -> None:
-    found = TermMaker("zh").terms("三星手机 Galaxy S8")
-    assert found.terms == {"三星", "星手", "手机", "galaxy", "s8"}
-    assert found.words == 4
-    assert TermMaker("zh").terms("机").terms == {"机"}
-
-
-def test_a_language_without_stemmer_takes_words_as_they_are() -> None:
-    found = TermMaker("tlh").terms("Qapla' batlh Daqawlu'taH batlh")
-    assert found.terms == {"qapla", "batlh", "daqawlu'tah"}
-    assert found.words == 4
-
-
 @pytest.mark.parametrize(
-    ("language", "text", "terms"),
+    ("language", "text", "terms", "words"),
     [
-        ("de", "Die Häuser und das Haus", {"haus"}),
-        ("no", "Fiskene og fisken", {"fisk"}),
-        ("fr", "Les maisons de la maison", {"maison"}),
+        ("en", "The dams were damming a river, and Rivers rise!", {"dam", "river", "rise"}, 9),
+        # Pairs of characters in a script without spaces, and words as they are without a stemmer.
+        ("zh", "三星手机 Galaxy S8", {"三星", "星手", "手机", "galaxy", "s8"}, 4),
+        ("zh", "机", {"机"}, 1),
+        ("tlh", "Qapla' batlh Daqawlu'taH batlh", {"qapla", "batlh", "daqawlu'tah"}, 4),
+        ("de", "Die Häuser und das Haus", {"haus"}, 5),
+        ("no", "Fiskene og fisken", {"fisk"}, 3),
+        ("fr", "Les maisons de la maison", {"maison"}, 5),
     ],
 )
-def test_stems_and_stop_words_of_other_languages(language: str, text: str, terms: set[str]) -> None:
-    assert TermMaker(language).terms(text).terms == terms
+def test_terms_are_distinct_stems_without_stop_words_and_lengths_are_all_words(
+    language: str, text: str, terms: set[str], words: int
+) -> None:
+    maker = pickle.loads(pickle.dumps(TermMaker(language)))
+    assert (maker.terms(text).terms, maker.terms(text).words) == (terms, words)
 
 
 def test_placed_terms_keep_order_repetition_and_case() -> None:
     found = TermMaker("en").placed("Dams hold; the Dam holds.")
     assert [tuple(one) for one in found] == [("dam", "Dams"), ("hold", "hold"), ("dam", "Dam"), ("hold", "holds")]
-
-
-def test_a_term_maker_can_be_given_to_another_process() -> None:
-    maker = TermMaker("en")
-    before = maker.terms("Rivers rise")
-    assert pickle.loads(pickle.dumps(maker)).terms("Rivers rise") == before
 
 
 def test_vector_similarity_keeps_nearest_positive_cosines() -> None:

@@ -88,6 +88,7 @@ def test_sentences_without_anything_in_common() -> None:
     similarity, _ = blocks([6, 6])
     similarity[0] = similarity[:, 0] = 0
     assert find_subtopics(similarity, 6).number == 2
+    assert Subtopics.of([7, 2, 7, 5, 2], 2).clusters.tolist() == [0, 1, 0, 2, 1]
 
 
 def test_texts_and_vectors_both_find_what_belongs_together() -> None:
@@ -117,8 +118,3 @@ def test_more_sentences_than_can_be_clustered_are_refused_at_once() -> None:
     many = finder.features([], np.ones((6000, 2)))
     with pytest.raises(DocumentError, match=r"12,000 sentences .* 10,000.*--receptive-field"):
         finder.find(many, many)
-
-
-def test_labels_are_numbered_by_their_first_sentence() -> None:
-    found = Subtopics.of([7, 2, 7, 5, 2], 2)
-    assert found.clusters.tolist() == [0, 1, 0, 2, 1]

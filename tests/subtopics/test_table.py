@@ -61,19 +61,11 @@ def test_leading_words_are_those_of_class_based_tfidf() -> None:
     assert found[2] == ("clocks", "strike")
 
 
-def test_everything_is_plain_values() -> None:
+def test_everything_is_plain_values_and_sentences_without_words_have_none() -> None:
     values = table(beyond=(4, 0)).to_dict()
-    assert values["beyond"] == [4, 0]
-    assert values["a"] == [0, 1, 0]
-    assert values["b"] == [1, 2, 2]
+    assert (values["beyond"], values["a"], values["b"]) == ([4, 0], [0, 1, 0], [1, 2, 2])
     assert values["rows"][0] == {
         "number": 1, "holder": "both", "words": ["dam", "rivers", "holds", "meet", "DNA"], "a": [1], "b": [0],
         "share_a": 0.333333, "share_b": 0.333333, "similarity": 28.0,
     }  # fmt: skip
-
-
-def test_sentences_without_words_have_none() -> None:
-    made = SubtopicTable.of(
-        Subtopics.of([0, 0], 1), ["12 34", "..."], np.zeros((2, 2)), "en", by="words", cluster_size=6
-    )
-    assert made.rows[0].words == ()
+    assert leading_words(Subtopics.of([0, 0], 1), ["12 34", "..."], "en") == [()]
