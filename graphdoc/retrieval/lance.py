@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 import re
@@ -21,12 +20,9 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
-from ..runtime.files import FolderLock
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.document import Paragraph
-
-logger = logging.getLogger(__name__)
 
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
@@ -175,8 +171,6 @@ class LanceStore:
         """
         if not cls.exists(place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
-        if folder := folder_of(place):
-            _set_damage_aside(folder)
         connection, address, _ = _connect(place)
         table = _run(address, lambda: connection.open_table(TABLE))
         schema = _run(address, lambda: table.schema())
@@ -252,6 +246,16 @@ class LanceStore:
         """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
         condition = all_of(is_one_of("id", ids) if ids else None, where)
         return self._do(lambda: _restricted(self._table.query(), columns, condition).to_arrow())
+
+    def refusal(self, where: str) -> str | None:
+        """Why no row can be looked for by a condition, in LanceDB's words; None where it can be."""
+        try:
+            self._do(lambda: self._table.query().where(where).explain_plan())
+        except RetrievalError as error:
+            if "Invalid input" not in str(error):
+                raise
+            return one_line(_SOURCE.sub("", str(error.__cause__)))
+        return None
 
     def batches(self, columns: Iterable[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
@@ -390,38 +394,6 @@ def _is_unfinished(folder: Path | None) -> bool:
     return folder is not None and all(
         path.parent.name in ("_transactions", "_versions") and path.suffix != ".manifest" for path in files
     )
-
-
-def _set_damage_aside(folder: Path) -> None:
-    """Set the newest version of a table aside where its file is cut short, and warn that the one before it is read.
-
-    Raises:
-        RetrievalError: more than one version is missing or damaged.
-    """
-
-    def is_whole(file: Path) -> bool:
-        try:
-            return file.read_bytes().endswith(b"LANC")
-        except FileNotFoundError:  # Maintenance has removed it meanwhile.
-            return True
-
-    versions, hinted = folder / TABLE_FOLDER / "_versions", 0
-    # Before the files are listed, so that a version that is written meanwhile is not missed.
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        hinted = int(json.loads((versions / "latest_version_hint.json").read_text())["version"])
-    # Their names count down from the largest number, so that the newest comes first.
-    files = {2**64 - 1 - int(path.stem): path for path in versions.glob("[0-9]" * 20 + ".manifest")}
-    last_two = sorted(files, reverse=True)[:2]
-    newest, whole = max([hinted, *last_two]), next((number for number in last_two if is_whole(files[number])), None)
-    if whole is None or newest == whole:
-        return
-    again = "copy the index again, or index the documents again"
-    if newest - whole > 1:
-        raise RetrievalError(f"{folder} is damaged: versions {whole + 1} to {newest} are missing; {again}")
-    if newest in files:
-        with FolderLock(folder, "another change"):
-            files[newest].replace(files[newest].with_suffix(".damaged"))
-    logger.warning(f"{folder}: version {newest} is damaged or missing, and the one before it is read; {again}")
 
 
 def _restricted(query: Any, columns: Iterable[str], where: str | None) -> Any:

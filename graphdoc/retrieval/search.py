@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import RetrievalError, SettingsError
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
-from .filters import store_filter
+from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
@@ -313,7 +313,11 @@ class Search:
 
 def condition_of(store: LanceStore, where: str | None, query_id: str | None) -> str | None:
     """The condition that documents have to meet: a filter, and that the query document is not its own hit."""
-    translated = None if where is None else store_filter(where, filter_columns(store.schema))
+    translated = None
+    if where is not None:
+        translated = store_filter(where, filter_columns(store.schema))
+        if (reason := store.refusal(translated)) is not None:
+            raise no_filter(where, f"is refused: {reason}")
     return all_of(translated, None if query_id is None else f"id != {quoted(query_id)}")
 
 

@@ -142,34 +142,6 @@ def test_what_is_left_of_an_index_is_not_overwritten(
     assert [again.document(document.id) for document in documents] == documents
 
 
-@pytest.mark.parametrize("size", [50, None])
-def test_the_newest_version_may_be_cut_short_or_missing_but_not_two(
-    index: DocumentIndex,
-    encoder: DocumentEncoder,
-    documents: list[Document],
-    size: int | None,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def damage(count: int) -> None:
-        for path in sorted((Path(index.place) / "documents.lance" / "_versions").glob("*.manifest"))[:count]:
-            path.unlink() if size is None else path.write_bytes(path.read_bytes()[:size])
-
-    changed = replace(documents[0], title="Changed")
-    index.update([changed], maintain=False)
-    damage(1)
-    again = DocumentIndex.open(index.place, encoder)
-    # The version before is read, and that is said.
-    assert index.place in caplog.text and again.document("tides") == documents[0]
-    assert again.update([changed]).replaced == 1 and len(again) == 4
-    caplog.clear()
-    assert DocumentIndex.open(index.place, encoder).document("tides").title == "Changed" and not caplog.text
-    damage(2)
-    before = sorted(Path(index.place).rglob("*"))
-    with pytest.raises(RetrievalError) as error:
-        DocumentIndex.open(index.place, encoder)
-    assert index.place in str(error.value) and sorted(Path(index.place).rglob("*")) == before
-
-
 def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: DocumentEncoder) -> None:
     place = tmp_path / "index"
     (place / "documents.lance" / "_versions").mkdir(parents=True)
