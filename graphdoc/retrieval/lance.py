@@ -76,14 +76,9 @@ def key_of(id: str, level: str, number: int) -> str:
 
 
 class Candidates(NamedTuple):
-    """The rows that a search finds, best first.
+    """The rows that a search finds, best first: their documents, their numbers there, and ``(rows,)``, their scores.
 
-    Args:
-        ids: their documents.
-        numbers: their numbers in the document.
-        scores: ``(rows,)``, larger is better.
-        passages: how many passages the document has; None where that is not known.
-        is_complete: whether all rows that match are here.
+    ``passages`` is how many passages each document has, and ``is_complete`` whether all rows that match are here.
     """
 
     ids: Sequence[str]
@@ -94,15 +89,7 @@ class Candidates(NamedTuple):
 
 
 class State(NamedTuple):
-    """How large an index is.
-
-    Args:
-        documents: number of documents.
-        passages: number of passages.
-        rows: rows at all levels.
-        waiting: rows that came after the last maintenance, which word search counts roughly.
-        version: number of the last change.
-    """
+    """How large an index is; ``waiting`` rows came after the last maintenance, and word search counts them roughly."""
 
     documents: int
     passages: int
@@ -117,13 +104,7 @@ class State(NamedTuple):
 
 
 class LanceStore:
-    """A table of LanceDB, searched by words and by vectors; a change of documents is one commit.
-
-    Args:
-        table: the table, opened for asynchronous use.
-        place: where it lies, for messages.
-        schema: its columns.
-    """
+    """A table of LanceDB, searched by words and by vectors; a change of documents is one commit."""
 
     def __init__(self, table: Any, place: str, schema: Any) -> None:
         self._opened, self.place, self._process = table, place, os.getpid()
@@ -135,11 +116,7 @@ class LanceStore:
 
     @classmethod
     def create(cls, place: str | Path, schema: Any, record: Mapping[str, Any]) -> LanceStore:
-        """Make an empty table, with a record of what the index is made with.
-
-        Raises:
-            RetrievalError: something is there already, or the place cannot be written.
-        """
+        """Make an empty table with a record of what the index is made with; RetrievalError if something is there."""
         if folder := folder_of(place):
             with suppress(OSError, ValueError):
                 if others := {entry.name for entry in folder.iterdir()} - {".lock", TABLE_FOLDER}:
@@ -164,11 +141,7 @@ class LanceStore:
 
     @classmethod
     def open(cls, place: str | Path) -> LanceStore:
-        """Open a table.
-
-        Raises:
-            RetrievalError: there is none, or it was not made by graphdoc.
-        """
+        """Open a table; RetrievalError if there is none, or it was not made by graphdoc."""
         if not cls.exists(place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
         connection, address, _ = _connect(place)
@@ -236,8 +209,7 @@ class LanceStore:
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
         condition = is_one_of("id", ids)
-        count = int(self._do(lambda: self._table.count_rows(f"{condition} AND {IS_DOCUMENT}")))
-        if count:
+        if count := len(self.select(["id"], IS_DOCUMENT, ids=ids)):
             self._do(lambda: self._table.delete(condition))
             self._changed()
         return count
