@@ -34,8 +34,7 @@ class Document:
     r"""A document: the unit that is encoded, compared and searched.
 
     It is a value: it cannot be changed, and equal documents have equal hashes. However it is made, its texts are
-    cleaned: byte order marks go, NUL characters become spaces, line ends of Windows and old Macs become plain ones,
-    halves of surrogate pairs become U+FFFD. All else is kept as it is.
+    cleaned (:func:`~graphdoc.documents.section.clean_text`).
 
     Args:
         id: name of the document, unique in a corpus; where it is empty, a hash of title and sections.
@@ -97,9 +96,6 @@ class Document:
     def from_markdown(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
         r"""Make a document from Markdown; arguments as for :meth:`from_text`.
 
-        Raises:
-            DocumentError: the markup is nested too deeply.
-
         >>> document = Document.from_markdown("# Tides\n\nThey rise.\n\n## Spring tides\n\nThey rise more.")
         >>> [(section.heading, section.level) for section in document.sections]
         [('', 1), ('Spring tides', 2)]
@@ -110,9 +106,6 @@ class Document:
     def from_html(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
         """Make a document from HTML or XHTML; arguments as for :meth:`from_text`.
 
-        Raises:
-            DocumentError: the elements are nested too deeply.
-
         >>> document = Document.from_html("<main><h1>Tides</h1><p>They rise.</p></main><footer>Imprint</footer>")
         >>> document.title, document.text
         ('Tides', 'They rise.')
@@ -122,9 +115,6 @@ class Document:
     @classmethod
     def from_xml(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
         """Make a document from JATS, TEI or XHTML; arguments as for :meth:`from_text`.
-
-        Raises:
-            DocumentError: the XML is not well-formed, declares entities, or is of another kind.
 
         >>> page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><h1>Tides</h1><p>They rise.</p></body></html>"
         >>> Document.from_xml(page).text
@@ -157,7 +147,7 @@ class Document:
             raise DocumentError(f"the row is {described(mapping)}; give a dictionary")
         columns = columns or Columns()
         try:
-            return cls(*document_parts(mapping, id, columns))  # type: ignore[arg-type]
+            return cls(**document_parts(mapping, id, columns))
         except DocumentError as error:
             name = id or row_id(mapping, columns)
             raise DocumentError(f"row {name!r}: {error}" if name else f"row: {error}") from None

@@ -30,13 +30,7 @@ def language_of(text: str) -> str | None:
 
 
 def sample(text: str) -> str | None:
-    """The part of a text by which its language is told, its middle; None where that has too few letters.
-
-    Args:
-        text: the text.
-
-    >>> sample("Der Ausschuss")
-    """
+    """The part of a text by which its language is told, its middle; None where that has too few letters."""
     start = max(0, (len(text) - _MOST_CHARACTERS) // 2)
     part = text[start : start + _MOST_CHARACTERS]
     return part if sum(map(str.isalpha, part)) >= _FEWEST_LETTERS else None

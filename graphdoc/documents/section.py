@@ -112,15 +112,7 @@ def normalised(text: str) -> str:
 
 
 def clean_line(text: Any, name: str) -> str:
-    """Clean text that stands on one line, such as a heading.
-
-    Args:
-        text: the text.
-        name: what it is, for messages.
-
-    Raises:
-        DocumentError: it is no string.
-    """
+    """Clean text that stands on one line, such as a heading; ``name`` says what it is, for messages."""
     if not isinstance(text, str):
         raise DocumentError(f"its {name} is {described(text)}; give a string")
     cleaned = " ".join(normalised(clean_text(text)).split())

@@ -23,15 +23,7 @@ _ROOT = re.compile(r"<!--|<\?|<[^\W\d]")
 
 
 def parse_tree(text: str) -> _Element:
-    """Parse XML text safely.
-
-    A DOCTYPE that only names a DTD, as JATS files have, is accepted and never loaded.
-
-    Args:
-        text: the XML source; an encoding in its declaration is ignored.
-
-    Returns:
-        The root element.
+    """Parse XML text safely; a DOCTYPE that only names a DTD, as JATS files have, is accepted and never loaded.
 
     Raises:
         DocumentError: the DOCTYPE declares entities.
@@ -142,13 +134,7 @@ class _OpenSection:
 
 
 class ElementReader:
-    """Writes the text of elements to an outline.
-
-    Args:
-        outline: what is written to.
-        vocabulary: what the elements mean.
-        headings: whether headings start sections; if not they are text.
-    """
+    """Writes the text of elements to an outline; without ``headings`` headings are text and start no sections."""
 
     def __init__(self, outline: Outline, vocabulary: Vocabulary, *, headings: bool = True) -> None:
         self.outline = outline
@@ -167,11 +153,7 @@ class ElementReader:
         self._outer_interrupted = False
 
     def read(self, root: _Element) -> None:
-        """Read an element with everything inside it.
-
-        Raises:
-            DocumentError: the elements are nested too deeply.
-        """
+        """Read an element with everything inside it."""
         words = self.vocabulary
         if local_name(root) in words.dropped:
             self.dropped[local_name(root)] += 1
@@ -334,7 +316,6 @@ class ElementReader:
             self.outline.write_running(text)
 
     def _before_text(self) -> None:
-        """Open, or return to, the section that the text belongs to."""
         self._cell_is_new = False
         if not self._sections:
             if self._outer_interrupted:

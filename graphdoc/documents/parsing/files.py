@@ -23,7 +23,7 @@ from .formats import (
 from .outline import ParsedDocument
 from .titles import split_fields, titled
 
-# Kinds that are read from bytes: module and function.
+# Module and function by kind: of those that are read from bytes, and from text.
 _BINARY = {
     "pdf": (".pdf.reader", "parse_pdf"),
     "docx": (".office.docx", "parse_docx"),
@@ -31,6 +31,13 @@ _BINARY = {
     "pptx": (".office.pptx", "parse_pptx"),
     "epub": (".office.epub", "parse_epub"),
     "eml": (".office.mail", "parse_mail"),
+}
+_TEXT = {
+    "markdown": (".markdown", "parse_markdown"),
+    "ipynb": (".markdown", "parse_notebook"),
+    "rst": (".rst", "parse_rst"),
+    "html": (".html", "parse_html"),
+    "xml": (".xml", "parse_xml"),
 }
 # Megabytes of empty lines pack to a few kilobytes. Possessive: else every line leaves a state to go back to in memory.
 _MOST_EMPTY_LINES = 1_000
@@ -44,9 +51,6 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
         path: the file.
         encoding: how text files are encoded.
         text_headings: whether plain text is searched for headings.
-
-    Returns:
-        Title, sections and metadata.
 
     Raises:
         DocumentError: the file cannot be read; the message does not name it.
@@ -68,9 +72,8 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     if kind in _BINARY:
         if not content:
             raise DocumentError("it is empty; leave it out")
-        module, function = _BINARY[kind]
         try:
-            return titled(getattr(import_module(module, __package__), function)(content), is_text=False)
+            return titled(_parser(*_BINARY[kind])(content), is_text=False)
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
     warnings: list[str] = []
@@ -78,7 +81,12 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     fields: dict[str, Any] = {}
     if kind in ("text", "rst"):
         fields, text = split_fields(text)
-    parsed = _parse(text, kind, text_headings=text_headings)
+    if kind in PANDOC_KINDS:
+        parsed = _parser(".pandoc", "parse_with_pandoc")(text, kind)
+    elif kind == "text":
+        parsed = _parser(".plain_text", "parse_plain_text")(text, headings=text_headings)
+    else:
+        parsed = parse_text(text, kind)
     title = str(fields.pop("title", "") or fields.pop("subject", ""))
     metadata = {**fields, **parsed.metadata}
     if warnings:
@@ -86,20 +94,8 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     return titled(replace(parsed, title=title or parsed.title, metadata=metadata), is_text=kind == "text")
 
 
-def _parse(text: str, kind: str, *, text_headings: bool) -> ParsedDocument:
-    if kind in PANDOC_KINDS:
-        from .pandoc import parse_with_pandoc
-
-        return parse_with_pandoc(text, kind)
-    if kind == "ipynb":
-        from .markdown import parse_notebook
-
-        return parse_notebook(text)
-    if kind == "text":
-        from .plain_text import parse_plain_text
-
-        return parse_plain_text(text, headings=text_headings)
-    return parse_text(text, kind)
+def _parser(module: str, function: str) -> Any:
+    return getattr(import_module(module, __package__), function)
 
 
 def unknown_type(path: Path) -> DocumentError:
@@ -111,14 +107,7 @@ def unknown_type(path: Path) -> DocumentError:
 
 
 def parse_text(text: str, kind: str) -> ParsedDocument:
-    r"""Parse cleaned text.
-
-    Args:
-        text: the source.
-        kind: ``text``, ``markdown``, ``rst``, ``html`` or ``xml``.
-
-    Returns:
-        Title, sections and metadata.
+    r"""Parse cleaned text of the kind ``text``, ``markdown``, ``ipynb``, ``rst``, ``html`` or ``xml``.
 
     Raises:
         DocumentError: the text cannot be read as what it is said to be; the message does not name it.
@@ -126,24 +115,7 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
     >>> parse_text("# Rice\n\nIt is steamed.\n\n## Salt\n\nIt is added.", "markdown").title
     'Rice'
     """
-    match kind:
-        case "text":
-            return ParsedDocument((Section(text),) if text else ())
-        case "markdown":
-            from .markdown import parse_markdown
-
-            return parse_markdown(text)
-        case "rst":
-            from .rst import parse_rst
-
-            return parse_rst(text)
-        case "html":
-            from .html import parse_html
-
-            return parse_html(text)
-        case "xml":
-            from .xml import parse_xml
-
-            return parse_xml(text)
-        case _:
-            raise DocumentError(f"{kind!r} is no kind of text; known are text, markdown, rst, html and xml")
+    if kind == "text":
+        return ParsedDocument((Section(text),) if text else ())
+    parsed: ParsedDocument = _parser(*_TEXT[kind])(text)
+    return parsed

@@ -56,14 +56,7 @@ _BYTE_ORDER_MARKS = (
 
 
 def split_suffix(path: Path) -> tuple[str, str]:
-    """Split a file name into its stem and its kind.
-
-    Args:
-        path: any path; only its name counts.
-
-    Returns:
-        The name without the suffixes that are known, and the kind of file, empty if it is unknown.
-    """
+    """The name of a file without the suffixes that are known, and its kind, empty if that is unknown."""
     name = path.name
     compressed = name.lower().endswith(".gz")
     inner = Path(name[:-3] if compressed else name)
@@ -89,7 +82,7 @@ def reading_error(error: BaseException) -> DocumentError:
         case IsADirectoryError():
             return DocumentError("it is a folder; name a file")
         case gzip.BadGzipFile():
-            return DocumentError("it is not a gzip file although its name ends in .gz; rename or compress it")
+            return DocumentError("it is no gzip file although its name ends in .gz, or is damaged; rename or mend it")
         case EOFError() | zlib.error():
             return DocumentError("its gzip data are cut off or damaged; fetch the file again")
         case OSError():
@@ -107,24 +100,13 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """
     if "\0" in str(path):
         raise DocumentError("its path contains a NUL character; check the path")
-    begins_packed = False
     try:
         mode = path.stat().st_mode
         # Opening a named pipe waits for a writer, and a device such as /dev/zero has no end.
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise DocumentError("it is a pipe, a socket or a device, not a file; send its content to - instead")
-        with path.open("rb") as stream:
-            begins_packed = stream.read(2) == b"\x1f\x8b"
-            stream.seek(0)
-            if path.name.lower().endswith(".gz"):
-                with gzip.open(stream) as uncompressed:
-                    yield cast("IO[bytes]", uncompressed)
-            else:
-                yield stream
-    except gzip.BadGzipFile as error:
-        if begins_packed:
-            raise DocumentError("its gzip data are damaged, or others follow them; fetch the file again") from error
-        raise reading_error(error) from error
+        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as stream:
+            yield cast("IO[bytes]", stream)
     except (OSError, EOFError, zlib.error) as error:
         raise reading_error(error) from error
 
@@ -197,13 +179,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> DocumentError:
-    """Say where bytes are not text in the given encoding.
-
-    Args:
-        error: what the decoder raised.
-        encoding: name of the encoding.
-        offset: position in the file of the bytes that were decoded.
-    """
+    """Say where bytes, which begin at an offset in their file, are not text in the given encoding."""
     if isinstance(error, UnicodeDecodeError):
         reason = f"byte 0x{error.object[error.start]:02x} at offset {offset + error.start:,}"
     else:
@@ -218,16 +194,7 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     """Turn the bytes of a whole file into text.
 
     A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares. Of a
-    page in UTF-8 a few wrong bytes become U+FFFD.
-
-    Args:
-        content: the bytes.
-        encoding: the encoding to expect.
-        kind: kind of file.
-        warnings: takes what was wrong in it and is read all the same.
-
-    Returns:
-        The text.
+    page in UTF-8 a few wrong bytes become U+FFFD, which is added to the warnings.
 
     Raises:
         DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
@@ -258,22 +225,16 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
 
 
 def _declaration(content: bytes) -> re.Match[bytes] | None:
-    """The encoding that a page declares, in its head or in its first 2,048 bytes."""
     end = _HEAD_END.search(content, 0, _LONGEST_HEAD)
     return _DECLARED.search(content, 0, max(2_048, end.start() if end else 0))
 
 
 def _refuse_wide_encodings(text: str, encoding: str) -> None:
-    """Refuse text with NULs at every second place, or at three of four, as UTF-16 and UTF-32 have them."""
-    sample, right = text[:_SAMPLE], ""
-    quarters = [sample[first::4].count("\0") for first in range(4)]
-    halves = [quarters[0] + quarters[2], quarters[1] + quarters[3]]
-    if max(halves) >= max(_FEWEST_NULS, len(sample) // 4) and not min(halves):
-        right = "utf-16-be" if halves[0] else "utf-16-le"
-    for order, nuls, letters in (("le", quarters[2:], quarters[0]), ("be", quarters[:2], quarters[3])):
-        if min(nuls) >= max(_FEWEST_NULS, len(sample) // 5) and not letters:
-            right = f"utf-32-{order}"
-    if right:
+    """Refuse text with NULs at every second place, or at two or three of four, as UTF-16 and UTF-32 have them."""
+    sample = text[:_SAMPLE]
+    nuls = [sample[first::4].count("\0") for first in range(4)]
+    if sum(nuls) >= max(_FEWEST_NULS, len(sample) // 4) and 0 in (nuls[0], nuls[3]):
+        right = f"utf-{32 if nuls[1] and nuls[2] else 16}-{'be' if nuls[0] else 'le'}"
         raise DocumentError(
             f"it is not {encoding} text but {right[:6].upper()} without a byte order mark; give --encoding {right}, "
             f"or corpus.encoding={right} for training"
@@ -281,13 +242,7 @@ def _refuse_wide_encodings(text: str, encoding: str) -> None:
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Read the lines of a UTF-8 file that are not blank, one at a time.
-
-    Args:
-        path: the file; a name that ends in ``.gz`` is uncompressed.
-
-    Yields:
-        Number of the line, from 1, and the line without its end.
+    """Read the lines of a UTF-8 file that are not blank, each with its number from 1 and without its end.
 
     Raises:
         DocumentError: the file cannot be read, or a line is no UTF-8.

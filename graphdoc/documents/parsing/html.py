@@ -152,13 +152,11 @@ def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
 def _left_out_characters(
     roots: Sequence[_Element], content: Sequence[_Element], dropped: frozenset[str], no_text: frozenset[str]
 ) -> int:
-    """Characters of text that are left out of a page, white space not counted."""
     whole = sum(_length(root, no_text) for root in roots)
     return whole - sum(_length(element, dropped) for element in content)
 
 
 def _outermost(roots: Sequence[_Element], name: str, dropped: frozenset[str]) -> list[_Element]:
-    """Elements of a name or role that have text, in reading order, none inside another."""
     found = []
     waiting = list(reversed(roots))
     while waiting:
@@ -173,7 +171,6 @@ def _outermost(roots: Sequence[_Element], name: str, dropped: frozenset[str]) ->
 
 
 def _length(root: _Element, dropped: frozenset[str]) -> int:
-    """Characters of the text of an element, white space not counted."""
     length = 0
     waiting = [root]
     while waiting:
@@ -220,15 +217,6 @@ def parse_html(text: str) -> ParsedDocument:
     out is counted in the metadata under ``dropped_elements``, its text under ``furniture_characters``. Entities are
     resolved; images leave their alternative text; list items and table rows are lines, cells stand apart by a tab. The
     only ``h1`` is the title if it opens the document; otherwise the title is that of the page.
-
-    Args:
-        text: the HTML source.
-
-    Returns:
-        Title, sections and metadata; a page title that differs from the title is kept as ``page_title``.
-
-    Raises:
-        DocumentError: the elements are nested too deeply to be read whole, or XHTML declares entities.
     """
     warnings = []
     text, unclosed = _without_unclosed_comments(text)
@@ -246,7 +234,6 @@ def parse_html(text: str) -> ParsedDocument:
 
 
 def _without_unclosed_comments(text: str) -> tuple[str, int | None]:
-    """The text without the openings of comments that have no end, and the place of the first of them."""
     position = 0
     while (start := text.find("<!--", position)) >= 0:
         end = _COMMENT_END.search(text, start + 2)
@@ -268,16 +255,9 @@ def parse_html_tree(root: _Element | None, warnings: Sequence[str] = ()) -> Pars
 
 
 def write_html_fragment(outline: Outline, text: str, *, headings: bool, picture: bool = False) -> Counter[str]:
-    """Write a piece of HTML, such as Markdown may contain, to an outline.
+    """Write a piece of HTML, such as Markdown may contain, to an outline; counts what is dropped by name.
 
-    Args:
-        outline: what is written to.
-        text: the HTML source, which need not be complete.
-        headings: whether its headings start sections.
-        picture: whether it holds no text but that of its images.
-
-    Returns:
-        How many elements were dropped, by name.
+    A ``picture`` holds no text but that of its images.
     """
     with outline.pictures() if picture else nullcontext():
         return _read(outline, _parse_lenient(text), headings=headings)[0]

@@ -57,15 +57,6 @@ def parse_markdown(text: str) -> ParsedDocument:
     Links leave their text, images their alternative text; list items and table rows are lines, cells stand apart by a
     tab. Headings inside quotations and lists, and ``#`` lines inside code, start no section. The only heading of level
     1 is the title if it opens the document; otherwise front matter may give one.
-
-    Args:
-        text: the Markdown source.
-
-    Returns:
-        Title, sections, and as metadata the other entries of the front matter and the counts of dropped HTML elements.
-
-    Raises:
-        DocumentError: the markup is nested too deeply to be read whole.
     """
     front_matter, body = _split_front_matter(text)
     outline = Outline()
@@ -123,16 +114,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Writer:
-    """Writes tokens to an outline.
-
-    Args:
-        outline: what is written to.
-        source: the Markdown, for the cells that a row has beyond its table.
-
-    Attributes:
-        dropped: number of HTML elements left out, by name.
-        warnings: what in the source is not as it should be.
-    """
+    """Writes tokens to an outline, and counts the HTML elements that it leaves out by name."""
 
     def __init__(self, outline: Outline, source: str) -> None:
         self.dropped: Counter[str] = Counter()
@@ -232,7 +214,6 @@ class _Writer:
 
 
 def _is_picture(tokens: Sequence[Token]) -> bool:
-    """Whether there are only images, and links around them."""
     shown = [token for token in tokens if token.type in ("image", "html_inline") or token.content.strip()]
     return bool(shown) and all(
         token.type == "image" or (token.type == "html_inline" and _tag_name(token.content) in ("img", "a", "br"))
@@ -257,7 +238,6 @@ def _inline_text(tokens: Sequence[Token]) -> str:
 
 
 def _inline_html(tag: str, closed: Counter[str]) -> str:
-    """The text that a piece of HTML inside a paragraph stands for."""
     name = _tag_name(tag)
     if name == "br":
         return "\n"
@@ -281,7 +261,6 @@ def _is_markup(tag: str, name: str, closed: Counter[str]) -> bool:
 
 
 def _text_for_unknown_tags(content: str) -> str:
-    """HTML in which tags of no known element that are never closed are text."""
     closed = Counter(name.lower() for name in _CLOSING.findall(content))
 
     def kept(found: re.Match[str]) -> str:
@@ -300,17 +279,7 @@ _FENCES = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 
 def parse_notebook(text: str) -> ParsedDocument:
-    """Parse a notebook.
-
-    Args:
-        text: its JSON, of format 3 or 4.
-
-    Returns:
-        Title, sections and metadata; outputs of cells are left out and counted.
-
-    Raises:
-        DocumentError: it is no notebook.
-    """
+    """Parse the JSON of a notebook, of format 3 or 4; outputs of cells are left out and counted."""
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError) as error:

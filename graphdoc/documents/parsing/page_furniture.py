@@ -55,17 +55,11 @@ class _Measures:
 
 
 def _count(text: str | None) -> int:
-    """Letters and digits, so that signs between links do not count."""
     return len(_NO_LETTER.sub("", text)) if text else 0
 
 
 class Page:
-    """The measured elements of a page.
-
-    Args:
-        roots: the trees of the page; what is named in ``dropped`` is not looked at.
-        dropped: names of elements that are left out.
-    """
+    """The measured elements of the trees of a page; those whose names are in ``dropped`` are not looked at."""
 
     def __init__(self, roots: Sequence[_Element], dropped: frozenset[str]) -> None:
         self.roots = roots
@@ -211,12 +205,7 @@ _LONGEST_NAME, _LONGEST_INTERFACE, _LONGEST_STEPS = 300, 60, 400
 
 
 def mark_furniture(page: Page, title: str) -> None:
-    """Rename furniture after what it is, so that it is left out and counted; the text of a page is never left empty.
-
-    Args:
-        page: the page, after what is hidden was marked.
-        title: the title in the head of the page.
-    """
+    """Rename furniture after what it is, so that it is left out and counted; some text is always kept."""
     found: dict[_Element, str] = {}
     inside: set[_Element] = set()
     kept = page.characters
@@ -246,7 +235,6 @@ def _is_note(element: _Element) -> bool:
 
 
 def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: str) -> str:
-    """What kind of furniture an element is; empty if it is content."""
     measure = page.measures[element]
     if name in _CONTENT or name in page._dropped:
         return ""
@@ -326,7 +314,6 @@ def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], 
 
 
 def _has_steps(element: _Element, least: int = 1) -> bool:
-    """Whether links lead to the page before, after or above."""
     # Texinfo writes "Next: Rows, Up: Beans", with links on the names alone.
     steps = len(_STEP_LABEL.findall(shown(element)))
     if steps >= least:
@@ -363,14 +350,12 @@ def _link_kind(element: _Element, measure: _Measures) -> str:
 
 
 def _leads_to_languages(element: _Element) -> bool:
-    """Whether most links lead to the same page in other languages."""
     links = list(element.iter("{*}a"))
     others = [link for link in links if "hreflang" in link.attrib and "alternate" in link.get("rel", "").lower()]
     return len(links) > 1 and len(others) >= len(links) - 1
 
 
 def _words_of(element: _Element) -> frozenset[str]:
-    """The words that class, id and role are made of."""
     return _split_name(f"{element.get('class', '')} {element.get('id', '')} {element.get('role', '')}"[:_LONGEST_NAME])
 
 
@@ -381,7 +366,6 @@ def _split_name(written: str) -> frozenset[str]:
 
 
 def _is_contents(page: Page, element: _Element, measure: _Measures, words: frozenset[str]) -> bool:
-    """Whether an element lists the headings of its own page."""
     if measure.first or not measure.links or measure.local < 0.8 * measure.linked or measure.density < 0.75:
         return False
     if not words.isdisjoint({"toc", "tableofcontents", "contents", "minitoc"}):

@@ -89,18 +89,6 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
     Links leave their text, pictures their caption or alternative text, formulas their letters and symbols; list items
     and table rows are lines, cells stand apart by a tab, notes follow their paragraph. Citation keys, labels and
     bibliographies are left out.
-
-    Args:
-        text: the source.
-        kind: pandoc's name of the format, such as ``latex``.
-
-    Returns:
-        Title, sections, and as metadata the other entries of the front matter, the counts of what was left out, and
-        under ``warnings`` the files that were not included.
-
-    Raises:
-        MissingExtraError: pandoc is not installed.
-        DocumentError: pandoc refuses the text, or it exceeds a limit.
     """
     warnings: list[str] = []
     if kind in _INCLUDES:
@@ -233,11 +221,7 @@ def _abstract(entry: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 class _Writer:
-    """Writes blocks of pandoc's tree to an outline.
-
-    Args:
-        dropped: number of things left out, by name; those left out here are added.
-    """
+    """Writes blocks of pandoc's tree to an outline; adds to the counts of what was dropped."""
 
     def __init__(self, dropped: Counter[str]) -> None:
         self.outline = Outline()

@@ -50,13 +50,6 @@ def parse_plain_text(text: str, *, headings: bool = True) -> ParsedDocument:
     Headings are lines of their own that are underlined, are marked with ``#`` or ``=``, are numbered in order, stand
     further to the left than the text, or are in capitals. Words that are hyphenated at the end of a line are joined
     where the text has them elsewhere without a hyphen. Running heads of pages are left out and counted.
-
-    Args:
-        text: the text.
-        headings: whether to look for headings; if not, the text is one section as it stands.
-
-    Returns:
-        Title, sections and metadata.
     """
     outline = Outline()
     if not headings:
@@ -168,7 +161,6 @@ def _levels(headings: list[_Heading]) -> dict[int, int]:
 
 
 def _stands_alone(lines: list[str], number: int) -> bool:
-    """Whether the line before is blank, or there is none."""
     return number == 0 or not lines[number - 1].strip()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import DocumentError
 from ...runtime.text import described
@@ -34,16 +34,6 @@ class Columns:
     label: str = "label"
 
 
-class RowParts(NamedTuple):
-    """The parts of a document as a row has them, in the order of the document's own arguments; None for no id."""
-
-    id: str | None
-    sections: tuple[Section, ...]
-    title: str
-    label: Any
-    metadata: dict[str, Any]
-
-
 def row_id(row: Mapping[str, Any], columns: Columns) -> str | None:
     """The id that a row gives itself, if it does."""
     value = row.get(_id_column(row, columns))
@@ -54,16 +44,8 @@ def row_id(row: Mapping[str, Any], columns: Columns) -> str | None:
     return str(value)
 
 
-def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> RowParts:
-    """Take a row apart.
-
-    Args:
-        row: the row.
-        id: the id, instead of the one in the row.
-        columns: what the columns are called.
-
-    Returns:
-        Id (None if the row has none), sections, title, label and metadata.
+def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> dict[str, Any]:
+    """The arguments of a document that a row has; ``id`` stands for the one in the row.
 
     Raises:
         DocumentError: there is neither text nor sections, or a value is of the wrong type.
@@ -91,7 +73,16 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
     metadata |= {key: value for key, value in row.items() if key not in used}
     if id is not None and own_id is not None and id != own_id:
         metadata["row_id"] = own_id
-    return RowParts(id or own_id, sections, _title(row.get(columns.title)), row.get(columns.label), metadata)
+    title = row.get(columns.title)
+    if not is_missing(title) and not isinstance(title, str | int | float):
+        raise DocumentError(f"its title is {described(title)}; give a string")
+    return {
+        "id": id or own_id,
+        "sections": sections,
+        "title": "" if is_missing(title) else str(title),
+        "label": row.get(columns.label),
+        "metadata": metadata,
+    }
 
 
 def _id_column(row: Mapping[str, Any], columns: Columns) -> str:
@@ -108,14 +99,6 @@ def _missing_text(row: Mapping[str, Any], columns: Columns) -> DocumentError:
         f"it has neither column {columns.text!r} nor {columns.sections!r}, only {there}; "
         "name the column with --column text=NAME, corpus.columns.text of a configuration file, or Columns(text=...)"
     )
-
-
-def _title(value: Any) -> str:
-    if is_missing(value):
-        return ""
-    if not isinstance(value, str | int | float):
-        raise DocumentError(f"its title is {described(value)}; give a string")
-    return str(value)
 
 
 def _sections(value: Any, metadata: dict[str, Any]) -> tuple[Section, ...] | None:

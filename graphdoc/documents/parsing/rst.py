@@ -67,15 +67,6 @@ def parse_rst(text: str) -> ParsedDocument:
     Links leave their text, images their alternative text; list items and table rows are lines, cells stand apart by a
     tab. What Sphinx adds leaves its text too. Comments are left out and counted. The only section of level 1 is the
     title if it opens the document. A paragraph with thousands of inline marks is left as it is, with a warning.
-
-    Args:
-        text: the source.
-
-    Returns:
-        Title, sections and metadata.
-
-    Raises:
-        DocumentError: the markup is nested too deeply to be read whole.
     """
     outline = Outline()
     writer = _Writer(outline)

@@ -39,12 +39,8 @@ _ENDS_NO_TITLE = (".", ",", ";", ":", "!", "?", "…", "-")
 def split_fields(text: str) -> tuple[dict[str, str], str]:
     """Take the lines of fields off the head of a text, such as those of mails, memos and proposals.
 
-    Args:
-        text: the text.
-
-    Returns:
-        The fields by their names in small letters, addresses of mail left out; and what follows them. A text without
-        a field such as a title, an author or a date has none.
+    Gives the fields by their names in small letters, addresses of mail left out, and what follows them. A text without
+    a field such as a title, an author or a date has none.
     """
     lines = text.lstrip("\n").split("\n", _MOST_LINES)
     fields: dict[str, str] = {}
@@ -72,13 +68,9 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
 
 
 def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
-    """Give a document without a title that of its first heading, or of the line that a plain text begins with.
+    """Give a document without a title, or with a program's, that of its first heading or of its first line.
 
-    The heading stays where it is, and so does the line.
-
-    Args:
-        parsed: the document; a title that only a program gave it counts as none.
-        is_text: whether it is plain text.
+    The heading stays where it is, and so does the line, which counts in plain text alone.
     """
     if parsed.title and not _NO_TITLE.match(parsed.title):
         return parsed

@@ -72,15 +72,6 @@ def parse_xml(text: str) -> ParsedDocument:
 
     A section's level is its depth. Abstracts come first. Reference lists are dropped and counted in the metadata under
     ``dropped_elements``; notes inside a paragraph follow it.
-
-    Args:
-        text: the XML source.
-
-    Returns:
-        Title, sections and metadata.
-
-    Raises:
-        DocumentError: the XML is not well-formed, declares entities, or is of another kind.
     """
     try:
         root = parse_tree(text)

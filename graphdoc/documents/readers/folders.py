@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from os import PathLike
@@ -14,7 +15,7 @@ from typing import Any
 
 from ...errors import DocumentError
 from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
-from .records import Places
+from .records import Skipped
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -34,14 +35,6 @@ class FoundFile:
     folder: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NotRead:
-    """A file or folder that is passed over, and why."""
-
-    path: Path
-    reason: str
-
-
 def is_pattern(source: str) -> bool:
     """Whether a path has wildcards in it."""
     return _MAGIC.search(source) is not None
@@ -56,18 +49,21 @@ def is_folder_or_pattern(source: str) -> bool:
         return False
 
 
-def find_files(source: str) -> Iterator[FoundFile | NotRead]:
-    """Find the files that a folder or a glob pattern means, sorted by path.
+def place_of(path: Path) -> str:
+    """Where a file lies, by whatever name its folder is reached; a link to a file is a file of its own."""
+    folder = str(path.parent)
+    # Whoever reads there says better what is wrong with a name.
+    with suppress(OSError, ValueError):
+        folder = os.path.realpath(folder)
+    return f"{folder}{os.sep}{path.name}"
 
-    Hidden files are passed over. Links are followed, but nothing is read twice, so loops end. An id is
-    the path relative to the folder (for a pattern: to the part before the first wildcard) without suffix; files that
-    would share it keep their suffix.
 
-    Args:
-        source: the folder or pattern; ``**`` stands for any number of folders. A folder that matches means all in it.
+def find_files(source: str) -> Iterator[FoundFile | Skipped]:
+    """Find the files that a folder or a glob pattern means, sorted by path, and what is passed over.
 
-    Yields:
-        The files, and what is passed over.
+    Hidden files are left out. Links are followed, but nothing is read twice, so loops end. An id is the path relative
+    to the folder (for a pattern: to the part before the first wildcard) without suffix; files that would share it keep
+    their suffix. In a pattern ``**`` stands for any number of folders; a folder that matches means all in it.
 
     Raises:
         DocumentError: there is no such folder, it cannot be listed, or nothing in it can be read.
@@ -76,21 +72,26 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
     if not root.is_dir():
         raise DocumentError("no file matches the pattern; check it")
     files: list[Path] = []
-    passed_over: list[NotRead] = []
-    for found in _walk(root, pattern):
-        path = found.path if isinstance(found, NotRead) else found
-        if pattern and not matches(path.relative_to(root).parts, pattern):
+    passed_over: list[tuple[Path, str]] = []
+    for path, reason in _walk(root, pattern):
+        if not _matches(path.relative_to(root).parts, pattern):
             continue
-        if isinstance(found, NotRead):
-            passed_over.append(found)
-        elif not split_suffix(found)[1]:
-            passed_over.append(NotRead(found, f"unknown type {found.suffix or '(no suffix)'}"))
+        if not reason and not split_suffix(path)[1]:
+            reason = f"unknown type {path.suffix or '(no suffix)'}"
+        if reason:
+            passed_over.append((path, reason))
         else:
-            files.append(found)
-    files = list(_without_links(files, passed_over))
+            files.append(path)
+    links = {path: path.resolve() for path in files if path.is_symlink()}
+    own = {path.resolve() for path in files if path not in links} if links else set()
+    passed_over += [(path, "a link to a file that is read already") for path in links if links[path] in own]
+    files = [path for path in files if links.get(path) not in own]
     if not files:
-        raise _nothing_to_read(passed_over)
-    yield from sorted(passed_over, key=lambda entry: entry.path.parts)
+        reasons = Counter(reason for _, reason in passed_over).most_common(5)
+        there = ", ".join(f"{count} of {reason}" for reason, count in reasons) or "nothing"
+        raise DocumentError(f"there is no file to read: it holds {there}; known types are {KNOWN_SUFFIXES}")
+    for path, reason in sorted(passed_over, key=lambda entry: entry[0].parts):
+        yield Skipped(str(path), reason)
     ids = _ids([path.relative_to(root) for path in files])
     for path in sorted(ids, key=lambda path: path.parts):
         yield FoundFile(root / path, ids[path], path.parts[0] if len(path.parts) > 1 else None)
@@ -110,17 +111,6 @@ def _ids(files: list[Path]) -> dict[Path, str]:
         ids.update((path, path.as_posix()) for path in clashing)
 
 
-def _without_links(files: list[Path], passed_over: list[NotRead]) -> Iterator[Path]:
-    """The files without links to others of them."""
-    links = {path: path.resolve() for path in files if path.is_symlink()}
-    own = {path.resolve() for path in files if path not in links} if links else set()
-    for path in files:
-        if links.get(path) in own:
-            passed_over.append(NotRead(path, "a link to a file that is read already"))
-        else:
-            yield path
-
-
 def _split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
     """The folder before the first wildcard of a pattern, and the parts from there on; no parts without wildcards."""
     if Path(source).is_dir() or not is_pattern(source):
@@ -130,59 +120,37 @@ def _split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
     return Path(*parts[:first]), parts[first:]
 
 
-def matches(parts: tuple[str, ...], pattern: tuple[str, ...], *, below: bool = False) -> bool:
-    """Whether a path, or a folder that it lies in, matches; with ``below``, whether something inside it may.
-
-    Args:
-        parts: the path, from the folder before the first wildcard on.
-        pattern: the parts of the pattern.
-        below: see above.
-    """
-    reached = {0}
-    for part in parts:
-        reached = _step(reached, part, pattern)
-        if len(pattern) in reached:
-            return True
-    return below and bool(reached)
+def _matches(parts: tuple[str, ...], pattern: tuple[str, ...], *, below: bool = False) -> bool:
+    """Whether a path, or a folder that it lies in, matches; with ``below``, whether something inside it may."""
+    if not pattern:
+        return True
+    if not parts:
+        return below
+    if pattern[0] != "**":
+        return fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:], below=below)
+    # At the end of a pattern ** means everything below, otherwise it may also stand for nothing.
+    is_end = len(pattern) == 1
+    return is_end or _matches(parts, pattern[1:], below=below) or _matches(parts[1:], pattern, below=below)
 
 
-def _step(reached: set[int], part: str, pattern: tuple[str, ...]) -> set[int]:
-    following: set[int] = set()
-    waiting = list(reached)
-    while waiting:
-        position = waiting.pop()
-        if position == len(pattern):
-            continue
-        if pattern[position] == "**":
-            following.add(position)
-            # At the end of a pattern ** means everything below, otherwise it may also stand for nothing.
-            if position + 1 == len(pattern):
-                following.add(position + 1)
-            else:
-                waiting.append(position + 1)
-        elif fnmatchcase(part, pattern[position]):
-            following.add(position + 1)
-    return following
-
-
-def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[Path | NotRead]:
+def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    """Files, each with nothing, and what is none or cannot be read, with the reason."""
     visited: set[tuple[int, int]] = set()
     folders = [root]
     links: list[Path] = []
     while folders or links:
         # Real folders come first: a folder then gets the ids of its own place, not those of a link to it.
-        linked = not folders
-        folder = links.pop() if linked else folders.pop()
+        folder = folders.pop() if folders else links.pop()
         try:
             status = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name, reverse=True)
         except OSError as error:
             if folder == root:
                 raise reading_error(error) from None
-            yield NotRead(folder, f"a folder that cannot be listed: {error.strerror or error}")
+            yield folder, f"a folder that cannot be listed: {error.strerror or error}"
             continue
         if (status.st_dev, status.st_ino) in visited:
-            yield NotRead(folder, "a link to a folder that is read already")
+            yield folder, "a link to a folder that is read already"
             continue
         visited.add((status.st_dev, status.st_ino))
         for entry in entries:
@@ -193,22 +161,15 @@ def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[Path | NotRead]:
                 is_folder, is_file = entry.is_dir(), entry.is_file()
             except OSError as error:
                 # A link that leads back to itself is one of the errors.
-                reason = "a broken link" if entry.is_symlink() else f"not readable: {error.strerror or error}"
-                yield NotRead(path, reason)
+                yield path, "a broken link" if entry.is_symlink() else f"not readable: {error.strerror or error}"
                 continue
             if is_folder:
-                if not pattern or matches(path.relative_to(root).parts, pattern, below=True):
+                if _matches(path.relative_to(root).parts, pattern, below=True):
                     (links if entry.is_symlink() else folders).append(path)
             elif is_file:
-                yield path
+                yield path, ""
             else:
-                yield NotRead(path, "a broken link" if entry.is_symlink() else "not a regular file")
-
-
-def _nothing_to_read(passed_over: list[NotRead]) -> DocumentError:
-    reasons = Counter(entry.reason for entry in passed_over).most_common(5)
-    there = ", ".join(f"{count} of {reason}" for reason, count in reasons) or "nothing"
-    return DocumentError(f"there is no file to read: it holds {there}; known types are {KNOWN_SUFFIXES}")
+                yield path, "a broken link" if entry.is_symlink() else "not a regular file"
 
 
 @dataclass(frozen=True)
@@ -228,19 +189,15 @@ class ClashingIds:
     def of(cls, sources: Sequence[Any]) -> ClashingIds:
         """Look through sources that are listed one by one; only names are read."""
         paths = [str(source) for source in sources if isinstance(source, str | PathLike)]
-        places = Places()
         # A file that several sources give is one, by whatever name.
-        found = Counter(id for id, _ in {(id, places.of(file)) for path in paths for id, file in _files_of(path)})
+        found = Counter(id for id, _ in {(id, place_of(file)) for path in paths for id, file in _files_of(path)})
         ids = frozenset(id for id, count in found.items() if count > 1)
         roots = {path: _split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
-        names = {root: root.resolve() for root in roots.values()}
-        common = Counter(root.name for root in set(names.values()))
+        names = {root: root.resolve().name for root in roots.values()}
+        common = Counter(name for name, _ in {(root.resolve().name, root.resolve()) for root in names})
+        unique = {name for name, count in common.items() if count == 1 and name}
         return cls(
-            ids,
-            {
-                path: names[root].name if common[names[root].name] == 1 and names[root].name else root.as_posix()
-                for path, root in roots.items()
-            },
+            ids, {path: names[root] if names[root] in unique else root.as_posix() for path, root in roots.items()}
         )
 
     def of_file(self, path: Path) -> str:
@@ -260,13 +217,11 @@ def _files_of(source: str) -> Iterator[tuple[str, Path]]:
         if kind and not is_corpus(kind):
             yield stem, Path(source)
         return
-    try:
+    # What is wrong is said where it is read.
+    with suppress(DocumentError):
         for file in find_files(source):
             if isinstance(file, FoundFile) and not is_corpus(split_suffix(file.path)[1]):
                 yield file.id, file.path
-    except DocumentError:
-        # Said where it is read.
-        return
 
 
 # What runs, indexes, folders of vectors and commands leave in a folder that readers of documents take for documents.
@@ -287,12 +242,10 @@ def source_reaching(place: str | Path, sources: Iterable[str], *, is_folder: boo
         is_folder: whether the place is a folder.
     """
     for source in sources:
-        try:
+        # Whoever reads or writes there says better what is wrong, such as a link that leads to itself.
+        with suppress(OSError, RuntimeError, ValueError):
             if _reaches(source, Path(place), is_folder):
                 return source
-        except (OSError, RuntimeError, ValueError):
-            # Whoever reads or writes there says better what is wrong, such as a link that leads to itself.
-            continue
     return None
 
 
@@ -321,4 +274,4 @@ def _is_read(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
     if not parts or not split_suffix(Path(parts[-1]))[1]:
         return False
     # What leads up again may lead anywhere.
-    return not pattern or matches(parts, ("**", pattern[-1]) if ".." in pattern else pattern)
+    return _matches(parts, ("**", pattern[-1]) if ".." in pattern else pattern)

@@ -23,13 +23,7 @@ _LABEL_COLUMN = "label"
 
 
 class LabelledPair(NamedTuple):
-    """Two documents and whether they belong together.
-
-    Args:
-        a: id of the first document.
-        b: id of the second.
-        label: 1 if they belong together, else 0.
-    """
+    """Ids of two documents, and 1 if they belong together, else 0."""
 
     a: str
     b: str
@@ -46,7 +40,6 @@ class Pairs:
     """Pairs of documents that know where they are from.
 
     Args:
-        pairs: the pairs.
         source: name of their file; empty for pairs made in Python.
         lines: line of every pair in the file.
     """
@@ -78,11 +71,7 @@ class Pairs:
         return f"{self.source}:{self.lines[number]}" if self.lines else f"pair {number + 1:,}"
 
     def chosen(self, numbers: Sequence[int]) -> Pairs:
-        """Some of the pairs.
-
-        Args:
-            numbers: their positions.
-        """
+        """Some of the pairs, by their positions."""
         lines = tuple(self.lines[number] for number in numbers) if self.lines else ()
         return replace(self, pairs=tuple(self.pairs[number] for number in numbers), lines=lines)
 
@@ -102,7 +91,6 @@ class Pairs:
 
         Raises:
             DocumentError: a document is not there; the message says in which line.
-            SettingsError: ``unknown`` is neither of both.
         """
         require_one_of("unknown", unknown, get_args(Unknown))
         known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
@@ -112,10 +100,10 @@ class Pairs:
         if unknown == "stop":
             pair = self.pairs[missing[0]]
             id = pair.b if pair.a in known else pair.a
-            more = f", and so it is with {len(missing) - 1:,} more of {len(self):,} pairs" if len(missing) > 1 else ""
             raise DocumentError(
-                f"{self.place(missing[0])}: there is no document {id!r} among those read{more}; read the corpus that "
-                f"the pairs are from, or leave such pairs out ({setting})"
+                f"{self.place(missing[0])}: there is no document {id!r} among those read ({len(missing):,} of "
+                f"{len(self):,} pairs lack one); read the corpus that the pairs are from, or leave such pairs out "
+                f"({setting})"
             )
         gone = set(missing)
         return self.chosen([number for number in range(len(self)) if number not in gone])
@@ -131,11 +119,7 @@ class Pairs:
         return len(self) - len({pair.documents for pair in self.pairs})
 
     def require_agreement(self) -> None:
-        """Refuse pairs that are said to belong together in one line and not to in another.
-
-        Raises:
-            DocumentError: two lines contradict each other.
-        """
+        """Raise DocumentError for pairs that belong together in one line and do not in another."""
         first: dict[tuple[str, str], int] = {}
         for number, pair in enumerate(self.pairs):
             other = first.setdefault(pair.documents, number)
@@ -168,20 +152,14 @@ def read_pair_file(path: str | Path) -> Pairs:
 def read_link_file(path: str | Path) -> Pairs:
     """Read links, such as citations, from a file of two columns of ids separated by a tab; all have the label 1.
 
-    A first line of two column names (``LINK_COLUMNS``) is a heading. A name that ends in ``.gz`` is uncompressed.
-
-    Raises:
-        DocumentError: the file cannot be read, has no links, or a line is not of this form.
+    A first line of two column names, such as ``citing`` and ``cited``, is a heading; errors as for
+    :func:`read_pair_file`.
     """
     return _read(path, 2, "a link is expected as two ids with a tab between")
 
 
 def read_any_pairs(path: str | Path) -> Pairs:
-    """Read pairs whose labels do not matter: two ids in a line with a tab between, and a label or none.
-
-    Raises:
-        DocumentError: the file cannot be read, has no pairs, or a line is not of this form.
-    """
+    """Read pairs whose labels do not matter: two ids in a line with a tab between, and a label or none."""
     for _, line in numbered_lines(path):
         return read_link_file(path) if len(line.split("\t")) == 2 else read_pair_file(path)
     return read_pair_file(path)

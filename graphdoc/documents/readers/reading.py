@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
 from ...errors import DocumentError, MissingExtraError
-from ...runtime.text import described, one_line
+from ...runtime.text import described, one_line, require_one_of
 from ..document import Document
 from ..parsing.files import unknown_type
 from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix, too_large
 from ..parsing.rows import Columns, row_id
 from ..section import clean_text
 from .corpora import read_corpus, read_json_lines
-from .folders import ClashingIds, FoundFile, find_files, is_pattern
-from .records import Places, ReadingReport, Record, SeenIds, Skipped
+from .folders import ClashingIds, FoundFile, find_files, is_pattern, place_of
+from .records import ReadingReport, Record, SeenIds, Skipped
 
 _STANDARD_INPUT = "standard input"
 
@@ -56,16 +56,11 @@ def read_documents(
         columns: what the columns of rows are called.
         encoding: how text files are encoded.
         text_headings: whether plain text files are searched for headings.
-        label_from: whether labels are values of a column, or names of the folders directly below one that is read;
-            what lies in none has no label then.
-        on_error: whether what cannot be read stops the reading (``stop``) or is skipped and listed in the report
-            (``skip``); ``skip_in_folders`` skips what folders and patterns hold, and stops at what is named itself and
-            at ids that occur twice.
+        label_from: whether labels are values of a column, or names of the folders directly below one that is read.
+        on_error: ``stop`` at what cannot be read, or ``skip`` it and list it in the report; ``skip_in_folders`` skips
+            what folders and patterns hold, and stops at what is named itself and at ids that occur twice.
         report: is filled while documents are read.
-        unique_ids: whether a document with the id of an earlier one is an error; where not, it is read like any other.
-
-    Yields:
-        The documents.
+        unique_ids: whether a document with the id of an earlier one is an error.
 
     Raises:
         DocumentError: something cannot be read, has no text, was read before, or has the id of an earlier document.
@@ -74,15 +69,12 @@ def read_documents(
     >>> [document.id for document in read_documents(rows)]
     ['a', 'b']
     """
-    if on_error not in get_args(OnError):
-        raise DocumentError(f"on_error is {described(on_error)}; choose 'skip_in_folders', 'skip' or 'stop'")
+    require_one_of("on_error", on_error, get_args(OnError))
+    require_one_of("label_from", label_from, get_args(LabelFrom))
     check_encoding(encoding)
-    if label_from not in get_args(LabelFrom):
-        raise DocumentError(f"label_from is {described(label_from)}; choose 'column' or 'folder'")
     report = ReadingReport() if report is None else report
-    return _Reading(columns or Columns(), encoding, text_headings, label_from, on_error, report, unique_ids).read(
-        sources
-    )
+    reading = _Reading(columns or Columns(), encoding, text_headings, label_from, on_error, report, unique_ids)
+    return reading.read(sources)
 
 
 @dataclass
@@ -97,8 +89,7 @@ class _Reading:
     # The file that is being read, where a folder or pattern holds it, and it was not named itself.
     in_folder: FoundFile | None = None
     seen: SeenIds = field(default_factory=SeenIds)
-    files: SeenIds = field(default_factory=SeenIds)
-    places_of_files: Places = field(default_factory=Places)
+    files: set[str] = field(default_factory=set)
     # How many documents were read before those of a place.
     added: int = 0
     starts: list[int] = field(default_factory=list)
@@ -158,7 +149,6 @@ class _Reading:
             raise DocumentError(str(error).removeprefix("row: ")) from error.__cause__
 
     def _sources(self, source: Any, clashing: ClashingIds | None = None) -> Iterator[tuple[str, Iterable[Record]]]:
-        """Break a source down into places, each with its records."""
         if isinstance(source, str | PathLike):
             yield from self._path_source(str(source), clashing or ClashingIds())
         elif isinstance(source, Document | Mapping):
@@ -209,7 +199,7 @@ class _Reading:
                     yield str(found.path), self._file(found.path, clashing.of_found(source, found))
                     self.in_folder = None
                 else:
-                    self.report.ignored.append(Skipped(str(found.path), found.reason))
+                    self.report.ignored.append(found)
         except DocumentError as error:
             yield source, [Record(source, error)]
 
@@ -232,7 +222,7 @@ class _Reading:
             yield Record(str(path), content)
             return
         # From another source, and perhaps with another id.
-        place = self.places_of_files.of(path)
+        place = place_of(path)
         if place in self.files:
             yield Record(str(path), DocumentError("it was read before, from another source; name it once"))
             return

@@ -13,14 +13,9 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..document import Document
 
-_FILE = "documents.jsonl.zst"
-
 
 class KeptDocuments:
     """Documents in a compressed file of their own, which is removed with them; none is held in memory.
-
-    Args:
-        documents: the documents, read here.
 
     >>> kept = KeptDocuments([Document.from_text("Tides rise."), Document.from_text("Tides fall.")])
     >>> len(kept), [document.text for document in kept]
@@ -29,15 +24,12 @@ class KeptDocuments:
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._folder = TemporaryDirectory(prefix="graphdoc-")
+        self._path = str(Path(self._folder.name) / "documents.jsonl.zst")
         self._count = 0
         with pa.output_stream(self._path, compression="zstd", buffer_size=1 << 20) as stream:
             for document in documents:
                 stream.write(json.dumps(document.to_dict(), default=str).encode() + b"\n")
                 self._count += 1
-
-    @property
-    def _path(self) -> str:
-        return str(Path(self._folder.name) / _FILE)
 
     def __len__(self) -> int:
         """Number of documents."""

@@ -54,7 +54,7 @@ def test_pairs_of_documents_that_are_not_there(tmp_path: Path) -> None:
     assert list(left) == [("a", "b", 1), ("a", "c", 1)]
     assert left.place(1) == f"{tmp_path}/pairs.tsv:4"
     assert pairs.among({"a", "b", "c", "<x>", "y"}) is pairs
-    with pytest.raises(DocumentError, match=r"pairs.tsv:2: .*'<x>'.* 1 more of 4 "):
+    with pytest.raises(DocumentError, match=r"pairs.tsv:2: .*'<x>'.*2 of 4 "):
         pairs.among(["a", "b", "c"])
     with pytest.raises(DocumentError, match=r"pairs.tsv:3: .*'y'"):
         pairs.among(dict.fromkeys(["a", "b", "c", "<x>"]))

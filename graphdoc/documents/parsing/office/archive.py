@@ -27,15 +27,7 @@ _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 
 
 class Archive:
-    """The parts of an archive in memory.
-
-    Args:
-        content: the bytes of the file.
-        kind: what it should be, for messages: ``DOCX``, ``EPUB``.
-
-    Raises:
-        DocumentError: it is no such archive, or is protected by a password.
-    """
+    """The parts of an archive in memory; ``kind`` says what it should be, for messages: ``DOCX``, ``EPUB``."""
 
     def __init__(self, content: bytes, kind: str) -> None:
         if content.startswith(_OLD_OFFICE):
@@ -60,11 +52,7 @@ class Archive:
         return list(self._infos)
 
     def read(self, name: str) -> bytes:
-        """Read a part.
-
-        Raises:
-            DocumentError: it is missing or damaged, or so large that it is made to fill the memory.
-        """
+        """Read a part; one so large that it is made to fill the memory is refused."""
         info = self._infos.get(name)
         if info is None:
             raise DocumentError(f"its part {name!r} is missing; it is damaged, or no {self._kind} file at all")
@@ -85,11 +73,7 @@ class Archive:
             raise DocumentError(f"its part {name!r} is damaged; fetch or save it again") from None
 
     def tree(self, name: str) -> _Element:
-        """Parse a part that is XML.
-
-        Raises:
-            DocumentError: it is missing, too large, no XML, or declares entities.
-        """
+        """Parse a part that is XML."""
         return xml_part(self.read(name), name)
 
     def links(self, name: str) -> dict[str, tuple[str, str]]:
@@ -114,11 +98,7 @@ def resolved(folder: str, target: str) -> str:
 
 
 def xml_part(content: bytes, name: str) -> _Element:
-    """Parse XML of a part; a byte order mark or its declaration gives the encoding.
-
-    Raises:
-        DocumentError: it is no XML, or declares entities.
-    """
+    """Parse XML of a part; a byte order mark or its declaration gives the encoding."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         return parse_tree(content.decode(encoding))

@@ -43,8 +43,6 @@ class _Style:
 
 @dataclass(slots=True)
 class _Collected:
-    """What the runs of a paragraph hold."""
-
     parts: list[str] = field(default_factory=list)
     sizes: Counter[float] = field(default_factory=Counter)
     strong: int = 0
@@ -59,15 +57,6 @@ def parse_docx(content: bytes) -> ParsedDocument:
     Headings are paragraphs with a style of a heading, or with an outline level, and paragraphs that are bold,
     underlined or larger throughout. Notes follow their paragraph; text boxes too. Deleted text, comments, hidden text,
     headers and footers, and tables of contents are left out; all but the first are counted.
-
-    Args:
-        content: the bytes of the file.
-
-    Returns:
-        Title, sections and metadata.
-
-    Raises:
-        DocumentError: it is no DOCX file, damaged, or protected by a password.
     """
     archive = Archive(content, "DOCX")
     main = next(
@@ -227,7 +216,6 @@ class _Reader:
         )
 
     def _style(self, id: str, *, default: bool = True) -> _Style:
-        """A style with what it inherits."""
         id = id or (self._styles[""].name if default and "" in self._styles else "")
         if id not in self._chains:
             merged = _Style()

@@ -24,17 +24,9 @@ _FONTS_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/en
 
 
 def parse_epub(content: bytes) -> ParsedDocument:
-    """Parse an EPUB file.
+    """Parse an EPUB file; its authors are kept as ``creator``.
 
-    Args:
-        content: the bytes of the file.
-
-    Returns:
-        Title, sections and metadata; authors are kept as ``creator``. Pages that only list the contents, and
-        chapters named again, are left out and counted.
-
-    Raises:
-        DocumentError: it is no EPUB file, damaged, or locked by its seller.
+    Pages that only list the contents, and chapters named again, are left out and counted.
     """
     archive = Archive(content, "EPUB")
     _refuse_locked(archive)

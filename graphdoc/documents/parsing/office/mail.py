@@ -37,17 +37,7 @@ class _Policy(EmailPolicy):
 
 
 def parse_mail(content: bytes) -> ParsedDocument:
-    """Parse a mail.
-
-    Args:
-        content: the bytes of the file.
-
-    Returns:
-        Title, sections, and as metadata ``from``, ``to``, ``date`` and the names of ``attachments``.
-
-    Raises:
-        DocumentError: it is no mail.
-    """
+    """Parse a mail; its metadata are ``from``, ``to``, ``date`` and the names of ``attachments``."""
     try:
         policy: Any = _Policy()
         return _parse(cast("EmailMessage", email.message_from_bytes(content, EmailMessage, policy=policy)))
@@ -90,7 +80,6 @@ def _parse(message: EmailMessage, *, is_inside: bool = False) -> ParsedDocument:
 
 
 def _mails_in(part: EmailMessage) -> list[EmailMessage]:
-    """The mails in a part: a forwarded one, those of a digest, or those further inside."""
     kind = part.get_content_type()
     if kind == "message/rfc822":
         return [one for one in part.get_payload() if isinstance(one, EmailMessage)]

@@ -39,15 +39,6 @@ def parse_odt(content: bytes) -> ParsedDocument:
 
     Headings are elements of their own there; paragraphs that are bold, underlined or larger throughout count as well.
     Notes and text boxes follow their paragraph. Comments, hidden text and tables of contents are left out and counted.
-
-    Args:
-        content: the bytes of the file.
-
-    Returns:
-        Title, sections and metadata.
-
-    Raises:
-        DocumentError: it is no ODT file, damaged, or protected by a password.
     """
     archive = Archive(content, "ODT")
     if "META-INF/manifest.xml" in archive and b"encryption-data" in archive.read("META-INF/manifest.xml"):
@@ -180,7 +171,6 @@ class _Reader:
             self.paragraphs.append(Paragraph("\t".join(self._text(cell, depth) for cell in row), "row"))
 
     def _text(self, element: _Element, depth: int) -> str:
-        """All text inside an element on one line, with notes."""
         inner = _Reader(self._styles)
         inner.read(element, "text", depth + 1)
         self.dropped += inner.dropped

@@ -42,12 +42,6 @@ def parsed_paragraphs(paragraphs: Sequence[Paragraph]) -> ParsedDocument:
 
     Where a paragraph has no style of a heading, it is one if all of it is bold, underlined or larger than the text, it
     is short, does not end as a sentence does, and other text follows.
-
-    Args:
-        paragraphs: in reading order.
-
-    Returns:
-        Title, empty if there is none, and sections.
     """
     paragraphs = [paragraph for paragraph in paragraphs if paragraph.text.strip() or paragraph.notes]
     _find_headings(paragraphs)

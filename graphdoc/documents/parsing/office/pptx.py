@@ -30,15 +30,6 @@ def parse_pptx(content: bytes) -> ParsedDocument:
 
     The title of a slide is a heading; what stands in its shapes, tables and diagrams follows, then its notes. Dates,
     feet and numbers of slides are left out and counted.
-
-    Args:
-        content: the bytes of the file.
-
-    Returns:
-        Title, sections and metadata.
-
-    Raises:
-        DocumentError: it is no PPTX file, damaged, or protected by a password.
     """
     archive = Archive(content, "PPTX")
     main = next((target for kind, target in archive.links("").values() if kind == "officeDocument"), "")
@@ -106,7 +97,6 @@ def _slide(
 
 
 def _shapes(slide: _Element) -> Iterator[_Element]:
-    """Texts, frames and pictures; of what stands inside a text or a frame only pictures."""
     waiting = [(slide, False)]
     while waiting:
         element, inside = waiting.pop()
@@ -121,7 +111,6 @@ def _shapes(slide: _Element) -> Iterator[_Element]:
 def _frame(
     frame: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str], read: set[str]
 ) -> Iterator[str]:
-    """Texts of a table or a diagram; charts are counted."""
     rows = (row.iterchildren("{*}tc") for row in frame.iter("{*}tr"))
     yield "\n".join("\t".join(one_line(" ".join(_paragraphs(cell))) for cell in row) for row in rows)
     for diagram in frame.iter("{*}relIds"):

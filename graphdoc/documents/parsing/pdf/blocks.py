@@ -50,13 +50,7 @@ class Block:
 
 
 class BlockBuilder:
-    """Cuts the lines of a document into blocks.
-
-    Args:
-        lines: of the whole document, in reading order.
-        size: of the running text.
-        bold: whether the running text is bold.
-    """
+    """Cuts the lines of a document into blocks, given the size of the running text and whether it is bold."""
 
     def __init__(self, lines: Sequence[Line], size: float, bold: bool) -> None:
         self._lines, self._size, self._bold = lines, size, bold
@@ -92,7 +86,6 @@ class BlockBuilder:
         return "item" if BULLET.match(line.text) else "text"
 
     def _goes_on(self, block: Block, before: Line, line: Line, kind: str) -> bool:
-        """Whether a line belongs to the block before it."""
         if "code" in (kind, block.kind) or "table" in (kind, block.kind):
             near = self._gap(before, line) <= 1.6
             return kind == block.kind and (near or before.column != line.column)
@@ -157,7 +150,6 @@ def _is_numbered(line: Line) -> bool:
 
 
 def _is_spread(line: Line) -> bool:
-    """Whether a line has gaps that no justified text has."""
     gaps = [right.left - left.right for left, right in pairwise(line.segments)]
     return any(gap > 1.5 * line.size for gap in gaps) and not _is_justified(line, gaps)
 
@@ -170,7 +162,6 @@ def _is_justified(line: Line, gaps: Sequence[float]) -> bool:
 
 
 def _is_heading_like(line: Line, size: float, bold: bool) -> bool:
-    """Whether a line is larger than the text, or bold where the text is not."""
     return line.size > 1.06 * size or (line.share("bold") > 0.9 and not bold)
 
 
@@ -225,11 +216,7 @@ def _is_hyphenated(text: str) -> bool:
 
 
 class TextJoiner:
-    """Joins lines to running text.
-
-    Args:
-        lines: of the whole document; a word that stands in them without a hyphen is joined without one.
-    """
+    """Joins lines to running text; words that stand in a document without a hyphen are joined without one."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._words: set[str] = set()
@@ -245,12 +232,7 @@ class TextJoiner:
         self._breaks_words = hyphens > _BROKEN_WORDS * len(lines)
 
     def text(self, lines: Sequence[Line], marks: frozenset[str] = frozenset()) -> str:
-        """The text of the lines of a paragraph or heading.
-
-        Args:
-            lines: from top to bottom.
-            marks: of notes, which are left out where they stand raised after a word.
-        """
+        """The text of the lines of a paragraph or heading, without marks of notes that stand raised after a word."""
         parts: list[str] = []
         # Where thousands of lines are one paragraph, looking at the whole text for each would take hours.
         end = ""

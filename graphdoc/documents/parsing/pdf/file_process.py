@@ -32,11 +32,7 @@ _LONGEST_HEAD, _LONGEST_END, _CHUNK = 1000, 2048, 2**20
 
 
 def damage(content: bytes) -> list[str]:
-    """What of a PDF file is damaged, in a line for each kind.
-
-    Args:
-        content: its bytes.
-    """
+    """What of a PDF file is damaged, in a line for each kind."""
     found = []
     if b"%%EOF" not in content[-_LONGEST_END:]:
         found.append("the end of the file is missing; pages or text may be missing")
@@ -176,8 +172,6 @@ class _Process:
 
 
 class _Impatient:
-    """A pipe that gives up waiting at a point in time."""
-
     def __init__(self, stream: IO[bytes], until: float) -> None:
         self._stream, self._until = stream, until
 
@@ -195,15 +189,8 @@ _process = _Process()
 def read_pages(content: bytes) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]], list[str]]:
     """Read the pages of a PDF file.
 
-    Args:
-        content: its bytes.
-
-    Returns:
-        What :meth:`~.pdfium.PdfFile.describe` gives; numbers, from 0, and contents of the pages that could be read, as
-        :meth:`~.pdfium.PdfFile.page` gives them; and warnings about the others.
-
-    Raises:
-        DocumentError: the file cannot be opened, or no page of it can be read.
+    Gives what :meth:`~.pdfium.PdfFile.describe` gives; numbers, from 0, and contents of the pages that could be read,
+    as :meth:`~.pdfium.PdfFile.page` gives them; and warnings about the others.
     """
     pages: list[tuple[int, dict[str, Any]]] = []
     lost: dict[int, str] = {}

@@ -34,14 +34,7 @@ _CONTENTS = re.compile(
 
 
 def take_furniture(pages: Sequence[Page]) -> Counter[str]:
-    """Take running heads, running feet and page numbers out of pages.
-
-    Args:
-        pages: all pages of a document; their rows are changed.
-
-    Returns:
-        How many rows were taken, by what they are.
-    """
+    """Take running heads, running feet and page numbers out of the rows of pages; counts them by what they are."""
     taken: Counter[str] = Counter()
     size, _ = body_style(row for page in pages for row in page.rows)
     distances = [upper.base - lower.base for page in pages for upper, lower in pairwise(page.rows)]
@@ -161,7 +154,6 @@ def _head_heights(pages: Sequence[Page], candidates: dict[int, list[Line]]) -> l
 
 
 def _is_apart(page: Page, row: Line) -> bool:
-    """Whether a row is the outermost of its page and a gap parts it from the next one."""
     place = next(place for place, other in enumerate(page.rows) if other is row)
     if place == 0 and len(page.rows) > 3:
         gap = row.base - page.rows[1].base
@@ -194,14 +186,7 @@ def _stands_at(row: Line, heights: Sequence[float]) -> bool:
 
 
 def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
-    """Take tables of contents out of the lines of a document.
-
-    Args:
-        lines: in reading order.
-
-    Returns:
-        The lines that remain, and how many were taken.
-    """
+    """Take tables of contents out of lines; gives the lines that remain, and how many were taken."""
     marks = [_is_entry(line) for line in lines]
     taken = [False] * len(lines)
     place = 0

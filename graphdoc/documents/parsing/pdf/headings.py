@@ -135,8 +135,6 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class _Look:
-    """How a block looks, as far as headings of one level share it."""
-
     size: float
     bold: bool
     italic: bool
@@ -156,7 +154,6 @@ def words(text: str) -> str:
 
 
 def _is_rare(value: Any, counts: Counter[Any]) -> bool:
-    """Whether few lines look like this."""
     return value != counts.most_common(1)[0][0] and counts[value] < 0.2 * counts.total()
 
 
@@ -235,7 +232,6 @@ class HeadingFinder:
         )
 
     def _matched(self, outline: Sequence[tuple[int, str, int, float]]) -> dict[int, int]:
-        """Levels of the blocks that the outline names."""
         places: dict[str, list[int]] = defaultdict(list)
         for place, text in enumerate(self._texts):
             if len(text) <= 2 * _LONGEST:

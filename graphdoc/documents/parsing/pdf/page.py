@@ -158,12 +158,7 @@ class Page:
 
 
 def read_page(content: Mapping[str, Any], number: int) -> Page:
-    """Make rows of what the library says of a page.
-
-    Args:
-        content: what :meth:`~.pdfium.PdfFile.page` gives.
-        number: of the page.
-    """
+    """Make rows of what :meth:`~.pdfium.PdfFile.page` gives."""
     styles = [Style(**style) for style in content["styles"]]
     by_direction: dict[int, list[Piece]] = {}
     for order, (text, left, right, base, style, direction) in enumerate(content["pieces"]):
@@ -244,7 +239,6 @@ def _base(pieces: Sequence[Piece]) -> float:
 
 
 def _is_beside(piece: Piece, members: Iterable[Piece]) -> bool:
-    """Whether a raised or lowered piece touches one of a row."""
     reach = 0.9 * piece.style.size
     return any(
         -reach < piece.left - other.right < reach or -reach < other.left - piece.right < reach for other in members

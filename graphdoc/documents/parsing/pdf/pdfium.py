@@ -26,7 +26,6 @@ _SUBSET = re.compile(r"^[A-Z]{6}\+")
 
 
 def _font_traits(name: str, flags: int, weight: int, angle: int) -> dict[str, Any]:
-    """The look of a font."""
     name = _SUBSET.sub("", name)
     flags = max(flags, 0)
     # A library guesses the weight from the width of stems; where the name says it, the name counts.
@@ -86,7 +85,6 @@ def _structure_tags(page: Any) -> dict[int, str]:
 
 
 def _largest_picture(page: Any, area: float) -> float:
-    """The share of a page that its largest picture covers."""
     largest = 0.0
     for number in range(pdfium.FPDFPage_CountObjects(page)):
         found = pdfium.FPDFPage_GetObject(page, number)
@@ -286,8 +284,6 @@ _KEPT_OPEN = 200
 
 
 class _PageReader:
-    """Joins the characters of a page to pieces of one style on one base line."""
-
     def __init__(self, page: Any, text: Any) -> None:
         self._text, self._tags = text, _structure_tags(page)
         self.pieces: list[tuple[str, float, float, float, int, int]] = []

@@ -22,15 +22,8 @@ _UNREADABLE = 0.3
 def parse_pdf(content: bytes) -> ParsedDocument:
     """Parse a PDF file.
 
-    Args:
-        content: its bytes.
-
-    Returns:
-        Title, sections, and as metadata ``dropped_elements`` (running heads and the like), ``warnings`` (pages and
-        strings that could not be read) and ``file_title``, where the file gives another title than its pages.
-
-    Raises:
-        DocumentError: the file is broken, protected by a password, or a scan.
+    Its metadata are ``dropped_elements`` (running heads and the like), ``warnings`` (pages and strings that could not
+    be read) and ``file_title``, where the file gives another title than its pages.
     """
     described, contents, warnings = read_pages(content)
     warnings += damage(content)
@@ -100,7 +93,6 @@ def _write(
     left_out: set[int | None],
     joiner: TextJoiner,
 ) -> None:
-    """Write headings, paragraphs and notes; a note follows the paragraph that its page ends with."""
     waiting: list[Block] = []
     marks: dict[int, set[str]] = {}
     for block in blocks:
