@@ -91,12 +91,7 @@ class RepeatFilter(Protocol):
     """What says which passages of a document are left out."""
 
     def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
-        """Which passages repeat, and whether these are so much of the document that all of them count.
-
-        Args:
-            document: the document.
-            places: its passages.
-        """
+        """Which passages repeat, and whether these are so much of the document that all of them count."""
 
     def describe(self) -> dict[str, Any]:
         """What it is, as plain values for records."""
@@ -129,11 +124,7 @@ class Repeats:
         return {"shingles": len(self.hashes), "hash": digest}
 
     def save(self, path: Path) -> Path:
-        """Write them to a file of safetensors, atomically.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Write them to a file of safetensors, atomically."""
         counts = np.array([self.documents, self.least], np.int64)
         content = safetensors.numpy.save({"hashes": self.hashes, "counts": counts})
         return write_atomically(path, lambda temporary: temporary.write_bytes(content))
@@ -179,10 +170,6 @@ class RepeatCounter:
     """Counts in how many documents shingles are; the order of the documents makes no difference.
 
     Of a corpus of more than a million passages, about, it counts a sample of the documents, chosen by their ids.
-
-    Args:
-        least_documents: documents from which a passage is repeated.
-        least_share: share of the documents from which it is.
     """
 
     def __init__(self, least_documents: int = LEAST_DOCUMENTS, least_share: float = LEAST_SHARE) -> None:
@@ -286,9 +273,8 @@ class RepeatList:
 class RepeatLister:
     """Lists the passages that are left out of documents that pass by; of each text one version is held.
 
-    Args:
-        find: the passages of a document that repeat, and whether they count (see
-            :func:`~graphdoc.segmentation.segmenter.repeated_in`).
+    ``find`` gives the passages of a document that repeat, and whether they count
+    (:func:`~graphdoc.segmentation.segmenter.repeated_in`).
     """
 
     def __init__(self, find: Callable[[Document], tuple[list[Place], bool]]) -> None:
@@ -297,11 +283,7 @@ class RepeatLister:
         self._group_of: dict[int, int] = {}
 
     def add(self, document: Document) -> list[Place]:
-        """Take in a document.
-
-        Returns:
-            The places of what is left out of it, section, start and end; none where all of it counts.
-        """
+        """Take in a document; gives the places of what is left out of it, none where all of it counts."""
         result = self._list
         places, keeps = self._find(document)
         result.documents += 1
@@ -330,7 +312,6 @@ class RepeatLister:
         return replace(self._list, passages=passages)
 
     def _group(self, text: str) -> int:
-        """The place of the passage that a text is listed as, perhaps a new one."""
         shingles = shingles_of(text).tolist()
         votes = Counter(self._group_of[shingle] for shingle in shingles if shingle in self._group_of)
         group, count = votes.most_common(1)[0] if votes else (-1, 0)

@@ -86,13 +86,7 @@ class SegmentationConfig:
 
 
 class Prefix(NamedTuple):
-    """What is encoded in front of a passage.
-
-    Args:
-        text: its text, which ends in white space, or nothing.
-        tokens: how many tokens it has.
-        is_shortened: whether it was cut.
-    """
+    """Text in front of a passage, which ends in white space, the number of its tokens, and whether it was cut."""
 
     text: str = ""
     tokens: int = 0
@@ -109,13 +103,7 @@ def prefix_of(
 ) -> Prefix:
     """What stands before the passages of a section: ``Title. Heading. ``, without what is empty or there twice.
 
-    Args:
-        tokenizer: a fast tokenizer :func:`without_limits`.
-        document: the document.
-        section: the section's number.
-        context: ``none``, ``title``, ``heading`` or ``both``.
-        most_tokens: tokens that title and heading may have; each has an equal share of them.
-        prompt: what stands before these.
+    Title and heading have an equal share of ``most_tokens``; the prompt comes before them.
     """
     heading = document.sections[section].heading
     wanted = {"title": (document.title,), "heading": (heading,), "both": (document.title, heading)}.get(context, ())
@@ -197,12 +185,7 @@ class Plan:
     cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def segmented(self, max_passages: int | None, special_tokens: int) -> SegmentedDocument:
-        """The passages that came of it, with what they cover.
-
-        Args:
-            max_passages: passages that are kept, the first in reading order; None keeps all.
-            special_tokens: tokens of every passage that stand for no text.
-        """
+        """The passages that came of it, with what they cover."""
         drafts = sorted(self.finished, key=lambda draft: (draft.section, draft.start))
         repeated = [draft.reason is None and self._is_repeated(draft) for draft in drafts]
         others = [draft for draft, is_repeated in zip(drafts, repeated, strict=True) if not is_repeated]
@@ -258,7 +241,6 @@ class Plan:
         return SegmentedDocument(self.document, tuple(passages), tuple(token_ids), coverage)
 
     def _is_repeated(self, draft: Draft) -> bool:
-        """Whether a draft lies in a piece that repeats."""
         place = bisect_right(self.repeated, (draft.section, draft.start + 1)) - 1
         if place < 0:
             return False
@@ -334,29 +316,15 @@ class Segmenter:
         return self.with_settings(unit="sentence", context="none", max_passages=None).segment(document)
 
     def chunks(self, document: Document, max_tokens: int = 512) -> SegmentedDocument:
-        """Cut a document into consecutive chunks that fill the token limit, all of them, each inside one section.
-
-        Args:
-            document: the document to cut.
-            max_tokens: limit of one chunk, special tokens included.
-
-        Raises:
-            SettingsError: the limit does not suit the tokenizer.
-        """
+        """Cut a document into consecutive chunks that fill the token limit, all of them, each inside one section."""
         every = self.with_settings(unit="chunk", context="none", max_passages=None, max_tokens=max_tokens)
         return every.segment(document)
 
     def repeated(self, document: Document) -> tuple[list[Place], bool]:
-        """The passages of a document that repeat, before any is cut for its tokens, and whether they count.
-
-        Returns:
-            Section, first character in its text, and one past the last, of each; and whether they are so much of the
-            document that none is left out.
-        """
+        """The passages that repeat, before any is cut for its tokens, and whether none is left out for that."""
         return repeated_in(document, self.repeats, self.config) if self.repeats else ([], False)
 
     def _plan(self, document: Document) -> Plan:
-        """What of a document is to be tokenised."""
         plan, unit, places = Plan(document), self.config.unit, []
         most_tokens = (self.config.max_tokens - self._special_tokens) // SHARE
         for section, text in enumerate(part.text for part in document.sections):
@@ -433,7 +401,6 @@ class Segmenter:
 
 
 def _cut(draft: Draft, tokens: Sentences, budget: int) -> Iterator[Draft]:
-    """Parts of a draft over the token limit."""
     plan, section, sentences, context = draft.plan, draft.section, draft.sentences, draft.context
     pieces = max(2, -(-len(tokens) // budget))
     if len(sentences) > 1:
@@ -457,13 +424,7 @@ def _cut(draft: Draft, tokens: Sentences, budget: int) -> Iterator[Draft]:
 
 
 def repeated_in(document: Document, repeats: RepeatFilter, config: SegmentationConfig) -> tuple[list[Place], bool]:
-    """The passages of a document that repeat in its corpus, and whether they are so much of it that all of them count.
-
-    Args:
-        document: the document.
-        repeats: what repeats in its corpus.
-        config: how documents are cut into passages.
-    """
+    """The passages of a document that repeat, and whether they are so much of it that all of them count."""
     places = []
     for section, text in enumerate(part.text for part in document.sections):
         if sentences := sentences_of(text, config.language)[0]:

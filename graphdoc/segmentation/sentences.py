@@ -191,14 +191,7 @@ def skip_white_space(text: str, start: int, end: int) -> int:
 def cut_at_white_space(text: str, start: int, end: int, max_characters: int) -> list[tuple[int, int]]:
     """Cut a span into pieces of similar length, at white space, or between characters where there is none.
 
-    Args:
-        text: the text that the span lies in.
-        start: first character of the span, not white space.
-        end: one past its last character, which is not white space either.
-        max_characters: length that no piece exceeds.
-
-    Returns:
-        ``(start, end)`` of the pieces, without white space at their edges.
+    Neither the span nor the pieces have white space at their edges.
     """
     pieces = []
     while end - start > max_characters:
@@ -232,15 +225,7 @@ def cut_at_tokens(
 ) -> list[tuple[int, int]]:
     """Cut a span into pieces with about as many tokens each, at white space nearby or else between two tokens.
 
-    Args:
-        text: the text that the span lies in.
-        start: first character of the span.
-        end: one past its last character.
-        tokens: ``(start, end)`` of the tokens, counted from the start of the span.
-        pieces: number of pieces wanted, 2 or more.
-
-    Returns:
-        ``(start, end)`` of the pieces, without white space at their edges; the span itself if it is one character.
+    Spans of tokens count from the start of the span; a span of one character is given back as it is.
     """
     reach = len(tokens) // (4 * pieces)
     places = [start]
@@ -267,13 +252,7 @@ def best_place(
 ) -> int | None:
     """Find the first token, after a character, before which the text can be cut, if possible where white space stands.
 
-    Args:
-        text: the text to cut.
-        after: the cut has to come after this character.
-        offset: where the tokens' own count of characters begins in the text.
-        tokens: ``(start, end)`` of every token.
-        at_space: tokens to try for a cut at white space, the best first.
-        anywhere: tokens to try for any cut when there is none, the best first.
+    Spans of tokens count from ``offset``; both lists of tokens to try have the best first.
     """
     for candidates, needs_space in ((at_space, True), (anywhere, False)):
         for index in candidates:
@@ -327,10 +306,8 @@ def first_sentence(document: Document, language: str = "en") -> str:
     >>> first_sentence(Document.from_text("The tide\nturns. Then it falls."))
     'The tide turns.'
     """
-    for section in document.sections:
-        if spans := split_sentences(section.text[:_LONGEST], language):
-            return " ".join(section.text[slice(*spans[0])].split())
-    return ""
+    number, (start, end) = _first_span(document, language)
+    return " ".join(document.sections[number].text[start:end].split()) if end else ""
 
 
 def without_first_sentence(document: Document, language: str = "en") -> Document:
@@ -339,9 +316,17 @@ def without_first_sentence(document: Document, language: str = "en") -> Document
     >>> without_first_sentence(Document.from_text("The tide turns. Then it falls.")).text
     'Then it falls.'
     """
+    number, (start, end) = _first_span(document, language)
+    if not end:
+        return document
+    sections = list(document.sections)
+    text = sections[number].text
+    sections[number] = replace(sections[number], text=(text[:start] + text[end:]).strip())
+    return replace(document, sections=tuple(sections))
+
+
+def _first_span(document: Document, language: str) -> tuple[int, tuple[int, int]]:
     for number, section in enumerate(document.sections):
         if spans := split_sentences(section.text[:_LONGEST], language):
-            start, end = spans[0]
-            rest = replace(section, text=(section.text[:start] + section.text[end:]).strip())
-            return replace(document, sections=(*document.sections[:number], rest, *document.sections[number + 1 :]))
-    return document
+            return number, spans[0]
+    return 0, (0, 0)

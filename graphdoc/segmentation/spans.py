@@ -37,10 +37,9 @@ Integers = npt.NDArray[np.int32]
 
 
 def without_limits(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Take out the padding and truncation that a tokenizer's file sets, so that no call has to.
+    """Take out the padding and truncation that a fast tokenizer's file sets, so that no call has to.
 
-    Args:
-        tokenizer: a fast tokenizer; it changes if it has either, so no other thread may use it yet.
+    It changes if it has either, so no other thread may use it yet.
     """
     backend = _backend(tokenizer)
     if backend.padding is not None:
@@ -64,12 +63,9 @@ def short_token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], mo
 
 
 def token_spans(tokenizer: PreTrainedTokenizerBase, text: str, after: int = 0) -> list[tuple[int, int]]:
-    """Spans of the tokens of a text, special tokens left out.
+    """Spans of the tokens of a text, special tokens left out, by a tokenizer :func:`without_limits`.
 
-    Args:
-        tokenizer: a fast tokenizer :func:`without_limits`.
-        text: the text, with what stands before it.
-        after: characters that stand before it, whose tokens are left out; spans count from behind them.
+    The tokens of the first ``after`` characters are left out, and spans count from behind them.
     """
     encoding = _backend(tokenizer).encode(text)
     pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
@@ -155,11 +151,7 @@ class Coverage:
         return {name: value for name, value in values.items() if value or name not in _RARE}
 
     def describe(self, name: str | None = None) -> str:
-        """What was left out and why, in one line; empty where all was encoded.
-
-        Args:
-            name: id of the document, where it is one.
-        """
+        """What was left out and why, in one line; empty where all was encoded; ``name`` is a single document's id."""
         if not self.documents_not_whole:
             return ""
         which = f"{self.documents_not_whole:,} of {counted(self.documents, 'document')}"
@@ -225,10 +217,8 @@ class SegmentedDocument:
 class PassageArrays:
     """The passages of a document in three arrays, as processes pass them on and files hold them.
 
-    Args:
-        sections: section of every passage, ``(passages,)``.
-        lengths: tokens of every passage, special tokens included, ``(passages,)``.
-        token_ids: token ids of all passages in a row, ``(tokens,)``.
+    Sections and lengths in tokens, special ones included, both ``(passages,)``; token ids of all in a row,
+    ``(tokens,)``.
     """
 
     sections: Integers
@@ -280,11 +270,7 @@ def passage_columns(documents: Sequence[PassageArrays], fields: Sequence[Any]) -
 
 
 class PassageColumns:
-    """The two columns of a record batch, read without copying them.
-
-    Args:
-        batch: the record batch.
-    """
+    """The two columns of a record batch, read without copying them."""
 
     __slots__ = ("_passages", "_sections", "_token_ids", "_tokens")
 

@@ -54,12 +54,7 @@ _STEMMED = {
 
 
 class PlacedTerm(NamedTuple):
-    """A term where it stands in a text.
-
-    Args:
-        term: the stem, or the pair of characters.
-        word: the word as it is written.
-    """
+    """A term where it stands in a text: the stem, or the pair of characters, and the word as it is written."""
 
     term: str
     word: str
@@ -67,12 +62,7 @@ class PlacedTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SentenceTerms:
-    """What a sentence is compared by.
-
-    Args:
-        terms: its distinct terms.
-        words: its length in words, stop words included; where a script has no spaces, two characters count as one.
-    """
+    """The distinct terms of a sentence, and its length in words, stop words included."""
 
     terms: frozenset[str]
     words: int
