@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import errno
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -23,13 +22,6 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
     """Let a function write a temporary file beside the target, then rename it into place.
-
-    Args:
-        path: the target; missing folders are made.
-        write: is given the temporary path and writes it; its suffix is that of the target.
-
-    Returns:
-        The target.
 
     Raises:
         OutputError: the target cannot be written; no partial file stays behind.
@@ -68,15 +60,11 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 # In a folder of outputs: the files that graphdoc wrote there, with their checksums.
-WRITTEN_FILE = ".graphdoc-files.json"
+_WRITTEN_FILE = ".graphdoc-files.json"
 
 
 def file_checksum(path: Path) -> str:
-    """BLAKE2b hash of a file, 32 bytes in hexadecimal digits.
-
-    Raises:
-        OutputError: the file cannot be read.
-    """
+    """BLAKE2b hash of a file, 32 bytes in hexadecimal digits."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
@@ -85,11 +73,7 @@ def file_checksum(path: Path) -> str:
 
 
 def mark_checked(path: Path) -> None:
-    """Write the checksum of a file that was just written beside it.
-
-    Raises:
-        OutputError: the file cannot be read, or its mark not written.
-    """
+    """Write the checksum of a file that was just written beside it."""
     mark = {"stamp": _stamp(path), "checksum": file_checksum(path)}
     write_text(_mark_path(path), json.dumps(mark))
 
@@ -126,15 +110,7 @@ def _stamp(path: Path) -> list[int]:
 
 
 def require_own_files(folder: Path, names: Iterable[str]) -> None:
-    """Refuse to replace files of a folder that graphdoc did not write, or that were changed since.
-
-    Args:
-        folder: the folder.
-        names: names of the files that are to be written there.
-
-    Raises:
-        OutputError: there is such a file.
-    """
+    """Raise OutputError where a folder has files of these names that graphdoc did not write, or that were changed."""
     written = _written_files(folder)
     for path in (folder / name for name in names):
         if os.path.lexists(path) and not (path.is_file() and written.get(path.name) == file_checksum(path)):
@@ -144,18 +120,14 @@ def require_own_files(folder: Path, names: Iterable[str]) -> None:
 
 
 def note_own_file(path: Path) -> None:
-    """Note in its folder that graphdoc wrote a file, so that it may be replaced (see :func:`require_own_files`).
-
-    Raises:
-        OutputError: it cannot be noted.
-    """
+    """Note in its folder that graphdoc wrote a file, so that it may be replaced (see :func:`require_own_files`)."""
     written = _written_files(path.parent) | {path.name: file_checksum(path)}
-    write_text(path.parent / WRITTEN_FILE, json.dumps({"format": "graphdoc files/1", "files": written}, indent=2))
+    write_text(path.parent / _WRITTEN_FILE, json.dumps({"format": "graphdoc files/1", "files": written}, indent=2))
 
 
 def _written_files(folder: Path) -> dict[str, str]:
     try:
-        files = json.loads((folder / WRITTEN_FILE).read_text(encoding="utf-8"))["files"]
+        files = json.loads((folder / _WRITTEN_FILE).read_text(encoding="utf-8"))["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return dict(files) if isinstance(files, dict) else {}
@@ -235,23 +207,10 @@ def safe_cell(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table as the text of a CSV file; NaN and None are empty cells (see :func:`safe_cell`)."""
-    target = io.StringIO()
-    write_rows(target, header, rows)
-    return target.getvalue()
-
-
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
     """Write a table as CSV, row by row and atomically; halves of surrogate pairs become "?".
 
-    Args:
-        path: the file.
-        header: names of the columns.
-        rows: a cell for every column; text is escaped (see :func:`safe_cell`).
-
-    Raises:
-        OutputError: the file cannot be written.
+    NaN and None are empty cells, and text is escaped (see :func:`safe_cell`).
     """
 
     def write(temporary: Path) -> None:

@@ -43,12 +43,7 @@ def process_count() -> int:
 
 @contextmanager
 def exchange() -> Iterator[None]:
-    """A context for an exchange between processes, which fails when one of them has stopped.
-
-    Raises:
-        OutputError: another process has stopped, or stands still.
-        RuntimeError: whatever else went wrong in this process, such as too little memory.
-    """
+    """A context for an exchange between processes, which raises OutputError when one of them has stopped."""
     try:
         yield
     except RuntimeError as error:
@@ -65,9 +60,6 @@ class Processes:
 
     Processes meet in a gloo group of their own, whatever else they use. Leaving it on an error ends the waiting of all
     others at once; a process that stands still is named after an hour.
-
-    Args:
-        device: where this process computes.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -99,11 +91,7 @@ class Processes:
             self._group = None
 
     def gather(self, value: T) -> list[T]:
-        """Wait for all processes and give each the values of all, by rank.
-
-        Raises:
-            OutputError: another process has stopped, or stands still.
-        """
+        """Wait for all processes and give each the values of all, by rank."""
         if self._group is None:
             return [value]
         values: list[Any] = [None] * self.count
@@ -114,11 +102,7 @@ class Processes:
         return values
 
     def run_first(self, function: Callable[[], object]) -> None:
-        """Run a function in the first process while the others wait.
-
-        Raises:
-            GraphdocError: what the function raised, in every process.
-        """
+        """Run a function in the first process while the others wait; a GraphdocError of it is raised in all."""
         failure: GraphdocError | None = None
         if self.is_first:
             try:
@@ -133,11 +117,7 @@ class Processes:
 
 
 class StopRequest:
-    """A context that notes SIGTERM instead of ending the program; after it, the signal does what it did before.
-
-    Attributes:
-        is_made: whether the system has asked this process to stop.
-    """
+    """A context that notes SIGTERM in ``is_made`` instead of ending the program."""
 
     def __init__(self) -> None:
         self.is_made = False
@@ -171,14 +151,7 @@ def _compute_alone() -> None:
 
 
 def usable_device(device: str | torch.device | None = None) -> torch.device:
-    """A device by its name.
-
-    Args:
-        device: name of the device; None takes an accelerator if there is one, and ``cuda`` the GPU of this process.
-
-    Raises:
-        ModelError: there is no such kind of device.
-    """
+    """A device by its name; None takes an accelerator if there is one, and ``cuda`` the GPU of this process."""
     if device is None and os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes"):
         return torch.device("cpu")
     if device is None or str(device) == "cuda":
@@ -197,15 +170,7 @@ def own_gpu() -> torch.device:
 
 
 def place(model: Any, device: str | torch.device | None) -> None:
-    """Move a model to a device.
-
-    Args:
-        model: the model.
-        device: name of the device (see :func:`usable_device`).
-
-    Raises:
-        ModelError: the device is unknown or not there.
-    """
+    """Move a model to a device (see :func:`usable_device`)."""
     chosen = usable_device(device)
     try:
         model.to(chosen)

@@ -16,14 +16,9 @@ def progress_bar(
     *,
     done: int = 0,
 ) -> tqdm[Any]:
-    """Make a bar.
+    """Make a bar; ``show=None`` shows it on a terminal when the work is long.
 
-    Args:
-        show: whether it is shown; None shows it on a terminal when the work is long.
-        total: how much there is to do; None where that is not known.
-        doing: what is done.
-        unit: what is counted.
-        done: how much an earlier run did; where that is everything, no bar is shown.
+    What an earlier run has ``done`` counts; where that is everything, no bar is shown.
     """
     hidden = show is False or (done > 0 and done == total) or (show is None and not sys.stderr.isatty())
     delay = 0.5 if show is None else 0
@@ -32,13 +27,9 @@ def progress_bar(
 
 
 class Parts:
-    """Advances a bar of documents by the parts of some that are worked on together, and says how many parts are done.
+    """Advances a bar of documents by the parts of some that are worked on together, and says how many are done.
 
-    Args:
-        bar: the bar; None shows nothing.
-        documents: how many documents they are.
-        parts: their parts.
-        noun: what these are, such as ``sentences``.
+    Of so many ``documents`` there are so many ``parts``, which the ``noun`` names: ``sentences``.
     """
 
     def __init__(self, bar: tqdm[Any] | None, documents: int, parts: int, noun: str) -> None:

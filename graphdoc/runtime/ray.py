@@ -71,16 +71,9 @@ class RayCluster:
             self._ray.shutdown()
 
     def map(self, method: str, contents: Iterable[Any]) -> Generator[Any]:
-        """Do tasks, each in any process, and give their results in the order in which they are done.
+        """Let processes call a method of the worker with each content; results come in the order they are done.
 
-        Two are under way for every process, and no more are read.
-
-        Args:
-            method: name of the worker's method.
-            contents: what it is given, one after the other.
-
-        Raises:
-            GraphdocError: a task failed, or ended its process several times.
+        Two are under way for every process, and no more are read. An error of a task is raised here.
         """
         coming = iter(contents)
         free, busy = self._actors * 2, dict[Any, Any]()
@@ -131,7 +124,6 @@ def require_cluster(address: str) -> Any:
 
 
 def _processes(ray: Any, threads: int, address: str) -> tuple[int, dict[str, Any]]:
-    """How many processes the cluster has room for, and what each needs."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     if gpus := sum(int(machine.get("GPU", 0)) for machine in machines):
         return gpus, {"num_gpus": 1, "num_cpus": 1}

@@ -25,12 +25,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """Put text on one line, with single spaces and without control characters (see :func:`printable`).
-
-    Args:
-        text: any text.
-        width: most characters; longer text is cut and ends in an ellipsis.
-    """
+    """Text on one line, with single spaces and no control characters; cut to a width it ends in an ellipsis."""
     line = " ".join(printable(text).split())
     return line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…"
 
@@ -41,14 +36,7 @@ def described(value: object) -> str:
 
 
 def class_name(label: object) -> str:
-    """The name of the class that a label means: on one line, with single spaces, and otherwise as it is written.
-
-    Labels that differ in white space alone mean one class, and so do those that write the same characters with other
-    code points (Unicode's form NFC).
-
-    Args:
-        label: a string, or a number that stands for a class.
-    """
+    """The name of the class that a label means: in Unicode's form NFC, with single spaces, otherwise as written."""
     # Halves of surrogate pairs, which no file can hold, become question marks as in other files.
     written = str(label).encode("utf-8", "replace").decode("utf-8")
     return " ".join(unicodedata.normalize("NFC", written).split())
@@ -67,28 +55,14 @@ def counted(count: int, noun: str) -> str:
 def left_out_line(count: int, reason: str) -> str:
     """How many were left out, and why.
 
-    >>> left_out_line(1, "judged documents that are unknown"), left_out_line(2_000, "queries without text")
-    ('left out: 1 judged document that is unknown', 'left out: 2,000 queries without text')
+    >>> left_out_line(2_000, "queries without text")
+    'left out (queries without text): 2,000'
     """
-    if count == 1:
-        for plural, singular in (
-            ("queries ", "query "),
-            ("ts ", "t "),
-            ("that are", "that is"),
-            ("themselves", "itself"),
-        ):
-            reason = reason.replace(plural, singular, 1)
-    return f"left out: {count:,} {reason}"
+    return f"left out ({reason}): {count:,}"
 
 
 def section_name(heading: str, number: int, sections: int) -> str:
-    """What to call a section: its heading, or a word for one without.
-
-    Args:
-        heading: its heading, empty if it has none.
-        number: its position in the document, from 0.
-        sections: number of sections in the document.
-    """
+    """What to call a section, by its heading and its position among all sections, from 0."""
     if heading:
         return heading
     if sections == 1:

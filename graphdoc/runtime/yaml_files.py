@@ -19,14 +19,7 @@ MOST_ALIASES = 10
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a file of keys and values.
-
-    Args:
-        path: the file; pipes and devices are refused, since they may never end.
-
-    Raises:
-        SettingsError: it cannot be read, is no YAML, is too large or holds something else.
-    """
+    """Read a file of keys and values; pipes and devices are refused, since they may never end."""
     try:
         # A pipe that nobody writes to would hold up even its opening.
         with open(
@@ -49,14 +42,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, *, as_written: bool = False) -> Any:
-    """Parse YAML of limited size.
+    """Parse YAML; ``as_written`` keeps every scalar as a string: no dates, no ``no`` that turns into False.
 
-    Args:
-        text: the YAML.
-        as_written: keep every scalar as the string that was written: no dates, no ``no`` that turns into False.
-
-    Raises:
-        YAMLError: it is no YAML, or too much of it; impossible dates, numbers and depths are errors of this kind too.
+    What is impossible (dates, numbers, depths), or too much, is a YAMLError too.
     """
     try:
         return yaml.load(text, _StringLoader if as_written else _Loader)
