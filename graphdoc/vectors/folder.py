@@ -102,15 +102,7 @@ class Manifest(Record):
     def of(
         cls, folder: Path, origin: Mapping[str, Any], hidden_size: int, shards: Sequence[Shard], report: ReadingReport
     ) -> Manifest:
-        """Sum up the shards of a finished run, in order.
-
-        Args:
-            folder: where they lie.
-            origin: model, weights, settings and versions.
-            hidden_size: length of a vector.
-            shards: all shards, each with its record.
-            report: what was not even read.
-        """
+        """Sum up the shards of a finished run, in order; the report says what was not even read."""
         coverage = sum((record.coverage for _, record in shards), Coverage())
         return cls(
             folder=folder, **origin, hidden_size=hidden_size, documents=coverage.documents,
@@ -121,11 +113,7 @@ class Manifest(Record):
 
     @classmethod
     def read(cls, folder: str | Path) -> Manifest:
-        """Read the manifest of a finished folder.
-
-        Raises:
-            OutputError: there is none, or it is not one of graphdoc.
-        """
+        """Read the manifest of a finished folder; OutputError where there is none, or it is not one of graphdoc."""
         path = Path(folder) / MANIFEST_FILE
         if not os.path.lexists(path):
             reason = "is not finished; run the encoding again" if path.parent.is_dir() else "is no folder"
@@ -176,9 +164,7 @@ class Manifest(Record):
 class VectorFolder:
     """The folder that a run writes to, perhaps begun by another run; one run at a time.
 
-    Args:
-        folder: where it is.
-        origin: model, weights, settings and versions of this run.
+    ``origin`` is what vectors depend on besides the documents (:func:`origin_of`).
     """
 
     def __init__(self, folder: str | Path, origin: Mapping[str, Any]) -> None:
@@ -193,15 +179,9 @@ class VectorFolder:
         return self.folder / shard_name(number)
 
     def prepare(self, overwrite: bool) -> None:
-        """Lock the folder, which is made if it does not exist, and check that this run may write to it.
+        """Lock the folder, which is made if it does not exist; OutputError where this run may not write to it.
 
         Nothing is removed but the halves of files that an interrupted run left.
-
-        Args:
-            overwrite: whether what another run wrote is to be replaced.
-
-        Raises:
-            OutputError: another run is under way, the folder cannot be written, or holds something else.
         """
         self._is_new = not os.path.lexists(self.folder)
         lock = FolderLock(self.folder, "an encoding")
@@ -227,28 +207,16 @@ class VectorFolder:
         _remove(path for path in self.folder.iterdir() if _PARTIAL_FILE.fullmatch(path.name))
 
     def open(self) -> None:
-        """Take in the manifest of a finished run.
-
-        Raises:
-            OutputError: there is one that graphdoc did not write.
-        """
+        """Take in the manifest of a finished run."""
         self._finished = Manifest.read(self.folder) if os.path.lexists(self.folder / MANIFEST_FILE) else None
 
     def clear(self, *, shards: bool) -> None:
-        """Remove the manifest, without which nothing that is left looks whole, or all that graphdoc wrote.
-
-        Raises:
-            OutputError: it cannot be removed.
-        """
+        """Remove the manifest, without which nothing that is left looks whole, or all that graphdoc wrote."""
         others = [self.folder / REPEATS_FILE, *(path for _, path in _shards_in(self.folder))] if shards else []
         _remove([self.folder / MANIFEST_FILE, *others])
 
     def check_count(self, number: int, *, is_end: bool) -> None:
-        """Check that the input may have a shard of this number, or that none stands there after its end.
-
-        Raises:
-            OtherDocumentsError: a finished run had fewer documents, or another one had more.
-        """
+        """Check that the input may have a shard of this number, or that none stands there after its end."""
         if is_end and any(there >= number for there, _ in _shards_in(self.folder)):
             raise OtherDocumentsError(
                 f"{self.path(number)} was made of documents after the end of the input; {ANOTHER_FOLDER}"
@@ -280,14 +248,7 @@ class VectorFolder:
         return True
 
     def shard(self, made_of: ShardInput) -> Shard:
-        """A shard that is there.
-
-        Args:
-            made_of: the documents of the input that it is to hold.
-
-        Raises:
-            OtherDocumentsError: it was made of other documents.
-        """
+        """A shard that is there; OtherDocumentsError where it was made of other documents of the input."""
         path = self.path(made_of.number)
         record = read_record(path)
         if (record.read, record.input_hash) != (made_of.read, made_of.hash):
@@ -301,11 +262,7 @@ class VectorFolder:
         return entry, record
 
     def finish(self, manifest: Manifest, left_out: RepeatFilter | None) -> None:
-        """Write the manifest, and what was left out as repeated, unless they stand there already.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Write the manifest, and what was left out as repeated, unless they stand there already."""
         if isinstance(left_out, Repeats) and left_out and self._repeats() != left_out.describe():
             left_out.save(self.folder / REPEATS_FILE)
         if self._finished != manifest or not (self.folder / MANIFEST_FILE).exists():
@@ -324,12 +281,10 @@ class VectorFolder:
                 self.folder.rmdir()
 
     def _repeats(self) -> dict[str, Any] | None:
-        """What is kept as left out; None where there is no such file."""
         path = self.folder / REPEATS_FILE
         return Repeats.load(path).describe() if os.path.lexists(path) else None
 
     def _compare(self, there: Record, path: Path) -> None:
-        """Refuse what another model or other settings made."""
         differences = list(_differences(there.model_dump(), self.origin))
         if differences:
             # What repeats depends on the documents alone.
@@ -374,14 +329,7 @@ def read_repeats(folder: str | Path) -> Repeats | None:
 
 
 def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Processes, overwrite: bool) -> None:
-    """Take for the precision ``auto`` the one that the folder was begun in, else what the first process measures.
-
-    Args:
-        encoder: the encoder.
-        folder: where its vectors go.
-        processes: the processes that share the work, all of which call.
-        overwrite: whether what the folder holds will be replaced.
-    """
+    """Take for the precision ``auto`` the one that the folder was begun in, else what the first process measures."""
     if any(processes.gather(encoder.is_precision_open)):
         if processes.is_first:
             begun = None if overwrite else _precision_of(folder)
@@ -399,13 +347,7 @@ def _precision_of(folder: Path) -> str | None:
 
 
 def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sentences: bool = True) -> dict[str, Any]:
-    """What vectors depend on besides the documents: model, weights, settings and versions, as plain values.
-
-    Args:
-        encoder: the encoder.
-        settings: how it is run.
-        has_sentences: whether vectors of sentences are among them.
-    """
+    """What vectors depend on besides the documents: model, weights, settings and versions, as plain values."""
     model = encoder.describe()
     if not has_sentences:
         for name in SENTENCE_SETTINGS:

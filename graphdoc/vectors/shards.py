@@ -66,9 +66,6 @@ class ShardInput:
     """The documents that a shard is made of, as far as they are read.
 
     Its hash is of all that vectors read of documents, and that is written beside them: id, title, headings and texts.
-
-    Args:
-        number: number of the shard.
     """
 
     def __init__(self, number: int) -> None:

@@ -172,12 +172,7 @@ _END = SegmentedDocument(Document("end of a shard", ()), (), (), Coverage())
 
 
 class _Job:
-    """One process's share of a run: every so manieth shard.
-
-    Attributes:
-        has_encoded: whether any of its shards had to be made.
-        shards: its shards by number.
-    """
+    """One process's share of a run: every so manieth shard."""
 
     def __init__(self, encoder: ShardEncoder, target: VectorFolder, processes: Processes, bar: tqdm[Any]) -> None:
         self._encoder, self._target, self._processes, self._bar = encoder, target, processes, bar
@@ -236,7 +231,6 @@ class _Job:
                     raise DocumentError(f"{record.skipped[0].source}: {record.skipped[0].reason}")
 
     def _read(self, values: Iterable[AnyDocument], made_of: ShardInput) -> Iterator[Document]:
-        """The documents of a shard; what is none is skipped where that is wanted."""
         for value in values:
             self._position += 1
             try:
@@ -283,13 +277,7 @@ class ShardTask(NamedTuple):
 
 
 class ShardEncoder:
-    """Encodes shards, each by itself, so that its bytes depend on nothing else.
-
-    Args:
-        encoder: the encoder; it is copied to the processes of a cluster.
-        origin: model, weights, settings and versions.
-        on_error: whether a document without text is skipped.
-    """
+    """Encodes shards, each by itself, so that its bytes depend on nothing else; a cluster's processes get copies."""
 
     def __init__(self, encoder: EncodingPipeline, origin: Mapping[str, Any], on_error: OnError) -> None:
         self.encoder, self.origin, self.on_error = encoder, origin, on_error
@@ -307,11 +295,7 @@ class ShardEncoder:
         vars(self).update(state, encoder=pickle.loads(state["encoder"]))
 
     def begin(self) -> None:
-        """Move to the device of this process.
-
-        Raises:
-            OutputError: this process has other versions of the libraries.
-        """
+        """Move to the device of this process, which needs the same versions of the libraries."""
         if (versions := library_versions()) != self.origin["versions"]:
             raise OutputError(
                 f"a machine of the Ray cluster has the versions {versions}, not {self.origin['versions']}"
@@ -319,11 +303,7 @@ class ShardEncoder:
         place(self.encoder.model, None)
 
     def encode(self, task: ShardTask) -> tuple[int, bytes]:
-        """Encode a shard on a cluster, and give its number and the bytes of its file.
-
-        Raises:
-            DocumentError: a document has no text.
-        """
+        """Encode a shard on a cluster, and give its number and the bytes of its file."""
         made_of = ShardInput(task.number)
         for document in task.documents:
             made_of.add(document)
@@ -336,14 +316,7 @@ class ShardEncoder:
             return task.number, path.read_bytes()
 
     def write(self, path: Path, documents: Iterable[SegmentedDocument], made_of: ShardInput, bar: tqdm[Any]) -> None:
-        """Encode the documents of a shard and write its file.
-
-        Args:
-            path: the file.
-            documents: its documents, cut.
-            made_of: what it is made of, which is known once its documents are read.
-            bar: counts documents.
-        """
+        """Encode the documents of a shard and write its file; what it is made of is known once they are read."""
         encoder, settings = self.encoder, self.origin["settings"]
         coverage, without_text = Coverage(), list[Skipped]()
 
