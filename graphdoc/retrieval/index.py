@@ -27,7 +27,7 @@ from ..vectors.folder import origin_of
 from .fusion import Scores
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
-from .search import BY_PASSAGES, BY_SENTENCES, Search, SearchOptions, SearchSettings
+from .search import BY_PASSAGES, BY_SENTENCES, RANKINGS, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
 from .table import (
     DOCUMENT_COLUMNS,
@@ -45,12 +45,14 @@ from .table import (
     schema_of,
     table_of,
 )
-from .terms import Queries, Vector, word_settings
+from .terms import Queries, Vector, random_queries, word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 3
 # Documents that are written to an index of words at once.
 _WRITTEN = 2_000
+# A query whose best hit is below what this share of random queries stays below is not answered.
+_RANDOM_SHARE = 0.95
 
 
 class DocumentIndex:
@@ -438,7 +440,18 @@ class DocumentIndex:
             if REPEATED in self._store.schema.names and can_load and state.documents:
                 rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
             self._store.maintain()
+            if self._encoder is not None and state.documents:
+                self._measure_random_score(self._encoder)
         return rebuilt
+
+    def _measure_random_score(self, encoder: DocumentEncoder) -> None:
+        """Keep what queries of random words reach, so that a search can say that no hit stands out."""
+        column = RANKINGS["vectors"][self.record["search_by"]]
+        best = [
+            self._store.by_vector(vector, column, 1).scores.max(initial=-1.0)
+            for vector in encoder.encode_query(random_queries(encoder.tokenizer))
+        ]
+        self._store.keep_random_score(float(np.quantile(best, _RANDOM_SHARE)))
 
     def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; an object store keeps writers apart itself."""

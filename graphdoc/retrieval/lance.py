@@ -26,7 +26,7 @@ from ..settings.document import Paragraph
 
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
-RECORD = b"graphdoc"
+RECORD, RANDOM_SCORE = b"graphdoc", b"random_score"
 DOCUMENT, PASSAGE = "document", "passage"
 IS_DOCUMENT = f"level = '{DOCUMENT}'"
 # The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
@@ -206,6 +206,18 @@ class LanceStore:
             self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
         self._changed()
 
+    @property
+    def random_score(self) -> float | None:
+        """What the best hit of a query of random words reaches by vectors; None where it was not measured."""
+        value = (self.schema.field("passage_vector").metadata or {}).get(RANDOM_SCORE)
+        return None if value is None else float(value)
+
+    def keep_random_score(self, score: float) -> None:
+        """Keep what the best hit of a query of random words reaches by vectors."""
+        update = {"path": "passage_vector", "metadata": {RANDOM_SCORE.decode(): repr(score)}}
+        self._do(lambda: self._table.update_field_metadata(update))
+        self._changed()
+
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
         condition = is_one_of("id", ids)
@@ -254,6 +266,12 @@ class LanceStore:
         """Rows by BM25 of a text column."""
         match = _lancedb().query.MatchQuery(words, column)
         return self._candidates(self._table.query().nearest_to_text(match).limit(most), "_score", most, where)
+
+    def holds_all(self, words: str) -> bool:
+        """Whether one passage holds every term of a text."""
+        query = _lancedb().query
+        match = query.MatchQuery(words, _TEXTS[0], operator=query.FullTextOperator.AND)
+        return bool(self._candidates(self._table.query().nearest_to_text(match).limit(1), "_score", 1, None).ids)
 
     def by_vector(
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None

@@ -167,6 +167,8 @@ class Search:
         chosen = self.fused(rankings, self._settings.k)
         if not chosen:
             return ()
+        if not self._stands_out(rankings):
+            self.warnings.append("no hit stands out: random words come as close to a document as this query does")
         ids = [fused.id for fused in chosen]
         found = {name: {id: ranking.passages.get(id, {}) for id in ids} for name, ranking in rankings.items()}
         passages = self._with_passages(ids, found) if self._settings.passages else {}
@@ -181,6 +183,18 @@ class Search:
             about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
             hits.append(Hit(*about, best, row["metadata"], explained))
         return tuple(hits)
+
+    def _stands_out(self, rankings: Mapping[str, Ranking]) -> bool:
+        """Whether the best hit is closer to a short query than random words come, or holds all of its words."""
+        unit, reached = self._units["vectors"], self._store.random_score
+        if "vectors" not in rankings or self._query.document or reached is None:
+            return True
+        if unit != self._store.record["search_by"]:
+            return True
+        found = rankings["vectors"]
+        best = found.scores.values() if unit == "document" else (max(of.values()) for of in found.passages.values())
+        is_close = max(best, default=1.0) > reached
+        return is_close or ("words" in rankings and self._store.holds_all(self._query.text))
 
     def fused(self, rankings: Mapping[str, Ranking], most: int | None = None) -> list[Fused]:
         """The documents of rankings, fused as the settings say, best first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from transformers import PreTrainedTokenizerBase
 
 from ..documents.document import Document
 from ..documents.section import clean_text, normalised
@@ -37,6 +39,8 @@ _FIRST_MARK = 907331415926535
 _DAMPING = 0.75
 # More would let one word drown all others, and take long to search for.
 _MOST_COPIES = 64
+# Shorter entries of a vocabulary are mostly pieces of words.
+_RANDOM_QUERIES, _LEAST_LETTERS = 32, 4
 
 # Languages that LanceDB can reduce to stems, by the two-letter codes that documents are cut with.
 _STEMMED = {
@@ -151,6 +155,19 @@ def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], to
     best = sorted(counted_words(text, tokenize), key=lambda word: (-weight(word[0], word[2]), word[0]))[:most]
     copies = (min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES) for _, _, count in best)
     return [word for (_, word, _), number in zip(best, copies, strict=True) for _ in range(number)]
+
+
+def random_queries(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Queries that nothing answers: three words each, drawn from the vocabulary of a model, the same each time."""
+    drawn = random.Random(0)
+    words: list[str] = []
+    for _ in range(100 * 3 * _RANDOM_QUERIES):
+        word = str(tokenizer.decode([drawn.randrange(len(tokenizer))])).strip()
+        if word.isalpha() and len(word) >= _LEAST_LETTERS:
+            words.append(word)
+        if len(words) == 3 * _RANDOM_QUERIES:
+            break
+    return [" ".join(words[start : start + 3]) for start in range(0, len(words), 3)]
 
 
 class QueryDocument(NamedTuple):

@@ -85,3 +85,23 @@ def test_no_word_of_a_query_in_the_index_leaves_vectors(index: DocumentIndex, tm
     assert set(found[0].parts) == {"vectors"} and not index.search("thermodynamics", by="words").hits
     for query in ("?", "the of"):
         assert all(set(hit.parts) == {"vectors"} for hit in index.search(query, 30))
+
+
+@pytest.mark.parametrize("query", ["best pizza near me", "asdf qwer", "cheap flights to Paris", "used car prices"])
+def test_a_query_that_nothing_answers_says_so(index: DocumentIndex, query: str) -> None:
+    (warning,) = index.search(query).warnings
+    assert "stands out" in warning
+
+
+@pytest.mark.parametrize(
+    ("query", "by"),
+    [
+        ("how does a heat pump warm a house", "hybrid"),
+        ("algae", "hybrid"),
+        ("coral bleaching", "vectors"),
+        # No vector is close to a single foreign word, but a document holds it.
+        ("Sauerteig", "hybrid"),
+    ],
+)
+def test_a_query_that_is_answered_has_no_note(index: DocumentIndex, query: str, by: str) -> None:
+    assert not index.search(query, by=by).warnings  # type: ignore[arg-type]
