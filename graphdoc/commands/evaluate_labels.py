@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from ..documents.document import Document
 from ..documents.readers import ReadingReport
+from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
@@ -18,8 +15,8 @@ from .options import COUNT, PROBABILITY, File, Json, MeasuredModel, MeasuredMode
 from .output import LINE_WIDTH, Column, Outputs, Table, names, percent, shown
 from .sources import LabelledReading, not_empty
 
-# Mistakes that are printed, those in files, and the passages of each.
-SHOWN_MISTAKES, MISTAKES, PASSAGES = 5, 20, 3
+# Mistakes that are printed.
+_SHOWN_MISTAKES = 5
 _MOST_NAMED = 10
 
 
@@ -120,24 +117,22 @@ def evaluate_classify(
     json: Json = None,
     csv: File = None,
     plot: File = None,
-    reliability: File = None,
-    html: File = None,
     model: MeasuredModel = MeasuredModel(),
     reading: LabelledReading = LabelledReading(),
 ) -> None:
     """Predict the labels of documents and compare them with those that they have.
 
     Accuracy, macro F1, a table by class, which classes are taken for which, and whether probabilities are as right as
-    they claim. The mistakes that the model is most sure of are shown with the passages that spoke for them. Where
-    there are train documents, TF-IDF and a linear support vector machine learn from them and are measured on the same
-    documents: the gap shows what the model contributes.
+    they claim. The mistakes that the model is surest of are listed; graphdoc predict shows the passages behind them.
+    Where there are train documents, TF-IDF and a linear support vector machine learn from them and are measured on the
+    same documents: the gap shows what the model contributes.
 
     Documents without a label, or with several where the model gives one, are left out and counted. A label that the
     model does not know counts as missed, and is named.
 
     Usage examples:
       graphdoc evaluate classify corpus.jsonl --model runs/topics/model --plot confusion.png
-      graphdoc evaluate classify --test test.jsonl.gz --model runs/topics/model --html mistakes.html
+      graphdoc evaluate classify --test test.jsonl.gz --model runs/topics/model --json scores.json
       graphdoc evaluate classify --train train.csv --test test.csv --model runs/tags/model --label-separator ";"
 
     Args:
@@ -145,12 +140,10 @@ def evaluate_classify(
         label_separator: what stands between the labels of one cell, for models with several labels
         threshold: probability from which on a document gets a class, for models with several labels (default: 0.5)
         csv: write the table by class as CSV
-        plot: draw the confusion matrix (.png, .svg, .pdf)
-        reliability: draw how often probabilities are right (.png, .svg, .pdf)
-        html: write the page of mistakes, with links to the documents
+        plot: draw the confusion matrix of a model with one label (.png, .svg, .pdf)
     """
     sources = parts.sources(corpora, needs_train=False)
-    outputs = Outputs(sources, json=json, csv=csv, plot=plot, reliability=reliability, html=html)
+    outputs = Outputs(sources, json=json, csv=csv, plot=plot)
 
     with quick_imports():
         from ..evaluation import ClassificationEvaluator, LabelledDocuments, classification_scores
@@ -158,10 +151,14 @@ def evaluate_classify(
     from ..segmentation.spans import Coverage
 
     with Processes(usable_device(model.device)) as processes:
-        report = ReadingReport(places={})
+        report = ReadingReport()
         train, test = parts.read(corpora, reading, report)
         encoder = model.load()
         multi_label = bool(encoder.model.config.multi_label)
+        if multi_label and plot is not None:
+            raise SettingsError(
+                "--plot draws which class is taken for which, and this model gives several; leave it out"
+            )
         test = list(not_empty(reading.encodable(test, encoder, sources, report), sources, report))
         labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}
         evaluator = ClassificationEvaluator(test, **labels, threshold=threshold)
@@ -177,10 +174,9 @@ def evaluate_classify(
         predicted = evaluator.predict(encoder, processes, totals=totals)
         if not processes.is_first:
             return
-    mistakes = evaluator.mistakes(encoder, predicted, MISTAKES if json or html else SHOWN_MISTAKES)
+    mistakes = evaluator.mistakes(predicted)
     scores = evaluator.score(predicted)
     rows.insert(0, Row(model.model or "mini", "model", scores))
-    places = report.places or {}
     content = {
         "format": "graphdoc.classification/1",
         "model": encoder.describe(),
@@ -195,38 +191,31 @@ def evaluate_classify(
         },
         "coverage": totals.to_dict(),
         "rows": [row.to_dict() for row in rows],
-        "mistakes": [{**one.to_dict(PASSAGES), "place": places.get(one.prediction.id)} for one in mistakes],
+        "mistakes": mistakes,
     }
 
-    def draw(path: str, option: str) -> None:
-        from ..evaluation import drawing
-        from ..runtime.files import write_text
+    def draw(path: str) -> None:
+        from ..analysis.figures.measured import plot_confusion
 
-        if option == "plot":
-            title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
-            drawing.plot_confusion(scores, title, path)
-        elif option == "reliability":
-            assert scores.calibration is not None
-            drawing.plot_reliability(scores.calibration, encoder.name, path)
-        else:
-            folder = Path(os.path.realpath(path)).parent
-            write_text(path, drawing.mistakes_page(mistakes, scores, encoder.name, places, PASSAGES, folder))
+        assert scores.confusion is not None
+        title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
+        plot_confusion(scores.confusion, [one.label for one in scores.classes], title, path)
 
     accuracies = ["all right", "micro F1"] if multi_label else ["accuracy"]
     table = Table([names("labels by", 44), names("kind"), *accuracies, "macro F1", "calibration error"])
     for row in rows:
         micro = [row.scores.micro_f1] if multi_label else []
-        error = "" if row.scores.calibration is None else row.scores.calibration.error
-        table.add(row.name, row.role, row.scores.accuracy, *micro, row.scores.macro_f1, error)
+        error = row.scores.calibration_error
+        table.add(row.name, row.role, row.scores.accuracy, *micro, row.scores.macro_f1, "" if error is None else error)
     classes = Table([names("label", 60), "precision", "recall", "F1", "documents", "given"])
     for one in scores.classes:
         name = f"{one.label} (unknown to the model)" if one.label in scores.unknown else one.label
-        classes.add(name, one.precision, one.recall, one.f1, one.documents, one.given)
-    lines = ["mistakes that the model is most sure of:"] if mistakes else []
-    for mistake in mistakes[:SHOWN_MISTAKES]:
-        does = "misses" if mistake.missed else "gets"
-        line = f"{shown(mistake.confidence)} {mistake.prediction.id} {does} {mistake.label}, labelled "
-        lines.append(one_line(line + (", ".join(mistake.truth) or "none"), LINE_WIDTH))
+        classes.add(name, *one[1:])
+    lines = ["mistakes that the model is surest of:"] if mistakes else []
+    for mistake in mistakes[:_SHOWN_MISTAKES]:
+        does = "misses" if mistake["missed"] else "gets"
+        line = f"{shown(mistake['confidence'])} {mistake['id']} {does} {mistake['label']}, labelled "
+        lines.append(one_line(line + (", ".join(mistake["truth"]) or "none"), LINE_WIDTH))
     lines.append(
         f"{counted(len(labelled), 'document')} with labels, {len(predicted.classes):,} classes"
         + (f"; {TFIDF_SVM} learned from {counted(len(learned), 'train document')}" if learned is not None else "")
@@ -241,7 +230,7 @@ def evaluate_classify(
         more = ", ..." if len(scores.unknown) > _MOST_NAMED else ""
         known = "" if scores.accuracy_known is None else f"; without these documents {scores.accuracy_known:.3f}"
         lines.append(f"labels that the model does not know count as missed: {', '.join(unknown)}{more}{known}")
-    by_class = [{"name": row.name, "role": row.role, **asdict(one)} for row in rows for one in row.scores.classes]
+    by_class = [{"name": row.name, "role": row.role, **one._asdict()} for row in rows for one in row.scores.classes]
     totals.warn()
     show(
         outputs,
@@ -250,5 +239,5 @@ def evaluate_classify(
         [*lines, *_in_both(train, test)],
         report,
         csv=Table(list(by_class[0]), [list(one.values()) for one in by_class]).write_csv,
-        **{option: partial(draw, option=option) for option in ("plot", "reliability", "html")},
+        plot=draw,
     )

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 IMAGES = (".png", ".svg", ".pdf")
 # Options that name images.
-_DRAWN = ("plot", "reliability")
 MOST_LISTED = 20
 # Of a line that quotes a text.
 LINE_WIDTH = 118
@@ -130,7 +129,7 @@ def _check_files(files: dict[str, str]) -> None:
         if os.path.realpath(path) in taken:
             raise OutputError(f"{path} is given for two outputs; give each its own file")
         taken.add(os.path.realpath(path))
-        if option in _DRAWN and Path(path).suffix.lower() not in IMAGES:
+        if option == "plot" and Path(path).suffix.lower() not in IMAGES:
             raise OutputError(f"{path} has no image suffix; use .png, .svg or .pdf")
         try:
             folder = next(parent for parent in Path(path).absolute().parents if parent.exists())

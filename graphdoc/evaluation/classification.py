@@ -1,11 +1,11 @@
-"""How well predicted classes fit labels: accuracy, F1, confusion, calibration, and mistakes with their passages."""
+"""How well predicted classes fit labels: accuracy, F1, confusion, calibration, and the surest mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,12 @@ from torch.nn import functional
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
-from ..prediction import Prediction, explain, stream_predictions
+from ..prediction import stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
 from .evaluator import Evaluator, Vectors, measured_once
-from .labels import LabelledDocuments, ReadyDocument, named, ordered_classes
+from .labels import LabelledDocuments, ReadyDocument, named, ordered_classes, plain_document
 
 BINS = 15
 
@@ -30,55 +30,17 @@ Floats = npt.NDArray[Any]
 Labels = Sequence[tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class ClassScores:
-    """How well one class is found.
-
-    Args:
-        label: the class.
-        precision: share of the documents that get it which have it; 0 where none gets it.
-        recall: share of the documents that have it which get it; 0 where none has it.
-        f1: harmonic mean of both.
-        documents: number of documents that have it.
-        given: number of documents that get it.
-    """
+class ClassScores(NamedTuple):
+    """How well one class is found; a share of no documents is 0."""
 
     label: str
     precision: float
     recall: float
     f1: float
     documents: int
+    """how many have it"""
     given: int
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """How often predictions of a probability are right (Guo et al. 2017, "On Calibration of Modern Neural Networks").
-
-    A bin holds probabilities above its lower edge up to and including its upper one; the first holds 0 as well. With
-    one label the probability is that of the class that is given, and right is whether the document has it. With
-    several all decisions, one per document and class, go by the probability of the class, and right is whether the
-    document has it.
-
-    Args:
-        counts: ``(bins,)``, predictions in every bin.
-        confidences: ``(bins,)``, mean of their probabilities; 0 for an empty bin.
-        accuracies: ``(bins,)``, share of them that is right; 0 for an empty bin.
-    """
-
-    counts: tuple[int, ...]
-    confidences: tuple[float, ...]
-    accuracies: tuple[float, ...]
-
-    @property
-    def error(self) -> float:
-        """Expected calibration error: mean over predictions of what confidence and accuracy of their bin differ by."""
-        counts, gaps = np.array(self.counts), np.abs(np.subtract(self.confidences, self.accuracies))
-        return float(counts @ gaps / max(counts.sum(), 1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON."""
-        return {"error": self.error, **{name: list(values) for name, values in asdict(self).items()}}
+    """how many get it"""
 
 
 @dataclass(frozen=True)
@@ -97,7 +59,8 @@ class ClassificationScores:
         unknown: documents of every class that the model does not know.
         confusion: ``(classes + unknown, classes)``, documents of every class by the class they get; None with several
             labels.
-        calibration: how often probabilities are right; None for a model without probabilities.
+        calibration_error: see :func:`calibration_error`, of the class that is given, or with several labels of all
+            decisions, one per document and class; None for a model without probabilities.
         multi_label: whether a document can have any number of classes.
     """
 
@@ -109,7 +72,7 @@ class ClassificationScores:
     classes: tuple[ClassScores, ...]
     unknown: Mapping[str, int]
     confusion: npt.NDArray[np.int64] | None
-    calibration: Calibration | None
+    calibration_error: float | None
     multi_label: bool = False
 
     def metrics(self) -> dict[str, float]:
@@ -117,23 +80,16 @@ class ClassificationScores:
         result = {"accuracy": self.accuracy, "macro_f1": self.macro_f1}
         if self.multi_label:
             result["micro_f1"] = self.micro_f1
-        if self.calibration is not None:
-            result["calibration_error"] = self.calibration.error
+        if self.calibration_error is not None:
+            result["calibration_error"] = self.calibration_error
         return result
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         return {
-            "documents": self.documents,
-            "multi_label": self.multi_label,
-            "accuracy": self.accuracy,
-            "macro_f1": self.macro_f1,
-            "micro_f1": self.micro_f1,
-            "accuracy_known": self.accuracy_known,
-            "unknown_labels": dict(self.unknown),
-            "classes": [asdict(scores) for scores in self.classes],
+            **vars(self),
+            "classes": [scores._asdict() for scores in self.classes],
             "confusion": None if self.confusion is None else self.confusion.tolist(),
-            "calibration": self.calibration and self.calibration.to_dict(),
         }
 
 
@@ -175,11 +131,11 @@ def classification_scores(
     if not multi_label:
         square = confusion_matrix([name for (name,) in truth], [name for (name,) in predicted], labels=names)
         confusion = square[:, : len(classes)].astype(np.int64)
-    measured = None
+    error = None
     if probabilities is not None and multi_label:
-        measured = calibration(probabilities.ravel(), expected[:, : len(classes)].ravel())
+        error = calibration_error(probabilities.ravel(), expected[:, : len(classes)].ravel())
     elif probabilities is not None:
-        measured = calibration(probabilities.max(axis=1), (expected & actual).any(axis=1))
+        error = calibration_error(probabilities.max(axis=1), (expected & actual).any(axis=1))
     columns = (column.tolist() for column in (precision, recall, f1, has, gets))
     return ClassificationScores(
         documents=len(truth),
@@ -190,13 +146,21 @@ def classification_scores(
         classes=tuple(ClassScores(name, *values) for name, *values in zip(names, *columns, strict=True)),
         unknown={name: int(count) for name, count in zip(names[len(classes) :], has[len(classes) :], strict=True)},
         confusion=confusion,
-        calibration=measured,
+        calibration_error=error,
         multi_label=multi_label,
     )
 
 
-def calibration(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int = BINS) -> Calibration:
-    """Sort predictions, ``(predictions,)``, into bins of equal width by their probability.
+def calibration_error(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int = BINS) -> float:
+    """Expected calibration error (Guo et al. 2017, "On Calibration of Modern Neural Networks").
+
+    Predictions are sorted into bins of equal width, which include their upper edge, and the first its lower one. It is
+    the mean over predictions of what mean probability and share of right ones of their bin differ by.
+
+    Args:
+        probabilities: ``(predictions,)``.
+        right: ``(predictions,)``.
+        bins: number of bins.
 
     Raises:
         EvaluationError: a probability is no number from 0 to 1.
@@ -206,10 +170,8 @@ def calibration(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int =
     if wrong.any():
         raise EvaluationError(f"{int(wrong.sum()):,} of {wrong.size:,} probabilities are no numbers from 0 to 1")
     bin_of = np.clip(np.ceil(probabilities * bins).astype(np.int64) - 1, 0, bins - 1)
-    counts = np.bincount(bin_of, minlength=bins)
     sums = (np.bincount(bin_of, weights=values, minlength=bins) for values in (probabilities, right))
-    confidences, accuracies = (np.divide(total, np.maximum(counts, 1)) for total in sums)
-    return Calibration(tuple(counts.tolist()), tuple(confidences.tolist()), tuple(accuracies.tolist()))
+    return float(np.abs(np.subtract(*sums)).sum() / max(len(probabilities), 1))
 
 
 @dataclass(frozen=True)
@@ -237,50 +199,6 @@ class PredictedLabels:
     def labels(self) -> list[tuple[str, ...]]:
         """The classes that every document gets, ``(documents,)``."""
         return [given_labels(row, self.classes, self.threshold) for row in self.probabilities]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A class that a document gets and does not have, or has and does not get, with the passages behind it.
-
-    Args:
-        label: the class; with one label always the one that the document gets.
-        confidence: how sure the model is: the class's probability, or what is missing from it to 1 where it is missed.
-        missed: whether the document has the class and does not get it.
-        truth: the document's labels.
-        prediction: what the model says of the document, with decisions for this class first and then for the
-            document's labels that the model knows.
-    """
-
-    label: str
-    confidence: float
-    missed: bool
-    truth: tuple[str, ...]
-    prediction: Prediction
-
-    def to_dict(self, passages: int) -> dict[str, Any]:
-        """Everything as plain values for JSON, with so many passages that speak most for the class of the mistake."""
-        prediction, decisions = self.prediction, self.prediction.decisions
-        return {
-            "id": prediction.id,
-            "title": prediction.document.title,
-            "label": self.label,
-            "missed": self.missed,
-            "confidence": round(self.confidence, 6),
-            "truth": list(self.truth),
-            "given": list(prediction.labels),
-            "probabilities": {decision.label: round(decision.probability, 6) for decision in decisions},
-            "coverage": round(prediction.segmented.coverage.share, 6),
-            "passages": [
-                {
-                    **prediction.passage(row),
-                    "contributions": {
-                        decision.label: round(float(decision.contributions[row]), 6) for decision in decisions
-                    },
-                }
-                for row in decisions[0].strongest(passages)
-            ],
-        }
 
 
 class ClassificationEvaluator(Evaluator):
@@ -377,29 +295,34 @@ class ClassificationEvaluator(Evaluator):
             multi_label=self.multi_label,
         )
 
-    def mistakes(self, encoder: DocumentEncoder, predicted: PredictedLabels, most: int = 20) -> list[Mistake]:
-        """The mistakes that the model is most sure of, with the passages behind them.
+    def mistakes(self, predicted: PredictedLabels) -> list[dict[str, Any]]:
+        """The mistakes, those that the model is surest of first.
 
         With several labels every class that a document wrongly gets or misses is a mistake, otherwise every document
-        that gets another class than its label. Their documents are encoded once more.
+        that gets another class than its label.
+
+        Returns:
+            For each the ``id`` of the document, the ``label`` in question, whether it is ``missed``, the
+            ``confidence`` (the probability of the class, or what it lacks to 1 where it is missed), and the labels
+            that the document has (``truth``) and gets (``given``).
         """
-        columns = {name: column for column, name in enumerate(predicted.classes)}
-        wrong: list[tuple[float, int, str, bool]] = []
-        for row, (has, gets) in enumerate(zip(self.labelled.labels, predicted.labels, strict=True)):
-            sure = {name: float(predicted.probabilities[row, column]) for name, column in columns.items()}
-            wrong += [(sure[name], row, name, False) for name in gets if name not in has]
-            if self.multi_label:
-                wrong += [(1.0 - sure[name], row, name, True) for name in has if name not in gets and name in sure]
-        wrong.sort(key=lambda mistake: -mistake[0])
         mistakes = []
-        for confidence, row, label, missed in wrong[:most]:
-            truth = self.labelled.labels[row]
-            explained = list(dict.fromkeys([label, *(name for name in truth if name in columns)]))
-            # What they leave out was reported when they were predicted.
-            options: Any = {"threshold": self.threshold, "dtype": self.dtype, "totals": Coverage()}
-            prediction = explain(encoder, self.documents[row], explained, **options)
-            mistakes.append(Mistake(label, confidence, missed, truth, prediction))
-        return mistakes
+        rows = zip(self.documents, self.labelled.labels, predicted.labels, predicted.probabilities, strict=True)
+        for document, truth, given, probabilities in rows:
+            for label, probability in zip(predicted.classes, probabilities.tolist(), strict=True):
+                missed = self.multi_label and label in truth and label not in given
+                if missed or (label in given and label not in truth):
+                    mistakes.append(
+                        {
+                            "id": plain_document(document).id,
+                            "label": label,
+                            "missed": missed,
+                            "confidence": 1 - probability if missed else probability,
+                            "truth": list(truth),
+                            "given": list(given),
+                        }
+                    )
+        return sorted(mistakes, key=lambda mistake: -mistake["confidence"])
 
     def _loss(self, predicted: PredictedLabels) -> dict[str, float]:
         """Mean cross entropy of the documents all of whose labels are known; nothing if there is none."""

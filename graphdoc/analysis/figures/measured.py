@@ -1,4 +1,4 @@
-"""Plots of pairs: how well similarities separate similar pairs from others."""
+"""Plots of what was measured: pairs, vectors in two dimensions, classes, and the course of a training run."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from .canvas import COLORS, LONGEST_LABELLED, MUTED, count_in_whole_numbers, finish, new_figure, shorten
+from .canvas import COLORS, INK, LONGEST_LABELLED, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 
 MOST_BINS = 40
 LONGEST_NAME = 44
 # With the colours they separate 24 labels.
 MARKERS = "o^s"
+# Up to this number of classes a cell of a confusion matrix is large enough for its count.
+_MOST_COUNTS = 24
 
 
 def plot_pairs(
@@ -100,6 +104,33 @@ def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str 
         axes.set_axis_off()
     handles, names = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=8, markerscale=1.4)
+    return finish(figure, path)
+
+
+def plot_confusion(counts: npt.NDArray[np.int64], names: Sequence[str], title: str, path: str | Path | None) -> Figure:
+    """Draw which classes are taken for which; colours are shares of a row.
+
+    Args:
+        counts: ``(labels, classes)``, documents by their label and the class they get.
+        names: names of the labels; the first ones are those of the classes.
+        title: the title.
+        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
+    """
+    rows, columns = counts.shape
+    labels = [shorten(name, LONGEST_NAME) for name in names]
+    figure = new_figure(*(float(np.clip(0.4 * size, 3.5, 15)) + 3 for size in (columns, rows)))
+    axes: Axes = figure.subplots()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(shares, cmap="Blues", norm=Normalize(0, 1), aspect="auto", interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="share of the documents with the label", fraction=0.045, pad=0.02)
+    if rows <= LONGEST_LABELLED:
+        axes.set_yticks(range(rows), labels, fontsize=8)
+        axes.set_xticks(range(columns), labels[:columns], fontsize=8, rotation=40, ha="right", rotation_mode="anchor")
+    for row, column in np.argwhere(counts).tolist() if rows <= _MOST_COUNTS else ():
+        color = "white" if shares[row, column] > 0.55 else INK
+        axes.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", fontsize=7, color=color)
+    axes.set(xlabel="class given", ylabel="label")
+    axes.set_title(shorten(title, 90), loc="left", fontsize=11)
     return finish(figure, path)
 
 

@@ -37,11 +37,6 @@ def marked_text(text: str, ranges: Iterable[Sequence[int]], most: int = SHOWN_CH
     return {name: list(_pieces(text, matches, *span)) for name, span in spans.items()}
 
 
-def marked(text: str, ranges: Iterable[Sequence[int]]) -> Pieces:
-    """Cut a whole text at its marked ranges (see :func:`marked_text`)."""
-    return list(_pieces(text, _in_order(ranges, len(text)), 0, len(text)))
-
-
 def excerpt(text: str, ranges: Iterable[Sequence[int]], most: int) -> str:
     """The stretch of a text that holds most of the matching words, on one line, with dots where the text goes on.
 

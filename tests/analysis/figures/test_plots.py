@@ -17,7 +17,7 @@ from sklearn.metrics import auc
 
 from graphdoc.analysis.figures.attention import LARGEST_IMAGE, plot_graph
 from graphdoc.analysis.figures.comparison import plot_matrix
-from graphdoc.analysis.figures.measured import plot_pairs, plot_run
+from graphdoc.analysis.figures.measured import plot_confusion, plot_pairs, plot_run
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
@@ -230,3 +230,16 @@ class TestRun:
             "nmi": ([0, 20], [0.5, 0.6]),
         }
         assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_confusion_matrix(tmp_path: Path) -> None:
+    counts = np.array([[2, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 0]])
+    figure = plot_confusion(counts, ["a", "$b$", "<c>", "new"], "Title with a $ sign", tmp_path / "c.svg")
+    np.testing.assert_allclose(
+        figure.axes[0].images[0].get_array(), [[2 / 3, 1 / 3, 0], [0, 1, 0], [0] * 3, [1, 0, 0]]
+    )
+    shown = [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+    assert {"a", r"\$b\$", "<c>", "new", "2", r"Title with a \$ sign"} <= set(shown)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plot_confusion(np.eye(60, dtype=np.int64), [f"class {n}" for n in range(60)], "many", tmp_path / "many.svg")
