@@ -35,7 +35,7 @@ COMMANDS = {
     "index": ("index", "index documents to search them, and bring an index up to date"),
     "search": ("search", "search an index, a folder or a corpus by words or with a document"),
     "serve": ("index", "serve an index: a page to search with, JSON, and tools for agents"),
-    "match": ("match", "score how well pairs of documents match, or rerank the hits of a first stage"),
+    "match": ("match", "score how well pairs of documents match"),
     "attention": ("attention", "show which passages the graph of a document looks at, and the graph itself"),
     "mine": ("search", "mine hard negatives: documents that look like answers to queries but are not"),
     "pretrain": ("training", "train a document model without labels"),
