@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,9 +22,7 @@ Qrels = Mapping[str, Mapping[str, int]]
 
 _Value = TypeVar("_Value", int, float)
 
-BEIR_HEADER = ["query-id", "corpus-id", "score"]
-# Measures of gain hold a number for every grade up to the highest.
-MOST_GRADE = 10_000
+_BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
@@ -126,58 +125,37 @@ def _lines(path: str | Path, widths: Collection[int]) -> Iterator[tuple[str, str
     """The place, both ids and the grade of every line; links, in two columns, have the grade 1."""
     columns = 0
     for place, cells in read_columns(path):
-        if not columns and [cell.lower() for cell in cells] == BEIR_HEADER:
-            columns = len(cells)
-            continue
         columns = columns or len(cells)
         if len(cells) != columns or columns not in widths:
             raise EvaluationError(f"{place}: {len(cells)} columns, not query id, 0, document id and grade")
-        document, grade = (cells[1], "1") if columns == 2 else cells[-2:]
-        yield place, cells[0], document, grade
+        if [cell.lower() for cell in cells] != _BEIR_HEADER:
+            document, grade = (cells[1], "1") if columns == 2 else cells[-2:]
+            yield place, cells[0], document, grade
 
 
-def _lists(path: Path) -> Iterator[tuple[str, Any, Any, Any]]:
+def _lists(path: Path) -> Iterator[tuple[str, str, Any, Any]]:
     """The same of a JSON object of lists of ids, or of grades by id."""
-
-    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(result := dict(pairs)) < len(pairs):
-            raise ValueError("a name occurs twice in an object")
-        return result
-
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=without_duplicates)
-        for id, others in content.items():
-            if not isinstance(others, list | dict):
-                raise ValueError(f"{id!r} has no list of ids")
+        for id, others in json.loads(path.read_text(encoding="utf-8")).items():
             grades = others if isinstance(others, dict) else dict.fromkeys(others, 1)
             yield from ((f"{path}: {id!r}", id, other, grade) for other, grade in grades.items())
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise EvaluationError(f"{path}: cannot be read as lists of ids ({one_line(str(error), 120)})") from error
 
 
-def _collected(path: str | Path, rows: Iterable[tuple[str, Any, Any, Any]]) -> dict[str, dict[str, int]]:
+def _collected(path: str | Path, rows: Iterable[tuple[str, str, Any, Any]]) -> dict[str, dict[str, int]]:
     """Grades by id and id, of rows of a place, two ids and a grade."""
     qrels: dict[str, dict[str, int]] = {}
-    for place, query, document, grade in rows:
-        a, b = (clean_text(id).strip() if isinstance(id, str) else "" for id in (query, document))
-        number = _number(grade)
-        if not (a and b and abs(number) <= MOST_GRADE and number.is_integer()):
-            row = one_line(f"{query!r}, {document!r}, {grade!r}", 60)
-            raise EvaluationError(f"{place}: {row} are no two ids and a whole number up to {MOST_GRADE:,}")
-        before = qrels.setdefault(a, {}).setdefault(b, int(number))
-        if before != number:
-            raise EvaluationError(f"{place}: {a!r}: {b!r} has the grades {before} and {int(number)}")
+    for place, query, document, written in rows:
+        a, b = clean_text(query).strip(), clean_text(str(document)).strip()
+        if not (a and b and re.fullmatch(r"-?[0-9]+(\.0+)?", str(written))):
+            raise EvaluationError(f"{place}: {document!r}, {written!r} are no id and no whole number")
+        grade = int(float(written))
+        if qrels.setdefault(a, {}).setdefault(b, grade) != grade:
+            raise EvaluationError(f"{place}: {a!r}: {b!r} has the grades {qrels[a][b]} and {grade}")
     if not qrels:
         raise EvaluationError(f"{path}: there is no judgement in it")
     return qrels
-
-
-def _number(value: Any) -> float:
-    """A number; NaN for what is none."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
@@ -198,12 +176,15 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     """
     run: dict[str, dict[str, float]] = {}
     for place, cells in read_columns(path):
-        if len(cells) != 6 or not cells[0] or not cells[2] or not math.isfinite(score := _number(cells[4])):
-            raise EvaluationError(f"{place}: expected query id, Q0, document id, rank, score and name of the run")
-        hits = run.setdefault(cells[0], {})
-        if cells[2] in hits:
-            raise EvaluationError(f"{place}: document {cells[2]!r} occurs twice for query {cells[0]!r}")
-        hits[cells[2]] = score
+        try:
+            query, _, document, _, score, _ = cells
+            hits, value = run.setdefault(query, {}), float(score)
+        except ValueError as error:
+            message = f"{place}: expected query id, Q0, document id, rank, score and name of the run"
+            raise EvaluationError(message) from error
+        if document in hits:
+            raise EvaluationError(f"{place}: document {document!r} occurs twice for query {query!r}")
+        hits[document] = value
     if not run:
         raise EvaluationError(f"{path}: there is no hit in it")
     return run
@@ -247,11 +228,6 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
 
     Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
     another one. A query without hits is not in the file, and counts as one that found nothing.
-
-    Args:
-        path: the file.
-        run: scores by query id and document id.
-        name: name of the run, without white space.
 
     Raises:
         EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.

@@ -70,9 +70,8 @@ def test_runs_come_back_as_they_were(
         (read_relevant, "links.tsv", "a\tb\na\t\n", "links.tsv:2"),
         (read_relevant, "lists.json", '{"a": {"b": 0}}', "lists.json"),
         (read_relevant, "lists.json", '{"a": {"b": NaN}}', "lists.json: 'a'.*'b'.*nan"),
-        (read_relevant, "lists.json", '{"a": ["b"], "a": ["c"]}', "lists.json"),
         (read_relevant, "lists.json", "[" * 100_000, "lists.json"),
-        (read_relevant, "lists.json", '{"a": ["b", 3]}', "lists.json.*'a'"),
+        (read_relevant, "lists.json", '{"a": 3}', "lists.json"),
     ],
 )
 def test_bad_input(tmp_path: Path, read: Callable[[Path], object], name: str, content: str, value: str) -> None:
