@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ _QRELS_FILES = ("qrels.tsv", "qrels.tsv.gz", "qrels.txt", "qrels.txt.gz")
 
 # What is left out of judgements.
 WITHOUT_POSITIVE, UNKNOWN_DOCUMENTS = "queries without a positive", "judged documents that are unknown"
-REASONS = (WITHOUT_POSITIVE, "queries without text", "judged queries that are unknown", UNKNOWN_DOCUMENTS)
+WITHOUT_TEXT, UNKNOWN_QUERIES = "queries without text", "judged queries that are unknown"
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,14 @@ class Judgements:
         Raises:
             EvaluationError: no judgement is of one of the queries, or no query has a positive.
         """
-        there = queries.keys() | set(known)
-        unknown = [query for query in qrels if query not in there]
+        unknown = [query for query in qrels if query not in queries and query not in known]
         if qrels and len(unknown) == len(qrels):
             raise EvaluationError(
                 f"{source or 'the judgements'}: none of the {counted(len(unknown), 'query id')} in the judgements is "
                 f"the id of a query ({named(map(repr, unknown))})"
             )
         with_text = {query: text for query, text in queries.items() if text.strip()}
-        left_out = dict(zip(REASONS, (0, len(queries) - len(with_text), len(unknown), 0), strict=True))
+        left_out = {WITHOUT_TEXT: len(queries) - len(with_text), UNKNOWN_QUERIES: len(unknown)}
         return cls(with_text, qrels, source, left_out)._answered(qrels)
 
     def __len__(self) -> int:
@@ -90,37 +90,32 @@ class Judgements:
             EvaluationError: none of the judged documents is there, or no query keeps a positive.
         """
         there = set(documents)
-        judged = dict.fromkeys(id for grades in self.qrels.values() for id in grades)
-        unknown = [id for id in judged if id not in there]
+        unknown = list({id: None for grades in self.qrels.values() for id in grades if id not in there})
         if not unknown:
             return self
-        if len(unknown) == len(judged):
+        kept = {
+            query: {id: grade for id, grade in grades.items() if id in there} for query, grades in self.qrels.items()
+        }
+        if not any(kept.values()):
             raise EvaluationError(
                 f"{self.source or 'the judgements'}: none of the {counted(len(unknown), 'judged document')} is there "
                 f"({named(map(repr, unknown))})"
             )
-        kept = {
-            query: {id: grade for id, grade in grades.items() if id in there} for query, grades in self.qrels.items()
-        }
         return self._answered(kept, len(unknown))
 
     def _answered(self, qrels: Qrels, unknown_documents: int = 0) -> Judgements:
         """The queries that have a positive in some judgements."""
-        queries = {
-            query: text
-            for query, text in self.queries.items()
-            if any(grade > 0 for grade in qrels.get(query, {}).values())
-        }
+        answered = {query for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+        queries = {query: text for query, text in self.queries.items() if query in answered}
         if not queries:
             raise EvaluationError(
                 f"{self.source or 'the judgements'}: 0 of {len(self.queries):,} queries have a document with a grade "
                 "above 0"
             )
-        counts = {reason: self.left_out.get(reason, 0) for reason in REASONS}
-        counts[WITHOUT_POSITIVE] += len(self.queries) - len(queries)
-        counts[UNKNOWN_DOCUMENTS] += unknown_documents
-        left_out = {reason: count for reason, count in counts.items() if count}
-        return Judgements(queries, {query: qrels[query] for query in queries}, self.source, left_out)
+        left_out = Counter(self.left_out)
+        left_out[WITHOUT_POSITIVE] += len(self.queries) - len(queries)
+        left_out[UNKNOWN_DOCUMENTS] += unknown_documents
+        return Judgements(queries, {query: qrels[query] for query in queries}, self.source, dict(+left_out))
 
 
 def read_judgements(
@@ -140,8 +135,7 @@ def read_judgements(
         text_column: the field that holds the text of a query.
 
     Raises:
-        EvaluationError: a file is missing, a line is malformed, an id occurs twice, no query fits the conditions, or
-            what there is does not fit together; the message names file and line.
+        EvaluationError: a file is missing or malformed, or what there is does not fit together.
         SettingsError: a condition is none.
 
     >>> import tempfile
@@ -171,13 +165,7 @@ def read_judgements(
     qrels: dict[str, dict[str, int]] = {}
     for file in files.values():
         for query, grades in read_qrels(file).items():
-            merged = qrels.setdefault(query, {})
-            for id, grade in grades.items():
-                if merged.setdefault(id, grade) != grade:
-                    raise EvaluationError(
-                        f"{file}: document {id!r} has the grade {grade} for query {query!r}, but {merged[id]} in "
-                        "another split"
-                    )
+            qrels.setdefault(query, {}).update(grades)
     if of_split:
         # The other queries are of other splits.
         texts = {query: text for query, text in texts.items() if query in qrels}
@@ -188,13 +176,12 @@ def _read_query_pairs(path: Path) -> Judgements:
     """Pairs of query and document; lines with the same text are one query, called ``q1``, ``q2`` and so on."""
     names: dict[str, str] = {}
     qrels: dict[str, dict[str, int]] = {}
-    for number, (place, cells) in enumerate(read_columns(path)):
-        if number == 0 and len(cells) == 2 and cells[0].lower() == "query" and cells[1].lower().endswith("id"):
-            continue
+    for place, cells in read_columns(path):
         if len(cells) != 2 or not all(cells):
             raise EvaluationError(f"{place}: expected the text of a query, a tab and the id of a document")
-        query = names.setdefault(cells[0], f"q{len(names) + 1}")
-        qrels.setdefault(query, {})[cells[1]] = 1
+        if names or cells[0].lower() != "query":
+            query = names.setdefault(cells[0], f"q{len(names) + 1}")
+            qrels.setdefault(query, {})[cells[1]] = 1
     return Judgements.of({id: text for text, id in names.items()}, qrels, source=str(path))
 
 
@@ -230,7 +217,7 @@ def read_queries(
         Texts of the queries that fit, by id, empty ones as well; the ids of all queries.
 
     Raises:
-        EvaluationError: a row is malformed, an id occurs twice, or no query fits; the message names file and line.
+        EvaluationError: a row is malformed, an id occurs twice, or no query fits.
         SettingsError: a condition is none.
     """
     conditions: dict[str, set[str]] = {}
@@ -251,7 +238,11 @@ def read_queries(
                 raise DocumentError(f"the id {id!r} is taken by another query" if id else "the query has no id (_id)")
             known.add(id)
             if all(wanted & _values(row.get(name)) for name, wanted in conditions.items()):
-                texts[id] = _text(row, text_column)
+                text = row[text_column]
+                texts[id] = "" if is_missing(text) else clean_text(str(text)).strip()
+        except KeyError:
+            fields = ", ".join(map(str, row))
+            raise EvaluationError(f"{record.place}: there is no {text_column!r}; its fields are {fields}") from None
         except DocumentError as error:
             raise EvaluationError(f"{record.place}: {error}") from error.__cause__
     if not texts:
@@ -263,12 +254,3 @@ def _values(field: Any) -> set[str]:
     """The values of a field as people write them."""
     values = field if isinstance(field, list | tuple) else [] if field is None else [field]
     return {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
-
-
-def _text(row: Mapping[str, Any], column: str) -> str:
-    text = row.get(column, ())
-    if is_missing(text):
-        return ""
-    if not isinstance(text, str):
-        raise DocumentError(f"the query has no text in {column!r}; its fields are {', '.join(map(str, row))}")
-    return clean_text(text).strip()
