@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,60 +25,38 @@ class Candidates:
     absent: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Where the relevant documents of one query stand.
-
-    Args:
-        ranks: ranks of those that were retrieved, rising and from 1.
-        relevant: how many relevant documents there are among the candidates.
-        absent: how many there are besides.
-        candidates: documents that are ranked.
-        queries: number of all queries.
-        cutoff: the k of a measure; None where it has none.
-    """
-
-    ranks: tuple[int, ...]
-    relevant: int
-    absent: int
-    candidates: int
-    queries: int
-    cutoff: int | None = None
-
-
-def percentile_rank(standing: Standing, first: int = 1) -> float:
-    """Mean over the relevant documents of 1 - rank / candidates; those that were not retrieved rank last.
-
-    The formula in section 4.2 of the SDR paper, rank / candidates, is the complement of the numbers it prints. Its
-    published code counts ranks from ``first`` = 0.
-    """
-    return sum(1 - (rank - 1 + first) / standing.candidates for rank in standing.ranks) / standing.relevant
-
-
-def published_reciprocal_rank(standing: Standing) -> float:
-    """1 / rank of the best one as the published code counts: from 0, with 0 set to 1, so that ranks 1 and 2 count 1.
-
-    It looks for the smallest rank from the number of queries downwards, so that no rank is taken for greater.
-    """
-    best = min((rank - 1 for rank in standing.ranks), default=standing.queries)
-    return 1 / max(1, min(best, standing.queries))
-
-
-def published_hit_rate(standing: Standing) -> float:
-    """Share of the relevant documents in the first k; those that are no candidates count as not found."""
-    hits = sum(standing.cutoff is None or rank <= standing.cutoff for rank in standing.ranks)
-    return hits / (standing.relevant + standing.absent)
-
-
-# By the name of a measure that no library has.
-OF_RANKS: dict[str, Callable[[Standing], float]] = {
-    "MPR": percentile_rank,
-    "MPR-published": lambda standing: percentile_rank(standing, first=0),
-    "MRR-published": published_reciprocal_rank,
-    "HR-published": published_hit_rate,
-}
+# Measures of ranks that no library has (SDR, section 4.2), and as its published code counts them.
+OF_RANKS = ("MPR", "MPR-published", "MRR-published", "HR-published")
 # Means over pairs of a query and a relevant document, not over queries.
 OVER_PAIRS = ("MPR", "MPR-published")
+
+
+def measure_ranks(
+    measure: Measure, ranks: Sequence[int], relevant: int, absent: int, count: int, queries: int
+) -> float:
+    """A measure of :data:`OF_RANKS` of one query.
+
+    ``MPR`` is the mean over the relevant documents of 1 - rank / candidates, where those that were not retrieved rank
+    last; the formula in the paper, rank / candidates, is the complement of the numbers it prints. The published code
+    counts ranks from 0. Its reciprocal rank takes 0 for 1, so that ranks 1 and 2 both count 1, and looks for the
+    smallest rank from the number of queries downwards, so that no rank is taken for greater. Its hit rate counts
+    relevant documents that are no candidates as not found.
+
+    Args:
+        measure: the measure.
+        ranks: ranks of the relevant documents that were retrieved, rising and from 1.
+        relevant: how many relevant documents there are among the candidates.
+        absent: how many there are besides.
+        count: number of candidates.
+        queries: number of all queries.
+    """
+    if measure.kind in OVER_PAIRS:
+        first = 0 if measure.kind == "MPR-published" else 1
+        return sum(1 - (rank - 1 + first) / count for rank in ranks) / relevant
+    if measure.kind == "MRR-published":
+        return 1 / max(1, min([queries, *(rank - 1 for rank in ranks)]))
+    return sum(rank <= (measure.cutoff or count) for rank in ranks) / (relevant + absent)
+
 
 # What ir_measures calls the others, and what else users call all of them.
 _OF_LIBRARY = {"nDCG": "nDCG", "MAP": "AP", "MRR": "RR", "P": "P", "recall": "R", "success": "Success", "HR": "R"}
@@ -135,11 +113,7 @@ class Measure:
 
 
 def require_measures(measures: Sequence[str]) -> list[Measure]:
-    """Read measures, each once.
-
-    Raises:
-        SettingsError: one is unknown, or there is none.
-    """
+    """Read measures, each once, at least one."""
     parsed = list(dict.fromkeys(map(Measure.parse, measures)))
     if not parsed:
         raise SettingsError("measures is empty; name at least one")

