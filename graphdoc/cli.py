@@ -6,8 +6,8 @@ import difflib
 import errno
 import logging
 import os
+import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
+from cyclopts.help import DescriptionRenderer, PlainFormatter
+from cyclopts.help.specs import DefaultStyled
+from rich.table import Table
+from rich.text import Text
 
 from .errors import GraphdocError, SettingsError
 from .runtime.text import one_line
 from .version import __version__
 
-_EVALUATE = "measure models on labels, pairs, queries or whole sets"
 # Of every command its module, which is imported when it is asked for, and what it does. The function in the module is
 # called as the command.
 COMMANDS = {
@@ -57,7 +60,15 @@ COMMANDS = {
         "labels, pairs and rankings of many sets in one table, with a verdict for each model",
     ),
 }
-_EXAMPLES = """Usage examples:
+_HELP = """Vectors, comparison and explanation for long documents.
+
+Commands:
+{commands}
+  evaluate   measure models on labels, pairs, queries or whole sets
+
+graphdoc COMMAND --help says more about each.
+
+Usage examples:
   graphdoc compare a.md b.html --html report.html
   graphdoc overview papers/ --html overview.html
   graphdoc encode papers/ --output vectors/
@@ -76,34 +87,28 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 # Stands for "-", standard input or output, which no option is called.
 _STANDARD = "\0-"
 # What torch and oneDNN say when they cannot allocate, and the dynamic linker when a library does not fit.
-_SIGNS_OF_NO_MEMORY = (
-    "can't allocate memory",
-    "annot allocate memory",
-    "std::bad_alloc",
-    "could not create a primitive",
-    "could not create a memory object",
-    "failed to map segment from shared object",
+_NO_MEMORY = re.compile(
+    "can't allocate memory|annot allocate memory|std::bad_alloc|could not create a (primitive|memory object)"
+    "|failed to map segment from shared object"
 )
 
 
 @cache
 def build_app() -> App:
     """The command line as an app of cyclopts."""
-    parts = {words: summary for words, (_, summary) in COMMANDS.items()}
-    lines = [f"  {words:<11}{summary}" for words, summary in parts.items() if " " not in words]
-    commands = "\n".join(
-        [*lines, f"  {'evaluate':<11}{_EVALUATE}", "", "graphdoc COMMAND --help says more about each."]
-    )
+    lines = {words: f"  {words.split()[-1]:<11}{summary}" for words, (_, summary) in COMMANDS.items()}
+    commands = "\n".join(line for words, line in lines.items() if " " not in words)
+    tasks = "\n".join(line for words, line in lines.items() if " " in words)
     app = App(
         name="graphdoc",
         version=f"graphdoc {__version__}",
-        help=f"Vectors, comparison and explanation for long documents.\n\nCommands:\n{commands}\n\n{_EXAMPLES}",
+        help=_HELP.format(commands=commands),
         help_format="plaintext",
         help_formatter=_PlainHelp(),
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=_shown),
     )
-    tasks = [f"  {words.partition(' ')[2]:<11}{summary}" for words, summary in parts.items() if " " in words]
-    evaluate = App(name="evaluate", help="\n".join([f"{_EVALUATE.capitalize()}.", "", "Tasks:", *tasks]), show=False)
+    summary = f"Measure models on labels, pairs, queries or whole sets.\n\nTasks:\n{tasks}"
+    evaluate = App(name="evaluate", help=summary, show=False)
     for words, (module, _) in COMMANDS.items():
         group = evaluate if " " in words else app
         function = f"graphdoc.commands.{module}:{words.replace(' ', '_')}"
@@ -112,50 +117,27 @@ def build_app() -> App:
     return app
 
 
-class _PlainHelp:
+def _shown(default: Any) -> Any:
+    return None if default is False or default in (None, (), "") else default
+
+
+class _PlainHelp(PlainFormatter):
     """Prints help as lines of text, descriptions as they were written."""
 
-    _COLUMN = 26
-
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
-        """Print a group of options."""
-        entries = [entry for entry in panel.entries if entry.display_labels]
-        if not entries or panel.format != "parameter":
-            return
-        width = max(60, min(console.width, 110)) - self._COLUMN
-        lines = [f"{panel.title}:"]
-        for entry in entries:
-            label = "  " + ", ".join(entry.display_labels_with_metavar).replace("...", "")
-            text = " ".join(self._text(entry.description).split())
-            text += f" ({', '.join(entry.choices)})" if entry.choices else ""
-            if entry.default not in (None, "None", "False", "()"):
-                text += f" (default: {entry.default})"
-            first, *others = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
-            lines += [f"{label:{self._COLUMN - 1}} {first}"] if len(label) < self._COLUMN else [label]
-            others = others if len(label) < self._COLUMN else [first, *others]
-            lines += [f"{'':{self._COLUMN}}{line}" for line in others]
-        self._print(console, "\n".join([*lines, ""]))
-
-    def render_usage(self, console: Any, options: Any, usage: Any) -> None:
-        """Print what a command needs."""
-        self._print(console, f"{self._text(usage)}\n")
+        """Print a group of options: a column of names, and one of what each is for."""
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        for entry in panel.entries if panel.format == "parameter" else ():
+            if entry.display_labels:
+                label = "  " + ", ".join(entry.display_labels_with_metavar).replace("...", "")
+                table.add_row(Text(label), DefaultStyled(DescriptionRenderer()(entry)))
+        if table.rows:
+            console.print(f"{panel.title}:", table, "", sep="\n", width=min(console.width, 110))
 
     def render_description(self, console: Any, options: Any, description: Any) -> None:
         """Print what a command does."""
-        self._print(console, f"{self._text(description)}\n")
-
-    @staticmethod
-    def _text(content: Any) -> str:
-        from rich.console import Console
-
-        wide = Console(width=10_000, markup=False, highlight=False, color_system=None)
-        with wide.capture() as captured:
-            wide.print(content or "", end="")
-        return captured.get().strip()
-
-    @staticmethod
-    def _print(console: Any, text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        console.print(description, markup=False, highlight=False, soft_wrap=True)
 
 
 def _words_of(arguments: Sequence[str]) -> list[str]:
@@ -163,11 +145,7 @@ def _words_of(arguments: Sequence[str]) -> list[str]:
 
 
 def parse(arguments: Sequence[str]) -> Callable[..., Any]:
-    """Parse the arguments: the call that runs the command.
-
-    Raises:
-        SettingsError: there is no such command or option, or a value does not fit.
-    """
+    """The call that runs the command that is asked for."""
     tokens = [_STANDARD if argument == "-" else argument for argument in arguments]
     try:
         call, bound, _ = build_app().parse_args(tokens, print_error=False, exit_on_error=False)
@@ -175,8 +153,8 @@ def parse(arguments: Sequence[str]) -> Callable[..., Any]:
         words = _words_of(arguments)
         near = [] if words else difflib.get_close_matches(" ".join(arguments[:2]), COMMANDS, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]}?" if near else ""
-        see = " ".join(["graphdoc", *words])
-        raise SettingsError(f"{str(error).replace(_STANDARD, '-')}{hint} (see {see} --help)") from error
+        see = " ".join(["graphdoc", *words, "--help"])
+        raise SettingsError(f"{str(error).replace(_STANDARD, '-')}{hint} (see {see})") from error
     values = {name: _standard(value) for name, value in bound.kwargs.items()}
     return partial(call, *map(_standard, bound.args), **values)
 
@@ -223,7 +201,9 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
         if debug:
             raise
         message, status = _explained(error)
-        print(_shortened(f"{name}: {message}"), file=sys.stderr)
+        line = one_line(f"{name}: {message}")
+        # Of a very long one, which some name or id makes, the middle is left out.
+        print(line if len(line) <= _LONGEST_MESSAGE else f"{line[:600]} ... {line[-300:]}", file=sys.stderr)
         if isinstance(error, OSError) and error.errno in _DISK:
             _close_output()
     return status or 0
@@ -243,17 +223,9 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 def _is_out_of_memory(error: Exception) -> bool:
     """Whether Python, the system or a library ran out of memory; not every library has a class of its own for it."""
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
     if isinstance(error, ImportError | RuntimeError):
-        return type(error).__name__ == "OutOfMemoryError" or any(part in str(error) for part in _SIGNS_OF_NO_MEMORY)
-    return isinstance(error, MemoryError)
-
-
-def _shortened(message: str) -> str:
-    """A message on one line; of a very long one, which some name or id makes, the middle is left out."""
-    line = one_line(message)
-    return line if len(line) <= _LONGEST_MESSAGE else f"{line[:600]} ... {line[-300:]}"
+        return type(error).__name__ == "OutOfMemoryError" or _NO_MEMORY.search(str(error)) is not None
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _close_output() -> None:
@@ -268,16 +240,13 @@ def _messages_on_one_line() -> Iterator[None]:
     handler.setFormatter(_OneLine("graphdoc: %(message)s"))
     logger = logging.getLogger("graphdoc")
     propagate, logger.propagate = logger.propagate, False
-    precision = logging.getLogger("graphdoc.precision")
-    level = precision.level
-    precision.setLevel(logging.INFO)
+    logging.getLogger("graphdoc.precision").setLevel(logging.INFO)
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.propagate = propagate
-        precision.setLevel(level)
 
 
 class _OneLine(logging.Formatter):

@@ -111,7 +111,8 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
     kind = encoder.model.config.graph_kind
     segmented, graph = encoder.segment(document), encoder.graph(document)
     edge_kinds = [EdgeKind(edge).label for edge in graph.edge_kind.tolist()]
-    edges = dict(zip(("source", "target"), graph.edge_index.tolist(), strict=True)) | {"edge_kind": edge_kinds}
+    source, target_node = graph.edge_index.tolist()
+    edges = {"source": source, "target": target_node, "edge_kind": edge_kinds}
     title = document.title or document.id
     texts = map(segmented.text, segmented.passages)
     nodes = [
@@ -138,16 +139,12 @@ def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) 
         csv=Table(list(edges), zip(*edges.values(), strict=True)).write_csv,
         plot=draw,
     )
-    sizes = f"{counted(graph.num_nodes, 'node')}, {counted(len(edge_kinds), 'edge')}"
-    target.lines([title, f"{kind} graph: {sizes}"])
+    target.lines([title, f"{kind} graph: {counted(graph.num_nodes, 'node')}, {counted(len(edge_kinds), 'edge')}"])
     target.print()
-    passages = Counter(passage.section for passage in segmented.passages)
-    tokens: Counter[int] = Counter()
-    for passage in segmented.passages:
-        tokens[passage.section] += passage.tokens
     sections = Table([names("section", 70), "passages", "words", "tokens"])
     for number, section in enumerate(document.sections):
-        sections.add(indented(document, number), passages[number], len(section.text.split()), tokens[number])
+        tokens = [passage.tokens for passage in segmented.passages if passage.section == number]
+        sections.add(indented(document, number), len(tokens), len(section.text.split()), sum(tokens))
     sections.print(target, "section")
     target.print()
     Table([names("edge kind"), "edges"], Counter(edge_kinds).most_common()).print(target)

@@ -32,11 +32,11 @@ from .output import (
     titled,
     write_json,
 )
-from .sources import KEEP, LEAVE_OUT, Reading, noting_languages, without_repeats
+from .sources import KEEP, LEAVE_OUT, Reading, first_reason, noting_languages, without_repeats
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
-    from ..similarity import Comparison, EncodedDocument, MutualComparison
+    from ..similarity import Comparison, MutualComparison
     from ..subtopics.table import SubtopicTable
 
 MOST_WORDS, SHOWN_SUBTOPICS = 5, 30
@@ -101,14 +101,14 @@ def compare(
         folder = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
         documents, encoder = reading.all_with_model(sources, model, report)
         if len(documents) < 2:
-            reason = f"; {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
-            raise DocumentError(f"{' '.join(sources)} holds {counted(len(documents), 'document')}; name two{reason}")
+            one = f"{' '.join(sources)} holds {counted(len(documents), 'document')}; name two"
+            raise DocumentError(one + first_reason(report))
         encoder, _ = without_repeats(encoder, documents, repeats)
         _compare_many(outputs, documents, encoder, folder, reports or 0, report, all_levels=level == "all")
         return
-    documents = [reading.one(source, report) for source in sources]
-    if not documents:
+    if not sources:
         raise DocumentError("no document is named; name one or two files, or a folder")
+    documents = [reading.one(source, report) for source in sources]
     left_out = None
     if repeats not in (KEEP, LEAVE_OUT):
         from ..vectors.folder import Manifest, read_repeats
@@ -121,16 +121,13 @@ def compare(
     if subtopics not in (None, "words", "vectors"):
         options = {"subtopics": "adaptive", "subtopic_model": subtopics}
     sentences = level in ("paragraph", "sentence")
-    a, *others = noting_languages(encoder, documents)
-    comparison = encoder.compare(a, *others, sentences=sentences, **options)
+    comparison = encoder.compare(*noting_languages(encoder, documents), sentences=sentences, **options)
     target = outputs.write(
         html=comparison.to_html,
         json=lambda path: write_json(path, comparison.to_dict()),
         csv=lambda path: comparison.to_csv(path, "passage" if level is None or level == "all" else level),
         plot=lambda path: (
-            _plot_levels((comparison.a, comparison.b), comparison, path)
-            if level == "all"
-            else comparison.plot(path, level or "section")
+            _plot_levels(comparison, path) if level == "all" else comparison.plot(path, level or "section")
         ),
     )
     _print_two(target, comparison, top, sentences=sentences)
@@ -148,24 +145,24 @@ def _holds_many(source: str, reading: Reading) -> bool:
     return may_hold and len(list(islice(lenient.many([source]), 2))) > 1
 
 
-def _plot_levels(documents: Sequence[EncodedDocument], comparison: Comparison | MutualComparison, path: str) -> None:
-    """Draw documents, their sections and passages in one picture."""
+def _plot_levels(comparison: Comparison, path: str) -> None:
+    """Draw both documents, their sections and passages in one picture."""
     from ..similarity.mutual_comparison import MutualComparison
 
-    MutualComparison(documents, comparison.model, comparison.similarity).plot(path)
+    MutualComparison((comparison.a, comparison.b), comparison.model, comparison.similarity).plot(path)
 
 
 def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences: bool) -> None:
-    model = f"{comparison.similarity}, model {comparison.model['name']}"
+    model = plain(f"{comparison.similarity}, model {comparison.model['name']}").markup
+    target.lines([f"A  {titled(comparison.a.segmented.document)}"])
     if comparison.within:
-        target.lines([f"A  {_name(comparison.a)}", "B  the same document"])
-        target.print(f"\nparts of one document with each other ({plain(model).markup})\n")
+        target.print(f"B  the same document\n\nparts of one document with each other ({model})\n")
     else:
+        target.lines([f"B  {titled(comparison.b.segmented.document)}"])
         share = "; compare it with other scores of this model alone"
         if comparison.share is not None:
             share = f", closer than {percent_closer(comparison.share)} of unrelated pairs"
-        target.lines([f"A  {_name(comparison.a)}", f"B  {_name(comparison.b)}"])
-        target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({plain(model).markup}){share}\n")
+        target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model}){share}\n")
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
         due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
@@ -176,9 +173,8 @@ def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences:
     if comparison.subtopics is not None:
         _print_subtopics(target, comparison.subtopics)
     target.print()
-    target.coverage("A", comparison.a.segmented.coverage)
-    if not comparison.within:
-        target.coverage("B", comparison.b.segmented.coverage)
+    for letter, side in zip("A" if comparison.within else "AB", (comparison.a, comparison.b), strict=False):
+        target.coverage(letter, side.segmented.coverage)
 
 
 def _print_sections(target: Terminal, comparison: Comparison) -> None:
@@ -235,12 +231,7 @@ def _print_subtopics(target: Terminal, subtopics: SubtopicTable) -> None:
     target.more(len(subtopics.rows), "subtopic", SHOWN_SUBTOPICS)
     for side, beyond in zip("AB", subtopics.beyond, strict=True):
         if beyond:
-            line = f"{side}: {counted(beyond, 'sentence')} beyond the receptive field are in no subtopic"
-            target.lines([line])
-
-
-def _name(encoded: EncodedDocument) -> str:
-    return titled(encoded.segmented.document)
+            target.lines([f"{side}: {counted(beyond, 'sentence')} beyond the receptive field are in no subtopic"])
 
 
 def _compare_many(
@@ -273,7 +264,9 @@ def _compare_many(
         json=lambda path: write_json(path, comparison.to_dict()),
         csv=comparison.to_csv,
         plot=lambda path: (
-            _plot_levels(encoded[:MOST_DRAWN], comparison, path) if all_levels else comparison.plot_documents(path)
+            replace(comparison, documents=encoded[:MOST_DRAWN]).plot(path)
+            if all_levels
+            else comparison.plot_documents(path)
         ),
     )
     _print_many(target, comparison)
@@ -291,7 +284,7 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
         pairs = [(a, b) for a, b, _ in comparison.pairs(SHOWN_PAIRS)]
     # Beside the first ones, those whose numbers the table has.
     shown = sorted({*range(min(SHOWN_DOCUMENTS, len(encoded))), *(place for pair in pairs for place in pair)})
-    target.lines([f"D{place + 1}  {_name(encoded[place])}" for place in shown])
+    target.lines([f"D{place + 1}  {titled(encoded[place].segmented.document)}" for place in shown])
     if len(encoded) > len(shown):
         target.lines([f"... and {counted(len(encoded) - len(shown), 'more document')}"])
     target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")

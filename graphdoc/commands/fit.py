@@ -94,12 +94,7 @@ def fit(
 
 
 def _labelled(documents: list[Any]) -> LabelledDocuments:
-    """Documents with one label each.
-
-    Raises:
-        SettingsError: all have several.
-        EvaluationError: there are fewer than two labels.
-    """
+    """Documents with one label each, of two labels at least."""
     from ..evaluation import LabelledDocuments
     from ..evaluation.labels import require_labels
 
@@ -114,7 +109,6 @@ def _labelled(documents: list[Any]) -> LabelledDocuments:
 
 
 def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[str]:
-    """What was learned of labels, in lines."""
     reads = "vectors and words" if head.reads_words else "vectors"
     lines = [f"head: {len(head.classes):,} classes of {counted(head.documents, 'document')}, read from {reads}"]
     if head.held_out_accuracy is not None:
@@ -129,7 +123,6 @@ def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[st
 
 
 def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:
-    """What was learned, in lines."""
     lines = [f"{name} fitted to {counted(fitted.documents, 'document')}, {counted(fitted.passages, 'passage')}"]
     if fitted.centre_length is not None:
         lines.append(f"centre: a mean of length {fitted.centre_length:.3f} is subtracted from passages of length 1")

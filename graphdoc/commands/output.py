@@ -35,18 +35,14 @@ MOST_ROWS = 60
 
 
 class Outputs:
-    """The files that a command is asked to write, by option, checked before the long work against what it reads.
-
-    Raises:
-        OutputError: a file cannot be written, is read, or is no image where one is drawn.
-    """
+    """The files that a command is asked to write, by option, checked before the long work against what it reads."""
 
     def __init__(
         self, sources: Iterable[str | None], *, folders: Iterable[str | Path | None] = (), **files: str | None
     ) -> None:
         self._files = {option: path for option, path in files.items() if path is not None}
         _check_files(self._files)
-        check_apart(sources, self._files.values(), folders)
+        check_apart(sources, self.paths, folders)
 
     @property
     def paths(self) -> list[str]:
@@ -54,14 +50,7 @@ class Outputs:
         return [path for path in self._files.values() if path != "-"]
 
     def write(self, **writers: Callable[[str], object]) -> Terminal:
-        """Write the files that are asked for.
-
-        Returns:
-            Where the summary goes; nowhere if standard output has the JSON.
-
-        Raises:
-            OutputError: a file cannot be written.
-        """
+        """Write the files that are asked for; the summary goes nowhere if standard output has the JSON."""
         for option, path in self._files.items():
             writers[option](path)
         return Terminal(quiet=self._files.get("json") == "-")
@@ -74,11 +63,7 @@ class Outputs:
 
 
 class Reports:
-    """Comparison reports in a folder beside a page, called after it.
-
-    Raises:
-        OutputError: the folder is a file, or holds files of others.
-    """
+    """Comparison reports in a folder beside a page, called after it."""
 
     def __init__(self, page: str, most: int, *, overwrite: bool) -> None:
         self.folder = beside(page, "reports")
@@ -101,11 +86,7 @@ def beside(file: str, what: str) -> Path:
 
 
 def write_json(path: str, content: Any) -> None:
-    """Write JSON to a file, or to standard output for ``-``.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
+    """Write JSON to a file, or to standard output for ``-``."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     if path == "-":
         print(text)
@@ -113,18 +94,13 @@ def write_json(path: str, content: Any) -> None:
         write_text(path, text + "\n")
 
 
-def _require_name(path: str) -> None:
-    if not path or "\0" in path:
-        raise OutputError(f"{path!r} is no name for an output; give another one")
-
-
 def _check_files(files: dict[str, str]) -> None:
     taken: set[str] = set()
     for option, path in files.items():
-        if path == "-" and option == "json":
-            continue
         if path == "-":
-            raise OutputError(f"--{option} cannot go to standard output, only --json can; give the name of a file")
+            if option != "json":
+                raise OutputError(f"--{option} cannot go to standard output, only --json can; name a file")
+            continue
         _require_name(path)
         if os.path.realpath(path) in taken:
             raise OutputError(f"{path} is given for two outputs; give each its own file")
@@ -133,33 +109,32 @@ def _check_files(files: dict[str, str]) -> None:
             raise OutputError(f"{path} has no image suffix; use .png, .svg or .pdf")
         try:
             folder = next(parent for parent in Path(path).absolute().parents if parent.exists())
-            if not Path(path).is_dir() and folder.is_dir() and os.access(folder, os.W_OK):
-                continue
+            is_writable = not Path(path).is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
         except OSError as error:
             raise OutputError(f"{path} cannot be written: {error.strerror}; give another place") from error
-        raise OutputError(f"{path} cannot be written: it is a folder, or in none that may be written to")
+        if not is_writable:
+            raise OutputError(f"{path} cannot be written: it is a folder, or in none that may be written to")
+
+
+def _require_name(path: str) -> None:
+    if not path or "\0" in path:
+        raise OutputError(f"{path!r} is no name for an output; give another one")
 
 
 def check_apart(
     sources: Iterable[str | None], files: Iterable[str], folders: Iterable[str | Path | None] = ()
 ) -> None:
-    """Refuse outputs that would replace what is read, or be read themselves by the next run.
-
-    Raises:
-        OutputError: a folder has no name, a file is one of those that are read, or a file or folder lies in a folder
-            that is read.
-    """
+    """Refuse outputs that would replace what is read, or be read themselves by the next run."""
     read = [source for source in sources if source and source != "-" and "\0" not in source]
-    places = [(file, False) for file in files if file != "-"]
+    places = [(file, False) for file in files]
     places += [(str(folder), True) for folder in folders if folder is not None]
     for place, is_folder in places:
         _require_name(place)
         source = source_reaching(place, read, is_folder=is_folder)
-        if source is None:
-            continue
-        if not is_folder and os.path.lexists(place):
+        if source is not None and not is_folder and os.path.lexists(place):
             raise OutputError(f"{place} is read, and would be replaced; give another place")
-        raise OutputError(f"{place} lies in {source}, all of which is read; give a place outside")
+        if source is not None:
+            raise OutputError(f"{place} lies in {source}, all of which is read; give a place outside")
 
 
 def shown(value: Any) -> str:
@@ -256,11 +231,7 @@ class Table:
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def write_csv(self, path: str | Path) -> None:
-        """Write the table as CSV, with values as they are.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write the table as CSV, with values as they are."""
         write_csv(path, [column.heading for column in self.columns], self.rows)
 
 

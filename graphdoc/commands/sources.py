@@ -48,11 +48,7 @@ class OneDocument:
 
     @property
     def columns(self) -> Columns:
-        """The names of columns.
-
-        Raises:
-            SettingsError: an option does not name a column.
-        """
+        """The names of columns."""
         named = dict(value.partition("=")[::2] for value in self.column)
         for name, column in named.items():
             if name not in COLUMNS or not column:
@@ -60,36 +56,22 @@ class OneDocument:
         return Columns(**named)
 
     def many(self, sources: Sequence[str], report: ReadingReport | None = None) -> Iterator[Document]:
-        """Read documents.
-
-        Raises:
-            DocumentError: a source has no name, or a document cannot be read and the options do not say to skip it.
-        """
+        """Read documents; what is missing is found before a model is loaded, which takes longer."""
         if not sources or not all(sources):
             raise DocumentError("no document is named; name a file, a folder or a corpus")
         if list(sources).count("-") > 1:
             raise DocumentError("standard input can be read only once; name a file for the other document")
-        on_error: Literal["skip_in_folders", "skip", "stop"] = getattr(self, "on_error", "stop")
-        # Before a model is loaded, which takes longer than finding a mistake.
-        missing = [source for source in sources if on_error != "skip" and is_missing(source)]
+        options = {name: value for name, value in vars(self).items() if name != "column"}
+        missing = [source for source in sources if options.get("on_error") != "skip" and is_missing(source)]
         documents = read_documents(
-            missing[:1] or list(sources),
-            columns=self.columns,
-            on_error=on_error,
-            report=report,
-            encoding=getattr(self, "encoding", "utf-8"),
-            label_from=getattr(self, "label_from", "column"),
+            missing[:1] or list(sources), columns=self.columns, report=report, **{"on_error": "stop"} | options
         )
-        if hasattr(self, "on_error"):
+        if "on_error" in options:
             documents = _naming_the_option(documents, sources)
         return iter(list(documents)) if missing else documents
 
     def one(self, source: str, report: ReadingReport | None = None) -> Document:
-        """Read the one document that a source holds.
-
-        Raises:
-            DocumentError: there is none, or more than one.
-        """
+        """Read the one document that a source holds."""
         report = ReadingReport() if report is None else report
         before = len(report.skipped)
         documents = list(islice(self.many([source], report), 2))
@@ -107,8 +89,7 @@ class CorpusReading(OneDocument):
     """How documents are read."""
 
     on_error: Literal["skip_in_folders", "skip", "stop"] = "skip_in_folders"
-    """documents that cannot be read: skip and list those in folders and patterns but stop at a file named itself,
-    skip all of them, or stop at the first"""
+    """what cannot be read: skip it in folders and patterns but stop at a file named itself, skip all, or stop"""
 
     def on_unencodable(self, sources: Iterable[str]) -> Literal["skip", "stop"]:
         """What is done with a document that was read, but gives no passages: in folders it is skipped by default."""
@@ -132,11 +113,7 @@ class CorpusReading(OneDocument):
     def all_with_model(
         self, sources: Sequence[str], model: ModelOptions, report: ReadingReport
     ) -> tuple[list[Document], DocumentEncoder]:
-        """All documents that can be encoded, and the model, which is loaded when they are read.
-
-        Raises:
-            DocumentError: there are none.
-        """
+        """All documents that can be encoded, one at least, and the model, which is loaded when they are read."""
         documents = list(not_empty(self.many(sources, report), sources, report))
         encoder = model.load()
         return list(not_empty(self.encodable(documents, encoder, sources, report), sources, report)), encoder
@@ -184,16 +161,16 @@ def _naming_the_option(documents: Iterator[Document], sources: Sequence[str]) ->
 
 
 def not_empty(documents: Iterable[T], sources: Iterable[str], report: ReadingReport) -> Iterator[T]:
-    """Documents as they come, or what is made of them, where there is one at least.
-
-    Raises:
-        DocumentError: there is none; it says the first reason.
-    """
+    """Documents as they come, or what is made of them; an error where there is none."""
     rest = iter(documents)
     for first in rest:
         return chain([first], rest)
-    reasons = "".join(f"; {skipped.source}: {skipped.reason}" for skipped in report.skipped[:1])
-    raise DocumentError(f"there are no documents in {' '.join(sources)}{reasons}")
+    raise DocumentError(f"there are no documents in {' '.join(sources)}{first_reason(report)}")
+
+
+def first_reason(report: ReadingReport) -> str:
+    """Why the first document was skipped, to end a sentence with."""
+    return "".join(f"; {skipped.source}: {skipped.reason}" for skipped in report.skipped[:1])
 
 
 def without_repeats(

@@ -42,7 +42,6 @@ class Digest:
         words: number of words.
         label: its labels, separated by commas; empty without one.
         date: year, or year and month, or day, as ISO writes it; empty without one.
-        folder: what stands before the last slash of its id; empty without one.
         opening: its first characters.
         sketch: the least hashes of its text (:func:`sketch_of`), by which copies are known; empty if unread.
         values: short values of its metadata, by name.
@@ -53,18 +52,22 @@ class Digest:
     words: int
     label: str
     date: str
-    folder: str
     opening: str
     sketch: bytes
     values: Mapping[str, str]
 
+    @property
+    def folder(self) -> str:
+        """What stands before the last slash of its id; empty without one."""
+        return self.id.rpartition("/")[0]
+
 
 class Digests:
-    """The digests of a collection, made as its documents pass by.
+    """The digests of a collection, made as its documents pass by; words are reduced to stems by its language.
 
     Args:
-        language: language of the documents, a two-letter code, by which words are reduced to stems.
-        repeats: lists what was left out of them as repeated; None where nothing was.
+        language: a two-letter code.
+        repeats: lists what was left out of the documents as repeated; None where nothing was.
     """
 
     def __init__(self, language: str = "en", repeats: RepeatLister | None = None) -> None:
@@ -87,35 +90,33 @@ class Digests:
         """Keep a digest of a document; of one that was there before, nothing."""
         if document.id in self.by_id:
             return
-        self.by_id[document.id] = len(self.digests)
         text = counted = document.text
         if self._repeats is not None and (left_out := self._repeats.add(document)):
             # What a licence says is not what its documents are about.
             counted = _without(document, left_out)
         self._count_words(f"{document.title}\n{counted[:_WORD_CHARACTERS]}")
-        values = {name: shown for name, value in document.metadata.items() if (shown := _shown(value))}
         label = document.label if isinstance(document.label, tuple) else (document.label,)
-        folder, slash, _ = document.id.rpartition("/")
-        self.digests.append(
+        self._keep(
             Digest(
                 document.id,
                 one_line(document.title) or document.id,
                 document.words,
                 ", ".join(str(name) for name in label if name is not None),
                 next((found for name in _DATES if (found := date_of(document.metadata.get(name)))), ""),
-                folder if slash else "",
                 one_line(text[: 3 * OPENING_CHARACTERS], OPENING_CHARACTERS),
                 sketch_of(text),
-                values,
+                {name: shown for name, value in document.metadata.items() if (shown := _shown(value))},
             )
         )
 
     def add_unread(self, id: str) -> None:
         """Keep the place of a document of which nothing but its id is known."""
-        folder, slash, _ = id.rpartition("/")
-        self.by_id[id] = len(self.digests)
         self._count_words(re.sub(r"[\W_]+", " ", id))
-        self.digests.append(Digest(id, one_line(id), 0, "", "", folder if slash else "", "", b"", {}))
+        self._keep(Digest(id, one_line(id), 0, "", "", "", b"", {}))
+
+    def _keep(self, digest: Digest) -> None:
+        self.by_id[digest.id] = len(self.digests)
+        self.digests.append(digest)
 
     def chosen(self, ids: Iterable[str]) -> tuple[list[Digest], WordCounts]:
         """The digests and words of some documents, in their order."""
@@ -167,12 +168,7 @@ def sketch_of(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class WordCounts:
-    """How often the most frequent words of documents occur in them.
-
-    Args:
-        counts: ``(documents, terms)``, sparse.
-        written: how every term is written most often, ``(terms,)``.
-    """
+    """How often the most frequent words occur, sparse ``(documents, terms)``, and how each is mostly written."""
 
     counts: Any
     written: list[str]
@@ -189,7 +185,6 @@ def date_of(value: object) -> str:
 
 
 def _without(document: Document, places: Iterable[Place]) -> str:
-    """The text of a document without some places of its sections."""
     spans: dict[int, list[tuple[int, int]]] = {}
     for number, start, end in places:
         spans.setdefault(number, []).append((start, end))
@@ -204,7 +199,6 @@ def _without(document: Document, places: Iterable[Place]) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value of metadata as one short line; empty for what is none."""
     if isinstance(value, tuple | list):
         value = ", ".join(map(str, value)) if all(isinstance(one, str | int) for one in value) else None
     if not isinstance(value, str | int | float):

@@ -26,6 +26,22 @@ Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
 Vectors = npt.NDArray[np.float32]
 
+# A document's isolation is read from so many of its neighbours.
+_NEAR = 5
+# A document as PDF and as DOCX, with other line ends and heads of pages, has about nine in ten runs of words alike.
+_COPIED = 0.7
+# The golden angle, by which points on a spiral keep apart.
+_TURN = np.pi * (3 - np.sqrt(5))
+# Vectors that differ by less are alike but for rounding.
+_ALIKE = 1e-6
+# A word that fewer of a group's documents have says nothing about the group.
+_LEAST_SHARE = 0.15
+# How many points around a place say how dense it is.
+_SAMPLES = 10
+_SMALLEST = 4
+# A document joins a group where this share of its nearest documents, at least, is in it.
+SHARE = 0.3
+
 
 def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0) -> Vectors:
     """Vectors fitted to their collection: without what all documents share, and beside the collection's own words.
@@ -55,11 +71,7 @@ def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0
 
 
 def background_of(vectors: Vectors) -> Background:
-    """How alike the pairs of a collection are, of 2,000 documents spread over it.
-
-    Args:
-        vectors: ``(documents, hidden)``, of unit length or zero.
-    """
+    """How alike the pairs of a collection are, of 2,000 documents spread over it, from unit vectors."""
     drawn = vectors[_drawn(len(vectors), 2 * MOST_DRAWN)]
     return Background.of(similarity_matrix(drawn, drawn)[np.triu_indices(len(drawn), 1)], len(drawn))
 
@@ -79,34 +91,16 @@ def unit(vectors: npt.NDArray[Any]) -> Vectors:
     return np.asarray(vectors / np.where(lengths > 1e-9, lengths, 1), np.float32)
 
 
-# A document's isolation is read from so many of its neighbours.
-_NEAR = 5
-
-
-# A document as PDF and as DOCX, with other line ends and heads of pages, has about nine in ten runs of words alike.
-_COPIED = 0.7
-
-
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The nearest documents of every document, nearest first.
-
-    Args:
-        rows: ``(documents, neighbours)``.
-        scores: their cosines, ``(documents, neighbours)``.
-    """
+    """The nearest documents of every document, nearest first: their rows and cosines, ``(documents, neighbours)``."""
 
     rows: Rows
     scores: Scores
 
     @classmethod
     def of(cls, vectors: Vectors, count: int) -> Neighbours:
-        """Find them, exactly.
-
-        Args:
-            vectors: ``(documents, hidden)``, of unit length or zero.
-            count: how many of each; fewer where there are fewer documents.
-        """
+        """Find so many of each, exactly, by vectors ``(documents, hidden)`` of unit length or zero."""
         documents = len(vectors)
         count = min(count, documents - 1)
         # Among unit vectors the nearest by distance are the nearest by cosine.
@@ -127,11 +121,7 @@ class Neighbours:
         return np.asarray(self.scores[:, :_NEAR].mean(axis=1), np.float32)
 
     def pairs(self, most: int) -> list[tuple[int, int, float]]:
-        """The closest pairs, each once, best first: of every document with its nearest ones.
-
-        Args:
-            most: how many.
-        """
+        """The closest pairs, each once, best first: of every document with its nearest ones."""
         left = np.repeat(np.arange(len(self.rows)), self.rows.shape[1])
         ends = np.sort(np.stack([left, self.rows.ravel()]), axis=0)
         _, first = np.unique(ends[0] * len(self.rows) + ends[1], return_index=True)
@@ -145,20 +135,17 @@ class Neighbours:
         Args:
             vectors: ``(documents, hidden)``, of unit length or zero, before a fit.
             least: cosine of these from which two documents count as near-duplicates.
-            sketches: of the text of every document (:func:`~graphdoc.overview.digests.sketch_of`); empty where it is
-                not known.
+            sketches: of every text (:func:`~graphdoc.overview.digests.sketch_of`), empty where it is not known.
         """
-        scores = np.stack([vectors[near] @ vectors[row] for row, near in enumerate(self.rows)])
         bins = np.stack([np.frombuffer(sketch, np.uint32) if sketch else np.full(BINS, EMPTY) for sketch in sketches])
-        alike = np.stack([_shares_alike(bins[near], bins[row]) for row, near in enumerate(self.rows)])
-        left, column = np.nonzero((scores >= least) | (alike >= _COPIED))
-        right = self.rows[left, column]
-        seen: dict[bytes, int] = {}
-        same = [(seen.setdefault(sketch, row), row) for row, sketch in enumerate(sketches) if sketch]
-        linked = np.array([(first, row) for first, row in same if first != row], np.int64).reshape(-1, 2)
-        left, right = np.concatenate([left, linked[:, 0]]), np.concatenate([right, linked[:, 1]])
-        links = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
-        _, parts = connected_components(links, directed=False)
+        first: dict[bytes, int] = {}
+        links = [(first.setdefault(sketch, row), row) for row, sketch in enumerate(sketches) if sketch]
+        for row, near in enumerate(self.rows):
+            is_linked = (vectors[near] @ vectors[row] >= least) | (_shares_alike(bins[near], bins[row]) >= _COPIED)
+            links += [(row, int(other)) for other in near[is_linked]]
+        left, right = np.array(links, np.int64).reshape(-1, 2).T
+        graph = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
+        _, parts = connected_components(graph, directed=False)
         sizes = np.bincount(parts)
         sets = [np.flatnonzero(parts == part) for part in np.flatnonzero(sizes > 1)]
         return sorted(sets, key=lambda members: (-len(members), int(members[0])))
@@ -175,20 +162,10 @@ def _shares_alike(bins: npt.NDArray[np.uint32], own: npt.NDArray[np.uint32]) -> 
     return np.asarray(((bins == own) & is_used).sum(1) / np.maximum(is_used.sum(1), 1), np.float32)
 
 
-# The golden angle, by which points on a spiral keep apart.
-_TURN = np.pi * (3 - np.sqrt(5))
-# Vectors that differ by less are alike but for rounding.
-_ALIKE = 1e-6
-
-
 def lay_out(vectors: npt.NDArray[np.float32], seed: int = 0) -> npt.NDArray[np.float32]:
     """Give every document a place on a map, by t-SNE.
 
     Two documents, and documents that are all alike, have no neighbourhoods: they are put on a spiral.
-
-    Args:
-        vectors: ``(documents, hidden)``, of unit length.
-        seed: of t-SNE.
 
     Returns:
         ``(documents, 2)``, from -1 to 1 in the longer direction and with the middle at 0.
@@ -209,20 +186,11 @@ def are_alike(vectors: npt.NDArray[np.float32]) -> bool:
     return float(np.ptp(vectors, axis=0).max()) < _ALIKE
 
 
-# A word that fewer of a group's documents have says nothing about the group.
-_LEAST_SHARE = 0.15
-
-
 def words_of_groups(words: WordCounts, groups: Sequence[Rows], most: int) -> list[tuple[str, ...]]:
     """The words that tell every group from the others, most telling first (:func:`telling_terms`).
 
     A word counts once for every document that has it, a little more where it occurs often there: so that one long
     document does not name its group.
-
-    Args:
-        words: the words of all documents.
-        groups: rows of the documents of every group.
-        most: words of a group, at most.
     """
     weights = csr_array(words.counts, dtype=np.float64)
     weights.data = np.log1p(weights.data)
@@ -241,10 +209,6 @@ def words_of_groups(words: WordCounts, groups: Sequence[Rows], most: int) -> lis
 def words_of_documents(words: WordCounts, most: int) -> tuple[list[str], list[Rows]]:
     """The words that tell every document from the others, by tf-idf, most telling first.
 
-    Args:
-        words: the words of all documents.
-        most: words of a document, at most.
-
     Returns:
         All words that are telling somewhere, and for every document their places among these.
     """
@@ -258,13 +222,6 @@ def words_of_documents(words: WordCounts, most: int) -> tuple[list[str], list[Ro
     used, places = np.unique(np.concatenate(chosen), return_inverse=True)
     ends = np.cumsum([len(own) for own in chosen])
     return [words.written[term] for term in used], np.split(places, ends[:-1])
-
-
-# How many points around a place say how dense it is.
-_SAMPLES = 10
-_SMALLEST = 4
-# A document joins a group where this share of its nearest documents, at least, is in it.
-SHARE = 0.3
 
 
 def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | None = None) -> list[Rows]:
@@ -301,7 +258,6 @@ def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | N
 
 
 def _joined(labels: Rows, near: Rows) -> Rows:
-    """Groups with the documents that join them, ``(documents,)``; -1 for those in none."""
     needed = SHARE * near.shape[1]
     while True:
         before = labels.copy()

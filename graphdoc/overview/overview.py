@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..segmentation.spans import Coverage
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
-from .tables import Table, table_of
+from .tables import Table, payload_of, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,7 @@ class Group:
     """Documents that are close to each other.
 
     Args:
-        number: its number, from 1, the largest group first.
+        number: from 1, the largest group first.
         words: the words that tell it from the others, most telling first.
         rows: its documents.
         typical: those of them that are closest to its mean, closest first.
@@ -116,7 +116,7 @@ class Overview:
 
         Args:
             encoder: what encodes the documents.
-            documents: the documents, such as :func:`~graphdoc.read_documents` gives.
+            documents: the documents, such as :func:`~graphdoc.read_documents` gives; two at least.
             vectors: a folder for their vectors, from which a run that was interrupted goes on; None keeps none.
             neighbours: nearest documents that are kept of each.
             duplicates: cosine of two vectors from which documents count as near-duplicates.
@@ -125,11 +125,6 @@ class Overview:
                 share, and beside its own words. All scores but those of duplicates are of these vectors.
             seed: of the map and the groups.
             **options: how they are encoded, see :func:`graphdoc.vectors.writer.encode_to_disk`.
-
-        Raises:
-            DocumentError: there are fewer than two documents, or one has no text.
-            OutputError: the folder holds something else.
-            SettingsError: a setting is out of range.
 
         >>> from graphdoc import DocumentEncoder, Document
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
@@ -143,8 +138,8 @@ class Overview:
         settings = _settings(neighbours, duplicates, group_size, seed, fit)
         digests = Digests(encoder.model.config.language, _lister(encoder.segmenter.repeats, encoder.segmenter.config))
         passing = digests.passing(map(as_document, documents_of(documents)))
-        with ExitStack() as stack:
-            folder = vectors or stack.enter_context(TemporaryDirectory(prefix="graphdoc-"))
+        with TemporaryDirectory(prefix="graphdoc-") as temporary:
+            folder = vectors or temporary
             coverage = encoder.encode_to_disk(passing, folder, **options).coverage
             ids, found = read_vectors(folder)
         return cls._made(digests, ids, found, encoder.describe(), settings, coverage)
@@ -168,24 +163,22 @@ class Overview:
     ) -> Overview:
         """Look at vectors that are there already, such as :func:`graphdoc.vectors.read_vectors` gives.
 
+        Settings that :meth:`of` has mean the same here.
+
         Args:
-            ids: ids of the documents.
-            vectors: ``(documents, hidden)``.
+            ids: ids of the documents, each once.
+            vectors: ``(documents, hidden)``, finite.
             documents: the documents, in any order, for titles and words; of those that are missing only ids are shown.
             model: what the vectors were made with, for the record.
             language: language of the documents, a two-letter code.
             repeats: what was left out of the documents as repeated, such as
                 :func:`graphdoc.vectors.folder.read_repeats` gives; it is listed.
             coverage: what of the documents was encoded, where that is known.
-            neighbours: as for :meth:`of`.
-            duplicates: as for :meth:`of`.
-            group_size: as for :meth:`of`.
-            fit: as for :meth:`of`.
-            seed: as for :meth:`of`.
-
-        Raises:
-            DocumentError: there are fewer than two documents, or an id occurs twice.
-            SettingsError: a setting is out of range, or there is not one vector of finite numbers for every id.
+            neighbours: see :meth:`of`.
+            duplicates: see :meth:`of`.
+            group_size: see :meth:`of`.
+            fit: see :meth:`of`.
+            seed: see :meth:`of`.
         """
         settings = _settings(neighbours, duplicates, group_size, seed, fit)
         rows = np.asarray(vectors, np.float32)
@@ -195,7 +188,7 @@ class Overview:
             )
         wanted = set(ids)
         if len(wanted) < len(ids):
-            twice = next(id for row, id in enumerate(ids) if id in ids[:row])
+            twice = Counter(ids).most_common(1)[0][0]
             raise DocumentError(f"the id {twice!r} has two vectors; give document vectors, one for each id")
         sizes = {"passage_words": model["passage_words"]} if model and "passage_words" in model else {}
         digests = Digests(language, _lister(repeats, SegmentationConfig(**sizes, language=language)))
@@ -233,9 +226,8 @@ class Overview:
         points = form.lay_out(fitted, seed)
         rows_of_groups = [] if form.are_alike(fitted) else form.find_groups(points, near, settings["group_size"])
         groups: list[Group] = []
-        for rows, names in zip(
-            rows_of_groups, form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP), strict=True
-        ):
+        names_of_groups = form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
+        for rows, names in zip(rows_of_groups, names_of_groups, strict=True):
             scores = np.round(fitted[rows] @ fitted[rows].mean(axis=0), 6)
             typical = rows[np.lexsort((rows, -scores))][:TYPICAL]
             groups.append(Group(len(groups) + 1, names, rows, tuple(typical.tolist())))
@@ -269,37 +261,18 @@ class Overview:
         return self.neighbours.outliers(most)
 
     def to_frame(self, table: Table = "documents") -> pd.DataFrame:
-        """Return a table as a pandas frame.
-
-        Args:
-            table: ``documents``, ``groups``, ``pairs``, ``neighbours``, ``duplicates`` or ``repeats``.
-
-        Raises:
-            SettingsError: there is no such table.
-        """
+        """Return a table as a pandas frame."""
         import pandas as pd
 
-        header, rows = table_of(self, table)
-        return pd.DataFrame([dict(zip(header, row, strict=True)) for row in rows], columns=header)
+        header, rows = table_of(self.to_dict(), table)
+        return pd.DataFrame(rows, columns=header)
 
     def to_csv(self, path: str | Path, table: Table = "documents") -> Path:
-        """Write a table as CSV, atomically, in which a spreadsheet runs nothing.
-
-        Args:
-            path: the file.
-            table: as for :meth:`to_frame`.
-
-        Raises:
-            OutputError: the file cannot be written.
-            SettingsError: there is no such table.
-        """
-        header, rows = table_of(self, table)
-        return write_csv(path, header, rows)
+        """Write a table as CSV, atomically, in which a spreadsheet runs nothing."""
+        return write_csv(path, *table_of(self.to_dict(), table))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""
-        from .tables import payload_of
-
         return payload_of(self)
 
     @overload
@@ -312,9 +285,6 @@ class Overview:
         Args:
             path: file to write, atomically.
             **about: see :func:`graphdoc.analysis.overview_page.page.render_overview`.
-
-        Raises:
-            OutputError: the file cannot be written.
         """
         from ..analysis.overview_page.page import render_overview
 
@@ -329,7 +299,6 @@ def _lister(repeats: RepeatFilter | None, config: SegmentationConfig) -> RepeatL
 
 
 def _settings(neighbours: int, duplicates: float, group_size: int | None, seed: int, fit: bool) -> dict[str, Any]:
-    """How an overview is made, checked."""
     require_whole("neighbours", neighbours, may_be_none=False)
     require_whole("group_size", group_size, least=2)
     require_seed(seed)
