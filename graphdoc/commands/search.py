@@ -117,7 +117,7 @@ def search(
         reports = report_paths(html, 1)[0].parent
         check_apart([index, document], [], [reports])
     source, unread = (query, None) if document is None else _read_document(document, index, reading)
-    opened = open_or_index(index, model, reading, sentences=by in BY_SENTENCES and pool is None)
+    opened = open_or_index(index, model, reading, sentences=by in BY_SENTENCES)
     if source is None:
         source = _document_of(opened, document or "", index, unread)
     results = opened.search(
@@ -231,8 +231,6 @@ def _name(hit: Hit) -> str:
 
 def _print_pairs(target: Terminal, alignment: HitAlignment, most: int) -> None:
     """The strongest pairs of a score, one below the other: of the query document, and of the hit."""
-    from ..retrieval.results import FROM_THE_HIT
-
     parts = "documents" if alignment.whole else "paragraphs"
     for pair, best in alignment.best_pairs(most):
         sentences = "" if best is None else f"; their best sentences {best.cosine:.2f}"
@@ -243,7 +241,7 @@ def _print_pairs(target: Terminal, alignment: HitAlignment, most: int) -> None:
             sentence = alignment.first_sentence(side, getattr(pair, side)) if best is None else getattr(best, side)
             text = alignment.text(side, sentence)
             lines.append(": ".join(filter(None, (heading, text))))
-        direction = f", {FROM_THE_HIT}" if pair.direction == "candidate" else ""
+        direction = ", best match of the hit's paragraph" if pair.direction == "candidate" else ""
         cosine = f"{'cosine' if best is None else 'mean cosine'} {pair.score:.2f}"
         target.lines([f"   {parts} add {pair.contribution:.4f}, {cosine}{direction}{sentences}"])
         for line in lines:

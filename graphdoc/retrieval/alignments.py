@@ -1,4 +1,4 @@
-"""Where a hit by sentences is like the query document: pairs of paragraphs and sentences, and the report with them."""
+"""Where a hit by sentences is like the query document: pairs of paragraphs and sentences."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.report.page import render_report
 from ..documents.document import Document
 from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
-from ..similarity.comparison import Comparison
 from ..similarity.hierarchical import Direction, Normalisation
 
 SIDES = ("source", "candidate")
@@ -194,52 +192,3 @@ def adding_up_to(score: float, alignment: Alignment) -> Alignment:
         whole = sum(part.contribution for part in sentences) if sentences else scaled(pair.contribution)
         pairs.append(pair._replace(contribution=whole, sentences=sentences))
     return replace(alignment, pairs=tuple(pairs))
-
-
-def hit_report(comparison: Comparison, aligned: HitAlignment | None = None) -> str:
-    """Return the report of a hit beside the query document, as an HTML page.
-
-    A comparison knows nothing of the search that led to it: it looks in both directions and never normalises. Here
-    the alignment is that of the search, whose contributions add up to the score of the hit. The report shows passages
-    that the model reads; pairs with sentences beyond them are counted and left out.
-    """
-    content = comparison.to_dict()
-    if aligned is not None:
-        pairs, left_out = _pairs_shown(aligned, comparison)
-        about = aligned.describe()
-        if pairs:
-            content["alignment"] = {"by": about["by"], "score": about["score"], "pairs": pairs}
-        content["search"] = {**about, "aligned": bool(pairs), "left_out": left_out}
-    return render_report(content)
-
-
-def _pairs_shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[dict[str, Any]], int]:
-    """The pairs of paragraphs with the numbers that parts have in the comparison, and how many are not in it."""
-    if aligned.whole or comparison.a.sentences is None or comparison.b.sentences is None:
-        return [], 0
-    # By side and number of a sentence in its document the number that it has in the comparison.
-    rows: dict[str, dict[int, int]] = {}
-    sides = (("source", aligned.source, comparison.a), ("candidate", aligned.candidate, comparison.b))
-    for side, document, encoded in sides:
-        shown = {(span.section, span.start, span.end): row for row, span in enumerate(encoded.sentences or ())}
-        places = map(tuple, document.places[:, :3].tolist())
-        rows[side] = {number: shown[place] for number, place in enumerate(places) if place in shown}
-    paragraphs: dict[str, Any] = {"source": comparison.a.paragraph_rows, "candidate": comparison.b.paragraph_rows}
-    pairs, left_out = [], 0
-    for pair in aligned.pairs:
-        sentences = [
-            {**part._asdict(), **{side: rows[side][getattr(part, side)] for side in SIDES}}
-            for part in pair.sentences
-            if all(getattr(part, side) in rows[side] for side in SIDES)
-        ]
-        left_out += len(pair.sentences) - len(sentences)
-        first: dict[str, Any] = {
-            side: rows[side].get(aligned.first_sentence(side, getattr(pair, side))) for side in SIDES
-        }
-        first = sentences[0] if sentences else first
-        if not sentences and (pair.sentences or None in first.values()):
-            left_out += not pair.sentences
-            continue
-        numbers = {side: int(paragraphs[side][first[side]]) for side in SIDES}
-        pairs.append({**pair._asdict(), "sentences": sentences, **numbers})
-    return pairs, left_out

@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from ..analysis.pages.search import search_page
+from ..analysis.report.page import render_report
 from ..runtime.files import write_text
 from ..similarity.comparison import Comparison
-from .alignments import ALIGNMENT_COLUMNS, HitAlignment, hit_report
+from .alignments import ALIGNMENT_COLUMNS, HitAlignment
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# How a pair is told from the best one for a paragraph of the query document.
-FROM_THE_HIT = "best match of the hit's paragraph"
 _BY_PASSAGES = ("hybrid", "words", "vectors")
 _HIT_COLUMNS = ("rank", "id", "title", "score")
 _PASSAGE_COLUMNS = ("passage", "heading", "start", "end", "text")
@@ -77,31 +76,6 @@ class PassagePart(NamedTuple):
         return f"passage {self.number + 1}" + (f" ({self.heading})" if self.heading else "")
 
 
-class PairPart(NamedTuple):
-    """What a pair of paragraphs adds to the score by sentences.
-
-    Args:
-        source: paragraph of the query document.
-        candidate: paragraph of the hit.
-        source_heading: heading of its section.
-        candidate_heading: heading of its section.
-        part: its part of the score.
-        direction: whether the paragraph of the ``source`` was looked for, or that of the ``candidate``.
-    """
-
-    source: int
-    candidate: int
-    source_heading: str
-    candidate_heading: str
-    part: float
-    direction: Literal["source", "candidate"] = "source"
-
-    def __str__(self) -> str:
-        sides = ((self.source, self.source_heading), (self.candidate, self.candidate_heading))
-        pair = " with ".join(f"paragraph {number + 1}" + (f" ({name})" if name else "") for number, name in sides)
-        return pair + (f", {FROM_THE_HIT}" if self.direction == "candidate" else "")
-
-
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The score of a document, taken apart.
@@ -112,7 +86,6 @@ class Explanation:
         parts: rank, score and share of each ranking that found it.
         words: what terms add up to the score of word search from, largest first.
         vectors: the same of passages and vector search.
-        sentences: the same of pairs of paragraphs and the score by sentences.
     """
 
     id: str
@@ -120,17 +93,16 @@ class Explanation:
     parts: Mapping[str, Part]
     words: tuple[TermPart, ...] = ()
     vectors: tuple[PassagePart, ...] = ()
-    sentences: tuple[PairPart, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Terms, passages and pairs of paragraphs as plain values."""
-        return {name: [part._asdict() for part in getattr(self, name)] for name in ("words", "vectors", "sentences")}
+        """Terms and passages as plain values."""
+        return {name: [part._asdict() for part in getattr(self, name)] for name in ("words", "vectors")}
 
     def __str__(self) -> str:
         lines = [f"{self.id}: {self.score:.4f}"]
         for name, ranking in self.parts.items():
             lines.append(f"  {name}: rank {ranking.rank}, score {ranking.score:.3f}, share {ranking.share:.4f}")
-            parts: Sequence[TermPart | PassagePart | PairPart] = getattr(self, name, self.sentences)
+            parts: Sequence[TermPart | PassagePart] = getattr(self, name, ())
             lines += [f"    {part}: {part.part:+.3f}" for part in parts]
         return "\n".join(lines)
 
@@ -315,7 +287,7 @@ class SearchResults:
         if compare is not None:
             reports = report_paths(path, len(self))
             for hit, shown, report in zip(self, content["hits"], reports, strict=True):
-                write_text(report, hit_report(compare(hit), hit.alignment))
+                write_text(report, render_report(compare(hit).to_dict()))
                 shown["comparison"] = f"{quote(report.parent.name)}/{report.name}"
         return write_text(path, search_page(content))
 

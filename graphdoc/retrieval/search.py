@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, TypedDict, get_args
@@ -17,7 +17,7 @@ from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
-from .table import field_columns, filter_columns, ids_of, l2_normalised, vectors_of
+from .table import field_columns, filter_columns, l2_normalised, vectors_of
 from .terms import Query, counted_words, words_of
 
 Unit = Literal["passage", "document"]
@@ -59,7 +59,6 @@ class SearchOptions(TypedDict, total=False):
     vectors_unit: Unit | None
     depth: int | None
     pool: int | None
-    candidates: Iterable[str] | None
     normalisation: Normalisation
     direction: Direction
 
@@ -85,8 +84,7 @@ class SearchSettings:
         depth: rows that each ranking fetches; None for 20 a document wanted, and at least 1,000 by words and 200 by
             vectors.
         pool: how many of the documents that a hybrid search finds are ranked by sentences; None for all. By sentences
-            alone, as are the three that follow.
-        candidates: ids of the documents that are ranked; None for all.
+            alone, as are the two that follow.
         normalisation: ``none`` or ``zscore`` as in the paper: scores of a paragraph are compared with those that it
             has with the documents of the index, or a sample of them.
         direction: ``source`` looks for the document in the candidate, as the paper does, or ``both`` also for the
@@ -107,7 +105,6 @@ class SearchSettings:
     vectors_unit: Unit | None = None
     depth: int | None = None
     pool: int | None = None
-    candidates: Iterable[str] | None = None
     normalisation: Normalisation = "none"
     direction: Direction = "both"
 
@@ -123,10 +120,6 @@ class SearchSettings:
                 raise SettingsError(f"{name}={value!r} is no whole number from {least} to {MOST_ROWS:,}")
         if self.weight is not None and not 0 <= self.weight <= 1:
             raise SettingsError(f"weight={self.weight!r} is the weight of words; give a number from 0 to 1")
-        if self.candidates is not None:
-            object.__setattr__(self, "candidates", tuple(dict.fromkeys(ids_of(self.candidates))))
-            if not self.candidates:
-                raise SettingsError("candidates is empty; give the ids of the documents to rank, or None for all")
 
     @property
     def rankings(self) -> tuple[str, ...]:
@@ -297,9 +290,7 @@ class Search:
 
     def _explain(self, fused: Fused, passages: _PassageScores, content_hash: str) -> Explanation:
         """Take the score of a document apart."""
-        rows = self._store.select(["content_hash"], IS_DOCUMENT, ids=[fused.id])
-        if rows.column("content_hash").to_pylist() != [content_hash]:
-            raise RetrievalError(f"document {fused.id!r} has changed or was removed since; search again")
+        require_unchanged(self._store, fused.id, content_hash)
         words, vectors = (passages.get(name, {}).get(fused.id, {}) for name in RANKINGS)
         terms = term_parts(self._store, self._query.text, fused, self._units["words"], words)
         parts = self._passage_parts(fused, vectors) if "vectors" in fused.parts else []
@@ -323,6 +314,13 @@ class Search:
         numbers, headings = (rows.column(name).to_pylist() for name in ("number", "heading"))
         parts = zip(numbers, headings, values, strict=True)
         return [PassagePart(number, heading or "", part) for number, heading, part in parts]
+
+
+def require_unchanged(store: LanceStore, id: str, content_hash: str | None) -> None:
+    """Raise RetrievalError for a document that has changed, or was removed, since it was found."""
+    rows = store.select(["content_hash"], IS_DOCUMENT, ids=[id])
+    if rows.column("content_hash").to_pylist() != [content_hash]:
+        raise RetrievalError(f"document {id!r} has changed or was removed since; search again")
 
 
 def condition_of(store: LanceStore, where: str | None, query_id: str | None) -> str | None:

@@ -22,11 +22,11 @@ from ..settings.document import Paragraph
 from ..similarity.alignment import align
 from ..similarity.hierarchical import By, DocumentScorer, ScoreMoments, SentenceSet
 from .alignments import HitAlignment, SentenceDocument, adding_up_to
-from .fusion import Fused, Ranking, Scores, fuse
+from .fusion import Fused, Ranking, fuse
 from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
-from .results import Explanation, Hit, PairPart
-from .search import Search, SearchSettings, WordsUnit, condition_of, rows_of_hits, term_parts
-from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, Boilerplate, content_hash, document_of
+from .results import Explanation, Hit
+from .search import Search, SearchSettings, WordsUnit, condition_of, require_unchanged, rows_of_hits, term_parts
+from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, content_hash, document_of
 from .terms import Query
 
 # Sentences that are scored together: enough that a product is worth its while, and some 25 MB of vectors.
@@ -35,17 +35,14 @@ BLOCK_SENTENCES = 16_384
 _READ_IDS, _READ_PASSAGES, _READ_DOCUMENTS = 64, 2_000, 256
 # Sentences of the documents that z-scores come from, where there are more.
 _SAMPLE_SENTENCES = 100_000
-_TO_INDEX = "index them anew with sentences (graphdoc index --sentences section)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentences:
-    """The sentences of one document.
+    """The sentences of one document: vectors of unit length, ``(sentences, node size)``, and their places.
 
-    Args:
-        vectors: ``(sentences, node size)``, of unit length, in half precision or more.
-        places: ``(sentences, 4)``: the section of every sentence, its first character in the text of that, one past
-            the last, and its paragraph.
+    ``places`` is ``(sentences, 4)``: the section of every sentence, its first character in the text of that, one past
+    the last, and its paragraph.
     """
 
     vectors: npt.NDArray[Any]
@@ -67,13 +64,7 @@ def encode_sentences(
     paragraph: Paragraph,
     show_progress: bool | None = False,
 ) -> Iterator[Sentences]:
-    """Encode all sentences of some documents, without the graph, many together.
-
-    Args:
-        encoder: the model.
-        documents: the documents, each with text; those with vectors of their passages are not encoded twice.
-        paragraph: which sentences belong together.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
+    """Encode all sentences of documents without the graph, many together; known passage vectors are used again.
 
     Raises:
         DocumentError: a document has no text.
@@ -88,15 +79,7 @@ def encode_sentences(
 
 
 def stored_sentences(rows: Any) -> tuple[list[str], Sentences, npt.NDArray[np.int64]]:
-    """The sentences in rows of an index.
-
-    Args:
-        rows: the columns ``id``, ``sentence_vectors`` and ``sentence_places`` (an Arrow table or record batch).
-
-    Returns:
-        Ids of the documents that have sentences, these one document after the other, and ``(documents,)``, how many
-        each has.
-    """
+    """Ids of documents in rows of an index, their sentences one document after the other, and how many each has."""
     vectors_column, places_column = SENTENCE_COLUMNS
     if rows.column(places_column).null_count:
         rows = rows.filter(rows.column(places_column).is_valid())
@@ -108,12 +91,7 @@ def stored_sentences(rows: Any) -> tuple[list[str], Sentences, npt.NDArray[np.in
 
 
 def sentence_set(parts: Sequence[Sentences], counts: Sequence[int] | None = None) -> SentenceSet:
-    """Documents one after the other, to be compared by their sentences.
-
-    Args:
-        parts: their sentences.
-        counts: sentences of every document, where a part holds several.
-    """
+    """Documents one after the other; ``counts`` are sentences of every document, where a part holds several."""
     wide = torch.empty(sum(map(len, parts)), parts[0].vectors.shape[1])
     # Torch widens half precision several times as fast as NumPy.
     torch.cat([torch.from_numpy(part.vectors) for part in parts], out=wide)
@@ -127,14 +105,7 @@ def sentence_set(parts: Sequence[Sentences], counts: Sequence[int] | None = None
 def stored_blocks(
     store: LanceStore, where: str | None = None, ids: Sequence[str] | None = None, least: int | None = None
 ) -> Iterator[tuple[list[str], SentenceSet]]:
-    """The sentences that an index keeps, with the ids of their documents, some documents at a time.
-
-    Args:
-        store: the index.
-        where: a condition that documents have to meet, in the SQL of the store.
-        ids: the documents, in the order that they are wanted in; None for all.
-        least: sentences that come together, at least.
-    """
+    """The sentences that an index keeps, with the ids of their documents, ``least`` sentences or more at a time."""
     columns, where = ["id", *SENTENCE_COLUMNS], all_of(IS_DOCUMENT, where)
     if ids is None:
         state = store.state()
@@ -170,15 +141,7 @@ def sample_sentences(store: LanceStore, without: str) -> SentenceSet | None:
 
 
 class SentenceSearch:
-    """One search of an index with a document, by its sentences.
-
-    Args:
-        store: the index.
-        encoder: gives its encoder when it is needed.
-        source: the query document.
-        query: makes its words and its vector, where they count.
-        settings: how documents are ranked.
-    """
+    """One search of an index with a document, by its sentences; the encoder and the query are made when needed."""
 
     def __init__(
         self,
@@ -188,41 +151,43 @@ class SentenceSearch:
         query: Callable[[], Query],
         settings: SearchSettings,
     ) -> None:
+        if store.paragraph is None:
+            raise RetrievalError(
+                f"{store.place} keeps no sentences, so its documents cannot be ranked by {settings.by}; index them "
+                "anew with sentences (graphdoc index --sentences section)"
+            )
         self._store, self._encoder, self._document, self._query = store, encoder, source, query
-        self._settings, self._by = settings, cast(By, settings.by)
+        self._settings, self._by, self._paragraph = settings, cast(By, settings.by), store.paragraph
         self._words_unit: WordsUnit = settings.words_unit or "document"
         self._where = condition_of(store, settings.where, source.id)
         self.warnings: list[str] = []
-        # The sentences of the documents that are ranked, where the index keeps none.
-        self._encoded: dict[str, Sentences] | None = None
 
     def run(self) -> tuple[Hit, ...]:
         """The hits, best first."""
-        ids = self._ids()
-        if ids is not None and not ids:
-            return ()
-        if self._store.paragraph is None and ids is not None:
-            encoder = self._encoder().leaving_out(Boilerplate.of(self._store, ids))
-            rows = {row["id"]: row for row in self._store.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=ids).to_pylist()}
-            documents = [document_of(rows[id]) for id in ids if id in rows]
-            encoded = encode_sentences(encoder, documents, encoder.model.config.paragraph, None)
-            self._encoded = dict(zip((document.id for document in documents), encoded, strict=True))
+        settings, ids = self._settings, None
+        if settings.pool is not None:
+            first = Search(self._store, self._query(), SearchSettings(k=settings.pool, where=settings.where))
+            if not (ids := [fused.id for fused in first.fused(first.rankings(), settings.pool)]):
+                return ()
         source = self._source_sentences()
         self._source, self._sentences = SentenceDocument(self._document, source.places), sentence_set([source])
-        settings = self._settings
         self._comparing: dict[str, Any] = {
             "by": self._by,
             "normalisation": settings.normalisation,
             "direction": settings.direction,
             "moments": self._moments(),
         }
-        scores = self._scores(ids)
-        if not scores:
+        scorer, scored = DocumentScorer(self._sentences, **self._comparing), list[str]()
+        for block, sentences in stored_blocks(self._store, self._where, ids):
+            scored += block
+            scorer.add(sentences)
+        if not scored:
             return ()
+        scores = dict(zip(scored, scorer.scores().tolist(), strict=True))
         rankings: dict[str, Mapping[str, float]] = {self._by: scores}
         words, weight = Ranking({}), settings.weight or 0.0
         if weight:
-            words = self._words(None if ids is None else list(scores))
+            words = self._words(None if ids is None else scored)
             # What word search did not find has none of the words.
             of_words = {id: words.scores.get(id, 0.0) for id in scores}
             if len(set(of_words.values())) > 1:
@@ -235,63 +200,18 @@ class SentenceSearch:
         for rank, fused in enumerate(chosen, start=1):
             row = rows[fused.id]
             aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
-            explained = partial(self._explain, fused, aligned, words.passages.get(fused.id, {}))
+            explained = partial(self._explain, fused, row["content_hash"], words.passages.get(fused.id, {}))
             about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
             hits.append(Hit(*about, (), row["metadata"], explained, aligned))
         return tuple(hits)
 
-    def _ids(self) -> list[str] | None:
-        """Ids of the documents that are ranked; None for all."""
-        settings, place, keeps_none = self._settings, self._store.place, self._store.paragraph is None
-        if settings.normalisation == "zscore" and keeps_none:
-            raise RetrievalError(
-                f"{place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
-                f"documents; {_TO_INDEX}, or leave normalisation out"
-            )
-        if settings.candidates is not None:
-            return self._candidates(tuple(settings.candidates))
-        if settings.pool is not None:
-            first = SearchSettings(k=settings.pool, where=settings.where)
-            search = Search(self._store, self._query(), first)
-            return [fused.id for fused in search.fused(search.rankings(), settings.pool)]
-        if keeps_none:
-            raise RetrievalError(
-                f"{place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; {_TO_INDEX}, or "
-                "rank the nearest alone (pool=100, --pool 100), whose sentences are encoded now"
-            )
-        return None
-
-    def _candidates(self, ids: Sequence[str]) -> list[str]:
-        """The candidates that the index has and the filter admits, without the query document."""
-        present, admitted = (
-            set(self._store.select(["id"], all_of(IS_DOCUMENT, where), ids=ids).column("id").to_pylist())
-            for where in (None, self._where)
-        )
-        missing = [id for id in ids if id not in present]
-        if len(missing) == len(ids):
-            raise RetrievalError(
-                f"{self._store.place} has none of the {len(ids):,} candidates, such as {ids[0]!r}; give ids of its "
-                "documents"
-            )
-        if missing:
-            self.warnings.append(
-                f"{len(missing):,} of {len(ids):,} candidates, such as {missing[0]!r}, are not in the index: left out"
-            )
-        if self._document.id in present:
-            self.warnings.append(f"{self._document.id!r} is a candidate of itself and was left out")
-        return [id for id in ids if id in admitted]
-
     def _source_sentences(self) -> Sentences:
         """The sentences of the query document: those of the index, if it has it as it is."""
-        paragraph = self._store.paragraph
-        if paragraph is not None:
-            columns = ["id", "content_hash", *SENTENCE_COLUMNS]
-            rows = self._store.select(columns, IS_DOCUMENT, ids=[self._document.id])
-            is_known = rows.column("content_hash").to_pylist() == [content_hash(self._document)]
-            if is_known and (stored := stored_sentences(rows)[1]):
-                return stored
-        encoder = self._encoder()
-        return next(encode_sentences(encoder, [self._document], paragraph or encoder.model.config.paragraph, None))
+        rows = self._store.select(["id", "content_hash", *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[self._document.id])
+        is_known = rows.column("content_hash").to_pylist() == [content_hash(self._document)]
+        if is_known and (stored := stored_sentences(rows)[1]):
+            return stored
+        return next(encode_sentences(self._encoder(), [self._document], self._paragraph, None))
 
     def _moments(self) -> ScoreMoments | None:
         """What scores are usually like in the whole index, whatever is ranked; None where they are not normalised."""
@@ -301,18 +221,6 @@ class SentenceSearch:
         if sample is None:
             return None
         return ScoreMoments.of_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
-
-    def _scores(self, ids: Sequence[str] | None) -> Scores:
-        """Scores of some documents, or of all, a block of them in memory at a time."""
-        scorer, scored = DocumentScorer(self._sentences, **self._comparing), list[str]()
-        blocks = stored_blocks(self._store, self._where, ids)
-        if self._encoded is not None:
-            parts = list(self._encoded.values())
-            blocks = iter([(list(self._encoded), sentence_set(parts))] if parts else [])
-        for block, sentences in blocks:
-            scored += block
-            scorer.add(sentences)
-        return dict(zip(scored, scorer.scores().tolist(), strict=True))
 
     def _words(self, ids: Sequence[str] | None) -> Ranking:
         """What word search finds: of some documents, or of all."""
@@ -324,25 +232,16 @@ class SentenceSearch:
 
     def _aligned(self, id: str, score: float, version: str | None) -> HitAlignment:
         """Where a hit is like the query document."""
-        columns = [*DOCUMENT_COLUMNS, "content_hash", *(SENTENCE_COLUMNS if self._encoded is None else ())]
-        rows = self._store.select(columns, IS_DOCUMENT, ids=[id])
-        if rows.column("content_hash").to_pylist() != [version]:
-            raise RetrievalError(f"document {id!r} has changed or was removed since; search again")
-        sentences = stored_sentences(rows)[1] if self._encoded is None else self._encoded[id]
+        require_unchanged(self._store, id, version)
+        rows = self._store.select([*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS], IS_DOCUMENT, ids=[id])
+        sentences, settings = stored_sentences(rows)[1], self._settings
         candidate = SentenceDocument(document_of(rows.to_pylist()[0]), sentences.places)
         alignment = adding_up_to(score, align(self._sentences, sentence_set([sentences]), **self._comparing))
-        by, pairs, settings = alignment.by, alignment.pairs, self._settings
-        return HitAlignment(by, pairs, self._source, candidate, settings.direction, settings.normalisation)
+        about = (alignment.by, alignment.pairs, self._source, candidate)
+        return HitAlignment(*about, settings.direction, settings.normalisation)
 
-    def _explain(
-        self, fused: Fused, aligned: Callable[[], HitAlignment], passages: Mapping[int, float]
-    ) -> Explanation:
-        """Take the score of a document apart."""
-        alignment, text = aligned(), self._query().text if "words" in fused.parts else ""
-        terms = term_parts(self._store, text, fused, self._words_unit, passages)
-        parts = []
-        for pair in alignment.pairs:
-            headings = alignment.heading("source", pair.source), alignment.heading("candidate", pair.candidate)
-            parts.append(PairPart(pair.source, pair.candidate, *headings, pair.contribution, pair.direction))
-        by_part = sorted(parts, key=lambda part: (-part.part, part.source, part.candidate))
-        return Explanation(*fused, terms, (), tuple(by_part))
+    def _explain(self, fused: Fused, version: str | None, passages: Mapping[int, float]) -> Explanation:
+        """Take the part of words in the score of a document apart; its alignment does so for sentences."""
+        require_unchanged(self._store, fused.id, version)
+        text = self._query().text if "words" in fused.parts else ""
+        return Explanation(*fused, term_parts(self._store, text, fused, self._words_unit, passages))

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 from ..analysis.pages.search import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..retrieval.results import SearchResults
-from ..retrieval.search import BY_SENTENCES
 from ..version import __version__
 from .service import SearchService, tool_server
 
@@ -96,9 +95,8 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         # What the form offers depends on what the index keeps.
         content = replace(results, index=index).to_dict(explain=True, excerpt=True)
         if document is not None:
-            options = {"by": by} if by in BY_SENTENCES else {}
             for hit in content["hits"]:
-                hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id'], **options})}"
+                hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id']})}"
         return HTMLResponse(search_page(content, form=True), status)
 
     @application.get("/search")
@@ -123,9 +121,9 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         return service.document(id)
 
     @application.get("/compare", response_class=HTMLResponse, response_model=None)
-    def compare(a: str, b: str, by: str | None = None) -> HTMLResponse:
-        """Give the report that compares two documents of the index, with what a search ``by`` sentences gave them."""
-        return HTMLResponse(service.comparison(a, b, by))
+    def compare(a: str, b: str) -> HTMLResponse:
+        """Give the report that compares two documents of the index."""
+        return HTMLResponse(service.comparison(a, b))
 
     application.get("/index")(service.index.describe)
     # Streams to agents would stay open for ever, and nothing is sent in them.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..analysis.report.page import render_report
 from ..errors import GraphdocError, SettingsError
-from ..retrieval.alignments import hit_report
 from ..retrieval.index import DocumentIndex
 from ..retrieval.results import SearchResults
 from ..retrieval.search import BY_SENTENCES
-from ..runtime.text import require_one_of
 from ..version import __version__
 
 
@@ -58,7 +57,6 @@ class SearchService:
         passages: int = 3,
         weight: float | None = None,
         pool: int | None = None,
-        candidates: Sequence[str] | None = None,
     ) -> SearchResults:
         """Find documents by a text, or by a document of the index.
 
@@ -71,7 +69,6 @@ class SearchService:
             passages: passages that are shown of each document.
             weight: weight of words.
             pool: by sentences: documents of a hybrid search that are ranked.
-            candidates: by sentences: ids of the documents that are ranked.
 
         Raises:
             SettingsError: both or neither are given, or one exceeds a limit.
@@ -89,7 +86,7 @@ class SearchService:
             raise SettingsError(f"by is {by!r}, but the index keeps no sentences; choose hybrid, words or vectors")
         source = self.index.document(document) if document is not None else query or ""
         options: dict[str, Any] = {"by": by, "where": where or None, "weight": weight}
-        return self.index.search(source, k, **options, passages=passages, pool=pool, candidates=candidates)
+        return self.index.search(source, k, **options, passages=passages, pool=pool)
 
     def document(self, id: str) -> dict[str, Any]:
         """A document of the index as JSON has it, with its sections and metadata; NaN and infinity are null there.
@@ -100,26 +97,10 @@ class SearchService:
         content = json.dumps(self.index.document(id).to_dict(), default=str)
         return dict(json.loads(content, parse_constant=lambda _: None))
 
-    def comparison(self, a: str, b: str, by: str | None = None) -> str:
-        """The report of the comparison of two documents of the index, a page.
-
-        Args:
-            a: id of the first.
-            b: id of the second.
-            by: the way by sentences in which a search with the first found the second; None where it was another.
-
-        Raises:
-            RetrievalError: the index does not have one of them.
-            SettingsError: there is no such way, or the index keeps no sentences.
-        """
-        aligned = None
-        if by is not None:
-            require_one_of("by", by, BY_SENTENCES)
-            # What a document scores does not depend on which others are ranked.
-            hits = self.search(document=a, k=1, by=by, candidates=[b])
-            aligned = hits[0].alignment if hits else None
+    def comparison(self, a: str, b: str) -> str:
+        """The page that compares two documents of the index; RetrievalError if it does not have one of them."""
         first, second = (self.index.encoded(id, sentences=self.index.paragraph is not None) for id in (a, b))
-        return hit_report(self.index.encoder.compare(first, second), aligned)
+        return render_report(self.index.encoder.compare(first, second).to_dict())
 
 
 def tool_server(service: SearchService) -> Any:

@@ -27,9 +27,8 @@ Call = Callable[[], object]
         ("a", {"weight": 2}, "weight=2"), ("a", {"passages": -1}, "passages=-1"),
         ("a", {"words_unit": "word"}, "word"), ("a", {"by": "sentences"}, "Document"),
         (SOURCE, {"by": "sentences", "pool": 0}, "pool=0"), (SOURCE, {"by": "flat", "direction": "up"}, "up"),
-        (SOURCE, {"by": "flat", "normalisation": "z"}, "'z'"), (SOURCE, {"by": "flat", "candidates": [3]}, "3 (int)"),
-        (SOURCE, {"by": "flat", "candidates": []}, "candidates"),
-        (SOURCE, {"by": "flat", "where": "yaer = 3", "candidates": ["rice"]}, "yaer"),
+        (SOURCE, {"by": "flat", "normalisation": "z"}, "'z'"),
+        ("a", {"where": "yaer = 3"}, "yaer"),
     ],
 )  # fmt: skip
 def test_searches(read_index: DocumentIndex, query: Any, settings: dict[str, Any], named: str) -> None:

@@ -226,10 +226,8 @@ def _share(part: Any, score: Any) -> float | None:
 
 
 def _explanation(hit: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a hit: what terms, passages and pairs of paragraphs add to the scores by these."""
-    by = hit["alignment"]["by"] if hit["alignment"] else "sentences"
-    kinds = {"words": "words", "vectors": "vectors", "sentences": by}
-    return {name: _table(hit["explanation"].get(name, ()), hit["parts"].get(kind)) for name, kind in kinds.items()}
+    """The tables of a hit: what terms and passages add to the scores by these."""
+    return {name: _table(rows, hit["parts"].get(name)) for name, rows in hit["explanation"].items()}
 
 
 def _table(rows: Sequence[Mapping[str, Any]], ranking: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -228,9 +228,9 @@ def read_alignment(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str,
     """Return the pairs of paragraphs in both directions, those that add most first, and the scores by sentences.
 
     Returns:
-        ``score``, ``scores`` (name, number, what it compares), ``search`` (of the search that led here, or None),
-        ``directions``, each with its listed pairs, and ``packed``, their sentence pairs for the page's script; None
-        without sentences, and within one document, where every sentence is its own best one.
+        ``score``, ``scores`` (name, number, what it compares), ``directions``, each with its listed pairs, and
+        ``packed``, their sentence pairs for the page's script; None without sentences, and within one document, where
+        every sentence is its own best one.
     """
     alignment = comparison["alignment"]
     if alignment is None or comparison["self"]:
@@ -251,7 +251,6 @@ def read_alignment(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str,
     return {
         "score": alignment["score"],
         "scores": [(name, score, _SCORES_BY_SENTENCES[name]) for name, score in comparison["sentence_scores"].items()],
-        "search": comparison.get("search"),
         "directions": directions,
         "packed": packed,
     }

@@ -62,7 +62,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     """Return the report of a comparison as one HTML page that loads nothing and needs no network.
 
     Args:
-        comparison: what :meth:`graphdoc.similarity.Comparison.to_dict` gives; of a hit also ``search``.
+        comparison: what :meth:`graphdoc.similarity.Comparison.to_dict` gives.
 
     Raises:
         OutputError: the payload has another format.
