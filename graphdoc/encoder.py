@@ -125,16 +125,13 @@ class DocumentEncoder(VectorPipeline):
     def fit(self, documents: Many | AnyDocument, **options: Unpack[FitOptions]) -> Fit:
         """Fit the encoder to a corpus without training, in one pass and bounded memory.
 
-        Args:
-            documents: documents such as will be encoded; no labels are read.
-            options: what is learned, and how; see :class:`~graphdoc.inference.fitting.FitOptions`.
+        No labels are read. See :class:`~graphdoc.inference.fitting.FitOptions` for what is learned, and how.
 
         Returns:
             What was learned. The encoder has it from then on, and :meth:`save_pretrained` keeps it.
 
         Raises:
             ModelError: there are fewer than two documents, all are alike, or no word occurs in enough of them.
-            SettingsError: a setting is out of range.
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> texts = ["Rice is steamed.", "Tides rise.", "Steam rises from rice.", "The tide is out."]
@@ -144,25 +141,12 @@ class DocumentEncoder(VectorPipeline):
         return fit(self, documents, **options)
 
     def save_pretrained(self, folder: str | Path) -> Path:
-        """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic).
-
-        Raises:
-            OutputError: the folder cannot be written.
-        """
+        """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic)."""
         require_path("folder", folder)
         return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
 
     def push_to_hub(self, repository: str, *, private: bool = False, message: str = "Upload document encoder") -> str:
-        """Upload the encoder to the hub.
-
-        Args:
-            repository: ``owner/name``; made if it is missing.
-            private: whether a new repository is private.
-            message: commit message.
-
-        Returns:
-            The address of the commit.
-        """
+        """Upload the encoder to ``owner/name`` on the hub, made if it is missing; gives the address of the commit."""
         from huggingface_hub import HfApi
 
         api = HfApi()
@@ -173,9 +157,6 @@ class DocumentEncoder(VectorPipeline):
 
     def graph(self, document: AnyDocument) -> DocumentGraph:
         """Build the graph that the model would see.
-
-        Raises:
-            DocumentError: the document has no text.
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> encoder.graph("Rice is steamed.").num_passages
@@ -189,9 +170,6 @@ class DocumentEncoder(VectorPipeline):
         """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
         See :func:`graphdoc.prediction.predict` for the options.
-
-        Raises:
-            ModelError: the model has no classification head.
         """
         return predict(self, documents, **options)
 
@@ -220,13 +198,9 @@ class DocumentEncoder(VectorPipeline):
             receptive_field: sentences of a document that subtopics are made of, its first ones; None for all.
             dtype: compute the transformer in this precision.
 
-        Returns:
-            Scores, best matches and contributions of documents, sections and passages.
-
         Raises:
             DocumentError: a document has no text.
             ModelError: a document was encoded by another model.
-            SettingsError: there is no such way to find subtopics, or their sizes are out of range.
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> comparison = encoder.compare("Rice is steamed.", "Steam the rice for twenty minutes.")
@@ -260,20 +234,9 @@ class DocumentEncoder(VectorPipeline):
         b: AnyDocument | SegmentedDocument,
         **options: Unpack[MatchOptions],
     ) -> PairMatch:
-        """Say how well two documents match, with a model that was trained on views of pairs (SST).
+        """Say how well two documents match, with a model that was trained on views of pairs (SST), and why.
 
-        Args:
-            a: first document.
-            b: second document.
-            options: see :class:`~graphdoc.matching.MatchOptions`.
-
-        Returns:
-            The score, and the views and subtopics that it comes from.
-
-        Raises:
-            DocumentError: a document has no text.
-            ModelError: the model was not trained on views.
-            SettingsError: an option is out of range.
+        See :class:`~graphdoc.matching.MatchOptions` for the options.
         """
         from .matching import match_pairs
 
@@ -285,13 +248,7 @@ class DocumentEncoder(VectorPipeline):
     ) -> MutualComparison:
         """Compare several documents, each with each and within itself, at every level.
 
-        Args:
-            documents: the documents, encoded before (:meth:`encode_levels`) or not.
-            dtype: compute the transformer in this precision.
-
-        Raises:
-            DocumentError: a document has no text.
-            ModelError: a document was encoded by another model.
+        They may have been encoded before (:meth:`encode_levels`).
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> encoder.compare_all(["Rice is steamed.", "Steam rice.", "Tides rise."]).document_scores.shape
@@ -304,16 +261,12 @@ class DocumentEncoder(VectorPipeline):
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Show which node attends to which, for every layer and head; what passages add to the vector without graph.
 
-        Args:
-            document: the document.
-
         Returns:
             A table of layer, head, source, target, edge kind and weight; weights of one target sum to 1. With the
             readout ``sections`` the document is split into its sections. A model without graph layers and learned
             readout weights has one layer instead: what each passage adds to the document vector.
 
         Raises:
-            DocumentError: the document has no text.
             SettingsError: the model has no attention.
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
@@ -345,9 +298,6 @@ class DocumentEncoder(VectorPipeline):
 
         A document that is compared with many others is encoded once: :meth:`compare` takes what this returns.
 
-        Raises:
-            DocumentError: the document has no text.
-
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> rice = encoder.encode_levels("Rice is steamed.")
         >>> [encoder.compare(rice, other).document > 0.5 for other in ("Steam the rice.", "Tides rise.")]
@@ -377,7 +327,6 @@ class DocumentEncoder(VectorPipeline):
         sentences: bool = False,
         lone: bool = False,
     ) -> EncodedDocument:
-        """A document at all levels, encoded here unless it is already."""
         if not isinstance(document, EncodedDocument):
             document = self.encode_levels(document, dtype=dtype)
         if differences := document.differences(self.describe()):

@@ -40,13 +40,7 @@ class OtherDocumentsError(OutputError):
 
 
 class MissingExtraError(GraphdocError):
-    """An optional library is needed and not installed.
-
-    Args:
-        library: import name of the library.
-        extra: the extra of graphdoc that installs it.
-        purpose: what it is needed for, to follow "is needed to".
-    """
+    """An optional library is needed to do what the purpose says, and an extra of graphdoc installs it."""
 
     def __init__(self, library: str, extra: str, purpose: str) -> None:
         super().__init__(f"{library} is needed to {purpose}; {install_hint(extra)}")

@@ -57,12 +57,7 @@ VIEW_SAMPLINGS: dict[str, str] = {
 
 
 class RecipeTargets(NamedTuple):
-    """Where a way to train a model lives.
-
-    Args:
-        settings: its settings, a class.
-        train: trains by them, a function.
-    """
+    """Where a way to train a model lives: the class of its settings, and the function that trains by them."""
 
     settings: str
     train: str
@@ -98,9 +93,6 @@ RECIPES: dict[str, RecipeTargets] = {
 def recipes_of(command: str) -> dict[str, RecipeTargets]:
     """The recipes of a command by their words, the one that it takes without the key ``recipe`` first.
 
-    Args:
-        command: the words of the command.
-
     >>> next(iter(recipes_of("pretrain"))), list(recipes_of("finetune compare"))
     ('pretrain', ['finetune compare'])
     """
@@ -110,9 +102,6 @@ def recipes_of(command: str) -> dict[str, RecipeTargets]:
 @cache
 def load(target: str) -> Any:
     """Import what a line of a registry stands for.
-
-    Args:
-        target: ``module:Class``.
 
     >>> load("graphdoc.errors:GraphdocError").__name__
     'GraphdocError'
