@@ -55,7 +55,7 @@ class Document:
     sections: tuple[Section, ...]
     title: str = ""
     label: Label = None
-    metadata: Mapping[str, Any] = field(default_factory=Metadata)
+    metadata: Mapping[str, Any] = field(default_factory=Metadata, hash=False)
 
     def __post_init__(self) -> None:
         sections = self.sections

@@ -150,9 +150,6 @@ class Metadata(dict[str, Any]):
     def __init__(self, values: Any = ()) -> None:
         super().__init__((key, _frozen(value)) for key, value in dict(values).items())
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset((key, _hash(value)) for key, value in self.items()))
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Metadata, (dict(self),)
 
@@ -182,11 +179,3 @@ def _thawed(value: Any) -> Any:
     if isinstance(value, Metadata):
         return value.plain()
     return [_thawed(entry) for entry in value] if isinstance(value, tuple) else value
-
-
-def _hash(value: Any) -> int:
-    try:
-        return hash(tuple(map(_hash, value)) if isinstance(value, tuple) else value)
-    except TypeError:
-        # Values of unknown types that are equal share at least their type.
-        return hash(type(value))

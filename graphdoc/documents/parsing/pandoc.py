@@ -11,7 +11,6 @@ import json
 import re
 import subprocess
 import tempfile
-import threading
 import time
 import unicodedata
 from collections import Counter
@@ -158,29 +157,21 @@ def _run_pandoc(text: str, kind: str, deadline: float) -> tuple[bytes, str]:
     command = [str(program), "--sandbox", "--from", kind, "--to", "json", "+RTS", f"-M{heap}", "-RTS"]
     if kind == "latex":
         command[1:1] = ["--verbose"]
-    answer = bytearray()
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as told:
-        given.write(source)
-        given.seek(0)
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as told:
+        seconds = max(deadline - time.monotonic(), 0.0)
         environment = {"LC_ALL": "C.UTF-8"}
-        with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=told, env=environment) as process:
-            timer = threading.Timer(deadline - time.monotonic(), process.kill)
-            timer.start()
-            try:
-                assert process.stdout is not None
-                while len(answer) <= most and (part := process.stdout.read(2**20)):
-                    answer += part
-            finally:
-                in_time = timer.is_alive()
-                timer.cancel()
-                if len(answer) > most or not in_time:
-                    process.kill()
-        told.seek(0)
-        messages = told.read(_MOST_MESSAGES).decode("utf-8", "replace")
-    if len(answer) > most:
+        try:
+            process = subprocess.run(
+                command, input=source, stdout=answer, stderr=told, env=environment, timeout=seconds, check=False
+            )
+        except subprocess.TimeoutExpired:
+            fix = "divide it or convert it"
+            raise DocumentError(f"pandoc had not read it as {kind} when its time was over; {fix}") from None
+        for stream in (answer, told):
+            stream.seek(0)
+        content, messages = answer.read(most + 1), told.read(_MOST_MESSAGES).decode("utf-8", "replace")
+    if len(content) > most:
         raise DocumentError(f"as {kind} it unfolds to more than {most:,} bytes, as no text does; it is not read")
-    if not in_time:
-        raise DocumentError(f"pandoc had not read it as {kind} when its time was over; divide it or convert it")
     if "Heap exhausted" in messages:
         raise DocumentError(
             f"pandoc takes more than {heap:,} bytes of memory for it as {kind}; divide it or convert it"
@@ -188,7 +179,7 @@ def _run_pandoc(text: str, kind: str, deadline: float) -> tuple[bytes, str]:
     if process.returncode != 0:
         errors = printable_line(_MESSAGE.sub("", messages), _LONGEST_REASON)
         raise DocumentError(f"pandoc cannot read it as {kind}: {errors or f'it ended with {process.returncode}'}")
-    return bytes(answer), messages
+    return content, messages
 
 
 def _metadata(entry: dict[str, Any], writer: _Writer) -> Any:

@@ -10,17 +10,17 @@ import atexit
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 import zlib
-from typing import IO, Any
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
 
 from ....errors import DocumentError
-from . import pdfium_program
 
 _STREAM = re.compile(rb"stream\r?\n")
 _CATALOGUE = re.compile(rb"(?<!\d)(\d{1,9})\s+\d+\s+obj\s*<<[^>]{0,2000}?/Type\s*/Catalog")
@@ -74,6 +74,7 @@ def _is_damaged(content: bytes, start: int) -> bool:
     return not unpacked.eof
 
 
+_PROGRAM = Path(__file__).with_name("pdfium_program.py")
 # A page that takes longer is left out. Ordinary ones take hundredths of a second.
 _SECONDS_A_PAGE = 60.0
 _MOST_ENDS = 20
@@ -93,65 +94,58 @@ class _EndedError(Exception):
 class _Process:
     """The process that reads PDF, started when it is first asked and again whenever it has ended.
 
-    It ends with this one; a fork of this one starts its own.
+    It ends with this one; a fork of this one starts its own. What asks or ends it has to hold the lock.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.running: subprocess.Popen[bytes] | None = None
-        atexit.register(self.end)
+        self._connection: Connection | None = None
+        atexit.register(self._ended)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     def ask(self, request: dict[str, Any], content: bytes = b"", seconds: float = _SECONDS_A_PAGE) -> dict[str, Any]:
-        """Ask and wait for the answer; the lock has to be held."""
+        """Ask and wait for the answer."""
         try:
-            process = self._started()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            pdfium_program.write_block(process.stdin, json.dumps(request).encode("ascii"))
+            connection = self._connection or self._started()
+        except OSError as error:
+            raise _EndedError(f"the process that reads it cannot be started ({error.strerror or error})") from None
+        try:
+            connection.send_bytes(json.dumps(request).encode("ascii"))
             if request["ask"] == "open":
-                pdfium_program.write_block(process.stdin, content)
-            answer: dict[str, Any] = json.loads(
-                pdfium_program.read_block(_Impatient(process.stdout, time.monotonic() + seconds))
-            )
+                connection.send_bytes(content)
+            if not connection.poll(seconds):
+                raise TimeoutError
+            answer: dict[str, Any] = json.loads(connection.recv_bytes())
         except TimeoutError:
             self._ended()
             raise _EndedError(f"it took more than {seconds:.0f} seconds") from None
-        except (EOFError, BrokenPipeError):
+        except (EOFError, OSError):
             raise _EndedError(f"the process that reads it ended ({self._ended()})") from None
-        except OSError as error:
-            raise _EndedError(f"the process that reads it cannot be started ({error.strerror or error})") from None
         except BaseException:
             # An answer that nobody waits for would be taken for that to the next question.
             self._ended()
             raise
         return answer
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        """The process, started if it is not running; the lock has to be held."""
-        if self.running is None:
+    def _started(self) -> Connection:
+        self._connection, theirs = Pipe()
+        with theirs:
             self.running = subprocess.Popen(
                 # -I: no folder of the caller's covers a module of the standard library.
-                [sys.executable, "-I", str(pdfium_program.__file__)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, "-I", str(_PROGRAM), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                bufsize=0,
+                pass_fds=[theirs.fileno()],
             )
-            assert self.running.stdin is not None
-            path = json.dumps([folder for folder in sys.path if folder])
-            pdfium_program.write_block(self.running.stdin, path.encode("ascii"))
-        return self.running
-
-    def end(self) -> None:
-        """End the process, if it is running."""
-        with self.lock:
-            self._ended()
+        self._connection.send_bytes(json.dumps([folder for folder in sys.path if folder]).encode("ascii"))
+        return self._connection
 
     def _ended(self) -> str:
-        """End the process, and say how it ended; the lock has to be held."""
-        process, self.running = self.running, None
+        """End the process, and say how it ended."""
+        process, self.running, self._connection = self.running, None, None
         if process is None:
             return "it was not there"
         with process:
@@ -162,25 +156,10 @@ class _Process:
 
     def _forget(self) -> None:
         """Leave the process to the parent: this one is its fork."""
-        self.lock = threading.Lock()
+        self.lock, self._connection = threading.Lock(), None
         if self.running is not None:
-            for stream in (self.running.stdin, self.running.stdout):
-                assert stream is not None
-                stream.close()
             self.running.returncode = 0
             self.running = None
-
-
-class _Impatient:
-    def __init__(self, stream: IO[bytes], until: float) -> None:
-        self._stream, self._until = stream, until
-
-    def read(self, size: int) -> bytes:
-        """Read at most as many bytes."""
-        ready, _, _ = select.select([self._stream], [], [], max(self._until - time.monotonic(), 0.0))
-        if not ready:
-            raise TimeoutError
-        return self._stream.read(size)
 
 
 _process = _Process()

@@ -1,6 +1,6 @@
 """The program of the process that reads PDF with PDFium; run as a file, so it imports nothing of the package by name.
 
-It reads requests from standard input and answers on standard output until the input ends.
+It answers requests on the connection whose number it is given until the other side is gone.
 """
 
 from __future__ import annotations
@@ -9,46 +9,11 @@ import importlib.util
 import json
 import os
 import signal
-import struct
 import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any, Protocol
-
-SIZE = struct.Struct("<Q")
-
-
-class Readable(Protocol):
-    """What bytes can be read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """Read at most as many bytes, none at the end."""
-
-
-def write_block(stream: IO[bytes], content: bytes) -> None:
-    """Write the number of bytes and the bytes to an unbuffered stream."""
-    waiting = memoryview(SIZE.pack(len(content)) + content)
-    while waiting:
-        waiting = waiting[stream.write(waiting) :]
-
-
-def read_block(stream: Readable) -> bytes:
-    """Read what :func:`write_block` wrote.
-
-    Raises:
-        EOFError: the other side is gone.
-    """
-    return _read(stream, int(SIZE.unpack(_read(stream, SIZE.size))[0]))
-
-
-def _read(stream: Readable, size: int) -> bytes:
-    parts = []
-    while size:
-        part = stream.read(min(size, 2**20))
-        if not part:
-            raise EOFError
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+from typing import Any
 
 
 def _library() -> Any:
@@ -62,14 +27,14 @@ def _library() -> Any:
     return importlib.import_module("_graphdoc_pdf.pdfium")
 
 
-def _answer(requests: IO[bytes], answers: IO[bytes]) -> None:
+def _answer(connection: Connection) -> None:
     # After the standard library's own places, which no folder of the caller's may cover.
-    sys.path.extend(json.loads(read_block(requests)))
+    sys.path.extend(json.loads(connection.recv_bytes()))
     open_file = _library().PdfFile
     opened = None
     while True:
-        request = json.loads(read_block(requests))
-        content = read_block(requests) if request["ask"] == "open" else b""
+        request = json.loads(connection.recv_bytes())
+        content = connection.recv_bytes() if request["ask"] == "open" else b""
         answer: dict[str, Any] = {}
         try:
             if opened is not None and request["ask"] != "page":
@@ -82,19 +47,13 @@ def _answer(requests: IO[bytes], answers: IO[bytes]) -> None:
                 answer = opened.page(request["number"])
         except Exception as error:
             answer = {"error": f"{error}" or type(error).__name__}
-        write_block(answers, json.dumps(answer).encode("ascii"))
+        connection.send_bytes(json.dumps(answer).encode("ascii"))
 
 
 if __name__ == "__main__":
     # Ctrl-C goes to all processes of a terminal; this one ends with its parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with os.fdopen(0, "rb", buffering=0) as requests, os.fdopen(os.dup(1), "wb", buffering=0) as answers:
-        # What libraries print does not belong among the answers.
-        os.dup2(2, 1)
-        try:
-            _answer(requests, answers)
-        except (EOFError, BrokenPipeError):
-            pass
-        finally:
-            # Nothing is left to do that an interpreter does at its end.
-            os._exit(0)
+    with suppress(EOFError, OSError):
+        _answer(Connection(int(sys.argv[1])))
+    # Nothing is left to do that an interpreter does at its end.
+    os._exit(0)
