@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,12 +29,10 @@ from ..segmentation.repeats import RepeatFilter, Repeats
 from ..segmentation.spans import Coverage
 from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__
-from .shards import Record, ShardInput, ShardRecord, is_whole, read_record, read_rows, shard_name
+from .shards import Record, ShardInput, ShardRecord, read_record, read_rows, shard_name
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-logger = logging.getLogger("graphdoc")
 
 MANIFEST_FILE = "manifest.json"
 # What of the documents was left out as repeated; only where something was.
@@ -228,13 +225,7 @@ class VectorFolder:
             )
 
     def has(self, number: int) -> bool:
-        """Whether a shard is there, as it was written.
-
-        In a finished folder a shard that was changed is an error; in an unfinished one it is made again.
-
-        Raises:
-            OutputError: it was made otherwise than this run does, is no shard, or was changed.
-        """
+        """Whether a shard is there; OutputError where it was made otherwise than this run does, or was changed."""
         path = self.path(number)
         if not os.path.lexists(path):
             return False
@@ -242,9 +233,6 @@ class VectorFolder:
             _require_unchanged(path, self._finished.shards[number].checksum)
             return True
         self._compare(read_record(path), path)
-        if not is_whole(path):
-            logger.warning("%s is not as it was written; it is made again", path)
-            return False
         return True
 
     def shard(self, made_of: ShardInput) -> Shard:

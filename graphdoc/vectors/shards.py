@@ -116,9 +116,6 @@ def write_shard(
         hidden_size: length of a vector.
         texts: which of :data:`TEXT_COLUMNS` stand beside the vectors.
         describe: gives the record of a shard of so many rows, once all documents are taken.
-
-    Raises:
-        OutputError: the file cannot be written.
     """
     schema = _schema(level, hidden_size, texts)
     repeating = [name for name in ("id", "heading", "title") if name in schema.names]
@@ -216,19 +213,15 @@ def read_record(path: Path) -> ShardRecord:
     return record
 
 
-def is_whole(path: Path) -> bool:
-    """Whether a shard is as it was written, by the checksums of its pages."""
-    try:
-        with pq.ParquetFile(path, memory_map=False, page_checksum_verification=True) as file:
-            for _ in file.iter_batches(ROWS_PER_GROUP):
-                pass
-    except (OSError, ValueError):
-        return False
-    return True
-
-
 def read_rows(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Ids and vectors of a shard: a list, and ``(rows, hidden)``."""
-    table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
+    """Ids and vectors of a shard: a list, and ``(rows, hidden)``.
+
+    Raises:
+        OutputError: a page of it does not have the checksum that it was written with.
+    """
+    try:
+        table = pq.read_table(path, columns=["id", "vector"], page_checksum_verification=True).combine_chunks()
+    except (OSError, ValueError) as error:
+        raise OutputError(f"{path} is damaged; remove it and run the encoding again") from error
     vectors = table.column("vector").combine_chunks()
     return table.column("id").to_pylist(), vectors.flatten().to_numpy().reshape(len(vectors), -1)
