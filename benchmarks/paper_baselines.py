@@ -178,8 +178,8 @@ def npmi(counts: csr_matrix, topics: np.ndarray) -> float:
 
 
 PAPER_RANKERS: dict[str, Ranker] = {
-    "lda": Ranker(lda, is_lexical=True, needs_model=False),
-    "cls": Ranker(lambda corpus: chunks(corpus, "cls", 1)),
-    "first": Ranker(lambda corpus: chunks(corpus, "mean", 1)),
-    "all": Ranker(lambda corpus: chunks(corpus, "mean", None)),
+    "lda": lda,
+    "cls": lambda corpus: chunks(corpus, "cls", 1),
+    "first": lambda corpus: chunks(corpus, "mean", 1),
+    "all": lambda corpus: chunks(corpus, "mean", None),
 }

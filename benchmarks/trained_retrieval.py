@@ -19,6 +19,7 @@ from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_docum
 from graphdoc.evaluation.rankers import fused
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
+from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex, index_words
 from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
@@ -120,7 +121,7 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
             way = f"{unit}-{words}"
             rows[f"{way}-rank"] = f"the same and {its_name}, reciprocal rank"
             runs[f"{way}-rank"] = {
-                query: fused(own, trained.get(query, {}), fusion="reciprocal_rank")
+                query: fused_scores({"words": own, "vectors": trained.get(query, {})}, "reciprocal_rank")
                 for query, own in runs[words].items()
             }
             weight = best_weight(runs[words], trained, qrels, fused, measure=data.measure, folds=FOLDS)

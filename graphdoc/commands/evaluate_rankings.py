@@ -306,14 +306,13 @@ def evaluate_related(
 
     with quick_imports():
         from ..evaluation import Candidates, RankingTable
-        from ..evaluation.rankers import JOINED, RANKERS, RankedCorpus, rank_documents, require_rankers
+        from ..evaluation.rankers import WITHOUT_MODEL, RankedCorpus, parts_of, rank_documents
 
     rows = list(dict.fromkeys(by or _RELATED_ROWS))
-    require_rankers(rows)
+    needs_model = any(part not in WITHOUT_MODEL for part in parts_of(rows))
     measures = ranking.measures(_RELATED_MEASURES)
     if as_published:
         measures += [name for name in _PUBLISHED if name not in measures]
-    needs_model = any(RANKERS[part].needs_model for name in rows for part in name.split(JOINED))
     report = ReadingReport()
     if needs_model:
         documents, encoder = reading.all_with_model(corpus, model, report)

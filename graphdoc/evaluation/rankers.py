@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
-from ..retrieval.fusion import Fusion, Scores, fused_scores
+from ..retrieval.fusion import Scores, fused_scores
 from ..retrieval.index import DocumentIndex, index_words
 from ..retrieval.mining import bm25_weights
 from ..retrieval.search import SearchOptions
@@ -29,7 +29,7 @@ from .measures import DEFAULT_MEASURES
 from .ranking import FOLDS, BestWeight, best_weight
 from .trec import Qrels, Run, ranked
 
-# Joins a ranker by words with another, by a weighted sum.
+# Joins two rankers by a weighted sum.
 JOINED = "+"
 
 Scorer = Callable[[int], Floats]
@@ -74,7 +74,6 @@ def rank_queries(
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,
     own: Mapping[str, Collection[str]] | None = None,
-    show_progress: bool | None = None,
 ) -> Rankings:
     """Rank documents for every query by every search of an index, and by words and vectors fused.
 
@@ -88,11 +87,6 @@ def rank_queries(
         folds: folds of the cross-validation; where there are fewer queries, there is no ``documents-weighted``.
         own: documents by query id that are taken out before rankings are fused (see
             :func:`~graphdoc.evaluation.trec.own_documents`).
-        show_progress: show a bar; None shows it on a terminal when the work is long.
-
-    Raises:
-        RetrievalError: the index cannot be read.
-        SettingsError: a setting is out of range.
     """
     own = own or {}
     runs: dict[str, dict[str, Scores]] = {name: {} for name in SEARCHES}
@@ -103,7 +97,7 @@ def rank_queries(
     # Together, so that what is cut is said once.
     vectors = index.encoder.encode_query(list(queries.values()))
     encoding = (time.perf_counter() - start) / len(queries)
-    with progress_bar(show_progress, len(queries), "Searching", "queries") as bar:
+    with progress_bar(None, len(queries), "Searching", "queries") as bar:
         for (query, text), vector in zip(queries.items(), vectors, strict=True):
             for name, options in SEARCHES.items():
                 settings: SearchOptions = {**options, "depth": depth or 5 * k}
@@ -130,19 +124,9 @@ def rank_queries(
     )
 
 
-def fused(words: Scores, vectors: Scores, weight: float | None = None, fusion: Fusion = "score") -> Scores:
-    """Scores of two rankings fused, as a search fuses them (see :func:`~graphdoc.retrieval.fusion.fuse`).
-
-    Args:
-        words: scores by document of word search.
-        vectors: those of vector search.
-        weight: weight of words in a weighted sum, 0 to 1, where vectors have the rest; None for ``fusion``.
-        fusion: how they are fused without a weight.
-    """
-    rankings = {"words": words, "vectors": vectors}
-    if weight is None:
-        return fused_scores(rankings, fusion)
-    return fused_scores(rankings, "weighted", {"words": weight, "vectors": 1 - weight})
+def fused(words: Scores, vectors: Scores, weight: float) -> Scores:
+    """A weighted sum of the scores of two rankings, as a search fuses them; vectors have the rest of the weight."""
+    return fused_scores({"words": words, "vectors": vectors}, "weighted", {"words": weight, "vectors": 1 - weight})
 
 
 class RankedCorpus:
@@ -156,9 +140,6 @@ class RankedCorpus:
             :func:`~graphdoc.similarity.hierarchical.score_documents`).
         direction: in which direction sentences are looked for (see there).
         show_progress: show bars; None shows them on a terminal when the work is long.
-
-    Raises:
-        RetrievalError: two documents have one id.
     """
 
     def __init__(
@@ -190,11 +171,7 @@ class RankedCorpus:
 
     @cached_property
     def sentences(self) -> SentenceSet:
-        """The sentences of all documents.
-
-        Raises:
-            DocumentError: a document has no text.
-        """
+        """The sentences of all documents."""
         paragraph = self._paragraph or self.encoder.model.config.paragraph
         encoded = encode_sentences(self.encoder, self.documents, paragraph, self.show_progress)
         parts = [(document.vectors, document.places[:, 3]) for document in encoded]
@@ -208,11 +185,7 @@ def tfidf(corpus: RankedCorpus) -> Scorer:
 
 
 def bm25(corpus: RankedCorpus) -> Scorer:
-    """BM25 with every word of the query document as often as it occurs, by Lucene's formula (k1 = 1.2, b = 0.75).
-
-    Raises:
-        RetrievalError: the documents have no words.
-    """
+    """BM25 with every word of the query document as often as it occurs, by Lucene's formula (k1 = 1.2, b = 0.75)."""
     try:
         counts = csr_matrix(CountVectorizer().fit_transform(corpus.texts), dtype=np.float64)
     except ValueError as error:
@@ -222,11 +195,7 @@ def bm25(corpus: RankedCorpus) -> Scorer:
 
 
 def keywords(corpus: RankedCorpus) -> Scorer:
-    """BM25 of whole documents for the keywords of the query document, as a search with a document works.
-
-    Raises:
-        MissingExtraError: the store of an index is not installed.
-    """
+    """BM25 of whole documents for the keywords of the query document, as a search with a document works."""
     segmented = corpus.encoder.segmenter.segment_many(corpus.documents)
     index = index_words(segmented, corpus.encoder.model.config.language)
     count = len(corpus.documents)
@@ -267,43 +236,31 @@ def by_sentences(corpus: RankedCorpus, by: By) -> Scorer:
     return scores
 
 
-class Ranker(NamedTuple):
-    """A way to rank the documents of a corpus by one of them.
-
-    Args:
-        prepare: makes of a corpus what scores its documents.
-        is_lexical: whether it goes by words.
-        needs_model: whether it takes a model, if only to segment documents.
-    """
-
-    prepare: Callable[[RankedCorpus], Scorer]
-    is_lexical: bool = False
-    needs_model: bool = True
-
+Ranker = Callable[[RankedCorpus], Scorer]
+"""Makes of a corpus what scores its documents."""
 
 RANKERS: dict[str, Ranker] = {
-    "tf-idf": Ranker(tfidf, is_lexical=True, needs_model=False),
-    "bm25": Ranker(bm25, is_lexical=True, needs_model=False),
-    "words-documents": Ranker(keywords, is_lexical=True),
-    "vectors": Ranker(document_vectors),
-    **{name: Ranker(partial(by_sentences, by=name)) for name in get_args(By)},
+    "tf-idf": tfidf,
+    "bm25": bm25,
+    "words-documents": keywords,
+    "vectors": document_vectors,
+    **{name: partial(by_sentences, by=name) for name in get_args(By)},
 }
 """By name; ``document``, ``paragraphs``, ``flat`` and ``sentences`` compare sentences
 (see :mod:`graphdoc.similarity.hierarchical`)."""
+WITHOUT_MODEL = ("tf-idf", "bm25")
 
 
-def require_rankers(names: Sequence[str], rankers: Mapping[str, Ranker] = RANKERS) -> None:
-    """Refuse names that are no rankers, nor two joined by ``+`` the first of which goes by words.
+def parts_of(names: Sequence[str], rankers: Mapping[str, Ranker] = RANKERS) -> list[str]:
+    """The rankers of some names, each once; two may be joined by ``+``.
 
     Raises:
-        SettingsError: a name is unknown, or two cannot be joined.
+        SettingsError: a name is unknown.
     """
-    for name in names:
-        first, *others = name.split(JOINED)
-        if unknown := [part for part in (first, *others) if part not in rankers]:
-            raise SettingsError(f"by={unknown[0]!r} is unknown; use one of {', '.join(rankers)}")
-        if len(others) > 1 or (others and (not rankers[first].is_lexical or others[0] == first)):
-            raise SettingsError(f"by={name!r} cannot be joined; put a ranker by words before the +, another after it")
+    parts = list(dict.fromkeys(part for name in names for part in name.split(JOINED, 1)))
+    if unknown := [part for part in parts if part not in rankers]:
+        raise SettingsError(f"by={unknown[0]!r} is unknown; use one of {', '.join(rankers)}, or two with + between")
+    return parts
 
 
 def rank_documents(
@@ -323,10 +280,9 @@ def rank_documents(
     Args:
         corpus: the documents.
         sources: ids of the query documents.
-        qrels: grades by id and id, which the weight of words is chosen by where two rankers are joined.
-        names: names of rankers, or two joined by ``+``, the first of which goes by words, such as
-            ``tf-idf+sentences``: their scores are brought to 0 to 1 over the candidates and added, with weights from
-            k-fold cross-validation.
+        qrels: grades by id and id, which the weight is chosen by where two rankers are joined.
+        names: names of rankers, or two joined by ``+``, such as ``tf-idf+sentences``: their scores are brought to 0 to
+            1 over the candidates and added; k-fold cross-validation chooses the weight of the first.
         rankers: rankers by name.
         measure: what the weight makes greatest.
         folds: folds of the cross-validation.
@@ -334,15 +290,13 @@ def rank_documents(
     Raises:
         EvaluationError: there is one document only, or there are fewer queries than folds.
         SettingsError: the name of a ranker is unknown.
-        DocumentError: a document has no text.
     """
-    require_rankers(names, rankers)
     if len(corpus.documents) < 2:
         raise EvaluationError(f"{len(corpus.documents)} document leaves nothing to rank; give two at least")
     runs: dict[str, Run] = {}
     times: dict[str, float] = {}
-    for name in dict.fromkeys(part for joined in names for part in joined.split(JOINED)):
-        scorer = rankers[name].prepare(corpus)
+    for name in parts_of(names, rankers):
+        scorer = rankers[name](corpus)
         run: dict[str, dict[str, float]] = {}
         start = time.perf_counter()
         with progress_bar(corpus.show_progress, len(sources), f"Ranking by {name}", "documents") as bar:
@@ -354,7 +308,7 @@ def rank_documents(
     weights = {}
     for name in names:
         if JOINED in name:
-            words, other = name.split(JOINED)
-            weights[name] = best_weight(runs[words], runs[other], qrels, fused, measure=measure, folds=folds)
-            runs[name], times[name] = weights[name].run, times[words] + times[other]
+            first, second = name.split(JOINED, 1)
+            weights[name] = best_weight(runs[first], runs[second], qrels, fused, measure=measure, folds=folds)
+            runs[name], times[name] = weights[name].run, times[first] + times[second]
     return Rankings({name: runs[name] for name in names}, {name: times[name] for name in names}, weights)
