@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
     from ..retrieval.updating import UpdateReport
 
-# Measures that stand beside each other on a terminal.
-_TOGETHER = 6
 # Documents of a ranking.
 RANKED = 1000
 _RELATED_ROWS = ("tf-idf", "vectors", "flat", "sentences")
@@ -76,14 +74,10 @@ class RankingOptions:
 
 
 def _other_runs(
-    ranking: RankingOptions, taken: Collection[str], queries: Collection[str], ids: Collection[str] = ()
+    ranking: RankingOptions, judged: str, taken: Collection[str], queries: Collection[str]
 ) -> tuple[dict[str, Run], list[str]]:
-    """Rankings of other systems, by the names of their files, and a line for every one that lacks queries.
-
-    What would fail after the long work is refused: names of rows and ids that the files of rankings cannot hold.
-    """
+    """Rankings of other systems, by the names of their files, and a line for every one that lacks queries."""
     from ..evaluation import read_run
-    from ..evaluation.trec import require_ids
 
     runs: dict[str, Run] = {}
     notes = []
@@ -96,15 +90,13 @@ def _other_runs(
         if len(missing) == len(queries):
             raise EvaluationError(f"--run {path}: it has none of the queries, such as {missing[0]!r}")
         if missing:
-            notes.append(
-                f"{name} has no hits for {len(missing):,} of {len(queries):,} queries, such as {missing[0]!r}"
-            )
-    if ranking.against not in (None, *taken, *runs):
-        raise SettingsError(f"--against {ranking.against!r} is no row; use one of {', '.join([*taken, *runs])}")
+            notes.append(f"{name} has no hits for {len(missing):,} queries, such as {missing[0]!r}")
+    rows = [*taken, *runs]
+    if ranking.against not in (None, *rows):
+        raise SettingsError(f"--against {ranking.against!r} is no row; use one of {', '.join(rows)}")
     if ranking.run_folder is not None:
-        files = ("qrels.tsv", *(f"{row}.run" for row in [*taken, *runs]))
-        check_apart(ranking.run, (str(Path(ranking.run_folder) / name) for name in files))
-        require_ids([*ids, *queries])
+        files = ("qrels.tsv", *(f"{row}.run" for row in rows))
+        check_apart([judged, *ranking.run], (str(Path(ranking.run_folder) / file) for file in files))
     return runs, notes
 
 
@@ -139,16 +131,14 @@ def _show(
     first = table.measures[0]
     ahead = Column(f"against {table.against}", signed_interval)
     best = Table([names("ranked by"), Column(first, half_interval), ahead, "ms"])
-    for name in table.scores:
-        best.add(name, table.estimate(name, first), table.difference(name, first), rankings.milliseconds.get(name))
-    tables = [best]
-    for start in range(0, len(table.measures), _TOGETHER):
-        some = table.measures[start : start + _TOGETHER]
-        rows = ([name, *(scores.means[measure] for measure in some)] for name, scores in table.scores.items())
-        tables.append(Table([names("ranked by"), *some], rows))
+    means = Table([names("ranked by"), *table.measures])
+    for name, scores in table.scores.items():
+        milliseconds = rankings.milliseconds.get(name)
+        best.add(name, table.estimate(name, first), table.difference(name, first), milliseconds)
+        means.add(name, *scores.means.values())
     frame = table.to_frame()
-    cells_of = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
-    show(outputs, content, tables, notes, report, csv=Table(list(frame.columns), cells_of).write_csv)
+    cells = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
+    show(outputs, content, [best, means], notes, report, csv=Table(list(frame.columns), cells).write_csv)
     if ranking.run_folder is not None:
         folder = Path(ranking.run_folder)
         files = [write_run(folder / f"{name}.run", scores, name) for name, scores in runs.items()]
@@ -207,7 +197,7 @@ def evaluate_search(
     measures = ranking.measures(DEFAULT_MEASURES)
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
-    others, notes = _other_runs(ranking, [*SEARCHES, *WEIGHTED], judgements.queries)
+    others, notes = _other_runs(ranking, queries, [*SEARCHES, *WEIGHTED], judgements.queries)
     own = {} if source_grade is None else own_documents(judgements.qrels, source_grade)
     if source_grade is not None and not own:
         raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")
@@ -321,7 +311,7 @@ def evaluate_related(
     judgements, absent = _judgements(relevant, documents, mutual=mutual)
     sources = list(judgements.queries)
     known = {document.id for document in documents}
-    others, notes = _other_runs(ranking, rows, sources, known)
+    others, notes = _other_runs(ranking, relevant, rows, sources)
     others = {
         name: {query: {id: hits[id] for id in hits if id in known and id != query} for query, hits in run.items()}
         for name, run in others.items()

@@ -253,18 +253,9 @@ def _write(path: str | Path, rows: Iterable[tuple[str, ...]]) -> Path:
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8", errors="replace", newline="") as file:
             for row in rows:
-                require_ids((row[0], row[2]))
+                for id in (row[0], row[2]):
+                    if not id.strip() or any(sign in id for sign in "\t\n\r"):
+                        raise EvaluationError(f"the id {id!r} cannot stand in a file of TREC; give ids without tabs")
                 file.write("\t".join(row) + "\n")
 
     return write_atomically(path, write)
-
-
-def require_ids(ids: Iterable[str]) -> None:
-    """Refuse ids that cannot stand in a file of TREC, before anything is written.
-
-    Raises:
-        EvaluationError: an id is empty or holds a tab or line end.
-    """
-    for id in ids:
-        if not id.strip() or any(sign in id for sign in "\t\n\r"):
-            raise EvaluationError(f"the id {id!r} cannot stand in a file of TREC; give ids without tabs and line ends")

@@ -353,11 +353,7 @@ JUDGED = ("--queries", "judged")
         ("search", (*JUDGED, "--run", "words.run"), "'words'"),
         ("search", (*JUDGED, "--run", "strange.run"), "strange.run"),
         ("search", (*JUDGED, "--run-folder", "judged"), "judged"),
-        (
-            "related",
-            ("lines.jsonl", "--relevant", "lists.json", "--by", "bm25", "--run-folder", "r"),
-            "b'",
-        ),
+        ("related", (*DATA, "--relevant", "r/qrels.tsv", "--by", "bm25", "--run-folder", "r"), "qrels.tsv"),
         ("all", ("sets.yaml", "--only", "other"), "'other'"),
     ],
 )
@@ -374,9 +370,9 @@ def test_refusals(
         pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
     (tmp_path / "far.tsv").write_text("test0\ttest1\t0\ntest0\t[b]x\t1\n")
     (tmp_path / "words.run").write_text("q1 Q0 test0 1 3.0 other\n")
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "qrels.tsv").write_text("test0 0 test1 1\n")
     (tmp_path / "strange.run").write_text("q9 Q0 test0 1 3.0 other\n")
-    write_rows(tmp_path / "lines.jsonl", [{"id": f"{id}\nb", "text": id} for id in ("tides", "marsh")])
-    (tmp_path / "lists.json").write_text(json.dumps({"tides\nb": ["marsh\nb"]}))
     words = [model if option == "MODEL" else option for option in options]
     given = () if "--model" in words else ("--model", classifiers() if task == "classify" else model)
     assert value in refused("evaluate", task, *given, *words)
