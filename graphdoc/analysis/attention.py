@@ -126,6 +126,11 @@ class AttentionTable:
         return sorted(set(self.layer.tolist()))
 
     @property
+    def graph_layers(self) -> list[int]:
+        """The graph attention layers there are."""
+        return [number for number in self.layers if number != self.readout_layer]
+
+    @property
     def document_vector(self) -> str:
         """What the document vector is, in the words of the readout."""
         return str(load(READOUTS[self.model["readout"]]).description)
@@ -139,15 +144,12 @@ class AttentionTable:
     @cached_property
     def texts(self) -> list[str]:
         """Text of every node: the passage, the heading of a section node, the title of the document node."""
-        document = self.segmented.document
-        passages = iter(self.segmented.passages)
-        texts = []
-        for kind, section in zip(self.node_kind.tolist(), self.section_of.tolist(), strict=True):
-            if kind == NodeKind.PASSAGE:
-                texts.append(self.segmented.text(next(passages)))
-            else:
-                texts.append(document.sections[section].heading if kind == NodeKind.SECTION else document.title)
-        return texts
+        passages = map(self.segmented.text, self.segmented.passages)
+        others = [self.segmented.document.title, *self.headings[1:]]
+        return [
+            next(passages) if kind == NodeKind.PASSAGE else other
+            for kind, other in zip(self.node_kind.tolist(), others, strict=True)
+        ]
 
     @cached_property
     def headings(self) -> list[str]:
@@ -156,17 +158,11 @@ class AttentionTable:
         return [sections[number].heading if number >= 0 else "" for number in self.section_of.tolist()]
 
     def matrix(self, layer: int = -1, head: int | None = None) -> npt.NDArray[np.float64]:
-        """Attention of one layer as a matrix.
+        """Attention of one layer, ``(targets, sources)``; nodes that are not connected have 0.
 
         Args:
             layer: number of the layer; -1 for the last graph layer (or the readout where there are no layers).
             head: number of the head; None for the mean over heads.
-
-        Returns:
-            ``(targets, sources)``; nodes that are not connected have 0.
-
-        Raises:
-            GraphdocError: there is no such layer or head.
         """
         rows = self._rows(layer, head)
         heads = len(set(self.head[rows].tolist()))
@@ -183,11 +179,6 @@ class AttentionTable:
     def has_contributions(self) -> bool:
         """Whether the weights are what passages add to the document vector, as the model has no attention."""
         return bool((self.edge_kind == EdgeKind.CONTRIBUTION).any())
-
-    @property
-    def graph_layers(self) -> list[int]:
-        """The graph attention layers there are."""
-        return [number for number in self.layers if number != self.readout_layer]
 
     def layer_number(self, layer: int) -> int:
         """Number of a layer that may be counted from the end; where there are no graph layers, -1 is the readout."""
@@ -211,15 +202,12 @@ class AttentionTable:
         return np.asarray(rows if head is None else rows & (self.head == head))
 
     def document_weights(self, layer: int | None = None, head: int | None = None) -> npt.NDArray[np.float64]:
-        """Attention of the document node by node (Graph-RoBERTa, figure 6).
+        """Attention of the document node by node, ``(nodes,)``, summing to 1 (Graph-RoBERTa, figure 6).
 
         Args:
             layer: number of the layer; None for the readout, where there is one and no head is named, else for the
                 last graph layer. Of chunkwise attention it is the mean over the passages.
             head: number of the head; None for the mean over heads.
-
-        Returns:
-            ``(nodes,)``, summing to 1.
         """
         number = self.document_layer(layer, head)
         matrix = self.matrix(number, head)
@@ -231,33 +219,27 @@ class AttentionTable:
         """The table with kinds, headings and texts of source and target; texts are categories and take no room."""
         import pandas as pd
 
-        kinds = pd.Categorical([NodeKind(kind).name.lower() for kind in self.node_kind.tolist()])
-        of_nodes = {"kind": kinds, "heading": pd.Categorical(self.headings), "text": pd.Categorical(self.texts)}
-        ends = {"source": self.source, "target": self.target}
-        columns = {
-            "layer": self.layer,
-            "head": self.head,
-            **ends,
-            "edge_kind": pd.Categorical(self._edge_labels),
-            "weight": self.weight,
+        of_nodes = {
+            "kind": pd.Categorical(self._kinds),
+            "heading": pd.Categorical(self.headings),
+            "text": pd.Categorical(self.texts),
         }
+        ends = {"source": self.source, "target": self.target}
+        columns: dict[str, Any] = {"layer": self.layer, "head": self.head, **ends}
+        columns |= {"edge_kind": pd.Categorical(self._edge_labels), "weight": self.weight}
         columns |= {f"{end}_{name}": values[rows] for name, values in of_nodes.items() for end, rows in ends.items()}
         return pd.DataFrame(columns)
+
+    @property
+    def _kinds(self) -> list[str]:
+        return [NodeKind(kind).name.lower() for kind in self.node_kind.tolist()]
 
     @property
     def _edge_labels(self) -> list[str]:
         return [EdgeKind(kind).label for kind in self.edge_kind.tolist()]
 
     def to_csv(self, path: str | Path, *, texts: bool = False) -> Path:
-        """Write the table as CSV, atomically, in which a spreadsheet runs nothing.
-
-        Args:
-            path: the file.
-            texts: also write headings and texts of source and target.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write the table as CSV, atomically, in which a spreadsheet runs nothing; headings and texts if asked for."""
         chosen = self.to_frame()
         for name in chosen.columns.difference(CSV_COLUMNS):
             chosen[name] = chosen[name].astype(object).map(safe_cell)
@@ -274,9 +256,9 @@ class AttentionTable:
             "document": {"id": self.segmented.document.id, "title": self.segmented.document.title},
             "coverage": self.segmented.coverage.to_dict(),
             "nodes": [
-                {"node": number, "kind": NodeKind(kind).name.lower(), "heading": heading, "text": text}
+                {"node": number, "kind": kind, "heading": heading, "text": text}
                 for number, (kind, heading, text) in enumerate(
-                    zip(self.node_kind.tolist(), self.headings, self.texts, strict=True)
+                    zip(self._kinds, self.headings, self.texts, strict=True)
                 )
             ],
             "attention": {
@@ -290,15 +272,9 @@ class AttentionTable:
         """Draw the document node's weights and the node-by-node matrix (Graph-RoBERTa, figures 6 and 7).
 
         Args:
-            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure of matplotlib.
             layer: layer of the matrix; -1 for the last graph layer.
             head: head to draw; None for the mean over heads.
-
-        Returns:
-            The matplotlib figure.
-
-        Raises:
-            OutputError: the file cannot be written.
         """
         from .figures.attention import plot_attention
 

@@ -32,15 +32,8 @@ def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]
 
     Distances are Euclidean, in the first 50 principal components; unit-length vectors are thereby laid out by cosine.
 
-    Args:
-        vectors: ``(documents, hidden)``.
-        seed: seed of t-SNE.
-
     Returns:
         ``(documents, 2)``.
-
-    Raises:
-        EvaluationError: there are fewer than three documents.
 
     >>> project(np.eye(4)).shape
     (4, 2)
@@ -60,11 +53,7 @@ def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]
 
 
 def order_of(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """An order in which documents that are alike stand next to each other, by average linkage.
-
-    Args:
-        scores: ``(documents, documents)``, symmetric.
-    """
+    """An order in which documents that are alike stand next to each other, by average linkage."""
     if len(scores) < 3:
         return np.arange(len(scores))
     distances = float(scores.max()) - (scores + scores.T) / 2

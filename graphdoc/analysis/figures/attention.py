@@ -26,14 +26,7 @@ LARGEST_IMAGE = 4000
 
 
 def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, head: int | None) -> Figure:
-    """Draw the document node's attention by node and, where nodes attend to each other, the whole matrix.
-
-    Args:
-        table: the attention of one document.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
-        layer: layer of the matrix.
-        head: head to draw; None for the mean.
-    """
+    """Draw the document node's attention by node and, where nodes attend to each other, the whole matrix."""
     chosen = None if layer == -1 else layer
     weights = table.document_weights(chosen, head)
     has_matrix = bool(table.graph_layers) or table.is_chunkwise
@@ -98,13 +91,7 @@ def _heads(head: int | None) -> str:
 
 
 def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Figure:
-    """Draw the adjacency matrix of a document graph, one colour per edge kind.
-
-    Args:
-        graph: the graph.
-        title: what to write above it.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
-    """
+    """Draw the adjacency matrix of a document graph, one colour per edge kind."""
     figure = new_figure(8.2, 6.4)
     axes = figure.subplots()
     (source, target), kinds, nodes = graph.edge_index.numpy(), graph.edge_kind.numpy(), int(graph.num_nodes)

@@ -38,15 +38,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def finish(figure: Figure, path: str | Path | None) -> Figure:
-    """Give all panels of a figure the same look, and write it.
-
-    Args:
-        figure: the figure.
-        path: image file to write; None writes none.
-
-    Raises:
-        OutputError: the file cannot be written or its suffix is unknown.
-    """
+    """Give all panels of a figure the same look, and write it as PNG, SVG or PDF where a file is named."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(color=MUTED)

@@ -51,13 +51,7 @@ _SLANTED: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"}
 
 
 def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any) -> Figure:
-    """Draw the similarity matrix of one level with headings on both axes.
-
-    Args:
-        comparison: the comparison.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
-        level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
-    """
+    """Draw the similarity matrix of one level with headings on both axes."""
     scores = comparison.scores(level)
     rows, columns = scores.shape
     figure = new_figure(float(np.clip(columns * 0.42, 5.5, 15)) + 3.2, float(np.clip(rows * 0.42, 4.5, 15)) + 2.2)
@@ -95,13 +89,6 @@ def plot_matrix(
     """Draw the similarities of documents, those that are alike next to each other.
 
     Beyond 40 documents their names are left out, and the axes say so.
-
-    Args:
-        scores: ``(documents, documents)``, symmetric.
-        names: names of the documents.
-        similarity: what the scores are.
-        model: what the vectors were made with.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     count = len(scores)
     order = order_of(scores)
@@ -128,10 +115,6 @@ def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None
     """Draw what documents have in common: documents, sections, passages, and the texts of their closest passages.
 
     Darker lines are higher similarity, as in the paper.
-
-    Args:
-        comparison: two documents or more; five are still readable.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
     """
     pairs = list(combinations(range(len(comparison.documents)), 2))
     heights = [5.6, 7.4, *[2.05] * len(pairs)]

@@ -28,14 +28,7 @@ _MOST_COUNTS = 24
 def plot_pairs(
     similarities: Mapping[str, Any], labels: Sequence[int], thresholds: Mapping[str, float], path: str | Path | None
 ) -> Figure:
-    """Draw the ROC curves of several ways to compare in one panel, and the similarities of each in one of its own.
-
-    Args:
-        similarities: ``(pairs,)`` by name; the pairs are the same for all.
-        labels: ``(pairs,)``, 1 for pairs that belong together, else 0; both occur.
-        thresholds: the threshold of each, by name.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
-    """
+    """Draw the ROC curves of several ways to compare, and in a panel each the similarities of labelled pairs."""
     panels = 1 + len(similarities)
     columns = 2 if panels <= 4 else 3
     rows = -(-panels // columns)
@@ -75,13 +68,7 @@ def _draw_histogram(axes: Axes, values: Any, truth: Any, threshold: float, color
 
 
 def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str | Path | None) -> Figure:
-    """Draw document vectors in two dimensions, one panel per model, one colour and shape per label.
-
-    Args:
-        panels: points ``(documents, 2)`` by name of the model; the documents are the same in all.
-        labels: ``(documents,)``; beyond 24 the rarest ones share one colour.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
-    """
+    """Draw vectors as points ``(documents, 2)``, a panel for every model, a colour and shape for every label."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(5.2 * columns + 2.6, 4.9 * rows)
@@ -108,14 +95,7 @@ def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str 
 
 
 def plot_confusion(counts: npt.NDArray[np.int64], names: Sequence[str], title: str, path: str | Path | None) -> Figure:
-    """Draw which classes are taken for which; colours are shares of a row.
-
-    Args:
-        counts: ``(labels, classes)``, documents by their label and the class they get.
-        names: names of the labels; the first ones are those of the classes.
-        title: the title.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
-    """
+    """Draw which classes are taken for which; colours are shares of a row."""
     rows, columns = counts.shape
     labels = [shorten(name, LONGEST_NAME) for name in names]
     figure = new_figure(*(float(np.clip(0.4 * size, 3.5, 15)) + 3 for size in (columns, rows)))
@@ -135,13 +115,7 @@ def plot_confusion(counts: npt.NDArray[np.int64], names: Sequence[str], title: s
 
 
 def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> Figure:
-    """Draw the course of a training run: its loss, and what was measured meanwhile (Graph-RoBERTa, figure 5).
-
-    Args:
-        entries: entries of the run's log; those with ``loss`` make the first panel, what begins with ``eval_`` the
-            second.
-        path: image file to write, or None (see :func:`~graphdoc.analysis.figures.canvas.finish`).
-    """
+    """Draw the course of a training run: its loss, and what was measured meanwhile (Graph-RoBERTa, figure 5)."""
     measured: dict[str, dict[int, float]] = {}
     for entry in entries:
         for name, value in entry.items():

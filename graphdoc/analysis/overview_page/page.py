@@ -33,17 +33,7 @@ def render_overview(
     links: Mapping[tuple[int, int], str] | None = None,
     keeps_repeats: bool = False,
 ) -> str:
-    """Return the page of an overview, which loads nothing and needs no network.
-
-    Args:
-        overview: what :meth:`graphdoc.overview.Overview.to_dict` gives.
-        name: what the collection is called.
-        links: by the rows of a pair, where its report is, relative to the page.
-        keeps_repeats: whether what repeats was left in on purpose, which the page then says.
-
-    Raises:
-        OutputError: the payload has another format.
-    """
+    """Return the page of an overview, which loads nothing and needs no network."""
     if overview.get("format") != FORMAT:
         raise OutputError(f"an overview of format {overview.get('format')!r} cannot be shown; give one of {FORMAT!r}")
     values = {

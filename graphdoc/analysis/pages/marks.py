@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...runtime.text import one_line
@@ -20,10 +19,7 @@ _WORD = 24
 def marked_text(text: str, ranges: Iterable[Sequence[int]], most: int = SHOWN_CHARACTERS) -> dict[str, Pieces]:
     """Cut a text at its marked ranges, around the stretch that holds most of the matching words.
 
-    Args:
-        text: a passage.
-        ranges: first character of every match and the one after its last; what lies outside of the text is ignored.
-        most: about how many characters are shown first.
+    A range is the first character of a match and the one after its last; what lies outside of the text is ignored.
 
     Returns:
         ``before``, ``shown`` and ``after``, each a list of (text, whether it is marked).
@@ -39,11 +35,6 @@ def marked_text(text: str, ranges: Iterable[Sequence[int]], most: int = SHOWN_CH
 
 def excerpt(text: str, ranges: Iterable[Sequence[int]], most: int) -> str:
     """The stretch of a text that holds most of the matching words, on one line, with dots where the text goes on.
-
-    Args:
-        text: a passage.
-        ranges: as for :func:`marked_text`.
-        most: about how many characters it has.
 
     >>> excerpt("The sea is held back by a barrage, which is a dam with gates.", [(26, 33), (46, 49)], 30)
     '… back by a barrage, which is a dam with …'
@@ -90,19 +81,13 @@ def _stretch(
     if len(text) <= most + nearly:
         return 0, len(text)
     words = [text[start:end].casefold() for start, end in ranges]
-    inside: Counter[str] = Counter()
-    best, chosen, last = (0, 0), 0, 0
-    for first, (start, _) in enumerate(ranges):
-        while last < len(ranges) and ranges[last][1] <= start + most - before:
-            inside[words[last]] += 1
-            last += 1
-        value = (len(inside), last - first)
-        if value > best:
-            best, chosen = value, start
-        inside[words[first]] -= 1
-        if inside[words[first]] <= 0:
-            del inside[words[first]]
-        last = max(last, first + 1)
+
+    def value(first: int) -> tuple[int, int]:
+        last = ranges[first][0] + most - before
+        inside = [word for word, (_, end) in zip(words[first:], ranges[first:], strict=True) if end <= last]
+        return len(set(inside)), len(inside)
+
+    chosen = ranges[max(range(len(ranges)), key=value)][0] if ranges else 0
     start = min(max(0, chosen - before), len(text) - most)
     end = start + most
     for _ in range(word):

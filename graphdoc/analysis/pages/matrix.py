@@ -20,12 +20,7 @@ _FOLDER = Path(__file__).parent
 
 
 def render_matrix(comparison: Mapping[str, Any], links: Mapping[tuple[int, int], str]) -> str:
-    """Return the scores of many documents as one HTML page that loads nothing and needs no network.
-
-    Args:
-        comparison: what :meth:`graphdoc.similarity.MutualComparison.to_dict` gives.
-        links: by the rows of a pair, where its report is, relative to the page.
-    """
+    """Return the scores of many documents as one HTML page that loads nothing and needs no network."""
     titles = [one_line(document["title"] or document["id"], 160) for document in comparison["documents"]]
     usable = {tuple(sorted(pair)): relative_link(link) for pair, link in links.items()}
 

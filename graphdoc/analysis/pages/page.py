@@ -81,12 +81,7 @@ def _hash(source: str) -> str:
 
 
 def packed(values: Any, kind: str) -> str:
-    """Numbers for a script, a fraction of what they take as decimals.
-
-    Args:
-        values: any number of them.
-        kind: their type, such as ``<u2``.
-    """
+    """Numbers for a script, of a type such as ``<u2``: a fraction of what they take as decimals."""
     return base64.b64encode(np.asarray(values, kind).tobytes()).decode("ascii")
 
 

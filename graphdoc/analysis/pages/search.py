@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,16 +35,32 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
         form: whether it can ask again, which needs a server: ``q`` or ``document``, ``by`` and ``where`` go to where
             it came from.
     """
-    kinds = _kinds(results)
+    by, fusion, index = results["by"], results["fusion"], results["index"]
+    # By sentences, words are a ranking of their own only where they count.
+    kinds: tuple[str, ...] = ("words", "vectors")
+    if by in _BY_SENTENCES:
+        kinds = (by,) if fusion is None else ("words", by)
+    by_sentences = list(_BY_SENTENCES) if index.get("sentences") else []
+    like = by if by in _BY_SENTENCES else by_sentences[0] if by_sentences else "hybrid"
+    ways = {"ways": ["hybrid", "words", "vectors"], "by_sentences": by_sentences, "like": like}
+    settings = {
+        "ranked by": _NAMES.get(by, by),
+        "fused by": _NAMES.get(fusion, fusion),
+        "filter": results["where"],
+        "most hits": results["k"],
+        "index": index.get("place"),
+        **{name: f"{index[name]:,}" for name in ("documents", "passages") if name in index},
+        **{f"model’s {name.replace('_', ' ')}": value for name, value in index["model"].items()},
+    }
     values = {
         "results": results,
         "query": _query(results["query"]),
-        "by": _NAMES.get(results["by"], results["by"]),
-        "fusion": _NAMES.get(results["fusion"], results["fusion"]),
-        "settings": _settings(results),
+        "by": settings["ranked by"],
+        "fusion": settings["fused by"],
+        "settings": [(name, _plain(value)) for name, value in settings.items() if value is not None],
         "kinds": kinds,
-        "hits": _hits(results, kinds),
-        "form": _form(results) if form else None,
+        "hits": _hits(results["hits"], kinds, is_fused=fusion is not None),
+        "form": ways if form else None,
     }
     return render(
         _FOLDER / "search.html", values, styles=[_FOLDER / "page.css"], scripts=[_FOLDER / "search.js"], form=form
@@ -65,43 +82,12 @@ def _query(query: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _settings(results: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How the query was searched, as names and values."""
-    index = results["index"]
-    settings = {
-        "ranked by": _NAMES.get(results["by"], results["by"]),
-        "fused by": _NAMES.get(results["fusion"], results["fusion"]),
-        "filter": results["where"],
-        "most hits": results["k"],
-        "index": index.get("place"),
-        **{name: f"{index[name]:,}" for name in ("documents", "passages") if name in index},
-        **{f"model’s {name.replace('_', ' ')}": value for name, value in index["model"].items()},
-    }
-    return [(name, _plain(value)) for name, value in settings.items() if value is not None]
-
-
-def _form(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What can be asked next: ways for a text, and for a document also by its sentences where the index keeps them."""
-    by, by_sentences = results["by"], list(_BY_SENTENCES) if results["index"].get("sentences") else []
-    like = by if by in _BY_SENTENCES else by_sentences[0] if by_sentences else "hybrid"
-    return {"ways": ["hybrid", "words", "vectors"], "by_sentences": by_sentences, "like": like}
-
-
-def _kinds(results: Mapping[str, Any]) -> tuple[str, ...]:
-    """The rankings that can give a score its parts: by sentences the words only where they count."""
-    if results["by"] not in _BY_SENTENCES:
-        return ("words", "vectors")
-    return (results["by"],) if results["fusion"] is None else ("words", results["by"])
-
-
-def _hits(results: Mapping[str, Any], kinds: Sequence[str]) -> list[dict[str, Any]]:
+def _hits(hits: Sequence[Mapping[str, Any]], kinds: Sequence[str], *, is_fused: bool) -> list[dict[str, Any]]:
     """The hits, with bars as wide as their parts are against the best score of all."""
-    hits, fused = results["hits"], results["fusion"] is not None
-    shares = [
-        {kind: finite(hit["parts"][kind]["share"]) or 0.0 for kind in kinds if kind in hit["parts"]} for hit in hits
-    ]
-    places = decimals([*(hit["score"] for hit in hits), *(share for of_hit in shares for share in of_hit.values())])
-    longest = max((sum(max(0.0, share) for share in of_hit.values()) for of_hit in shares), default=0.0)
+    shares = [{kind: _size(hit["parts"][kind]["share"]) for kind in kinds if kind in hit["parts"]} for hit in hits]
+    parts = [hit["parts"][kind]["share"] for hit in hits for kind in kinds if kind in hit["parts"]]
+    places = decimals([*(hit["score"] for hit in hits), *parts])
+    longest = max((sum(of_hit.values()) for of_hit in shares), default=0.0)
     scales = {}
     for kind in kinds:
         scores = [finite(passage.get(kind)) for hit in hits for passage in hit["passages"]]
@@ -113,8 +99,8 @@ def _hits(results: Mapping[str, Any], kinds: Sequence[str]) -> list[dict[str, An
             "link": relative_link(hit["comparison"]),
             "score": number(hit["score"], places),
             "bars": _bars(of_hit, longest),
-            "parts": [_part(hit, kind, places, fused) for kind in kinds if fused or kind in hit["parts"]],
-            "tags": _tags(hit["metadata"]),
+            "parts": [_part(hit, kind, places, is_fused) for kind in kinds if is_fused or kind in hit["parts"]],
+            "tags": [_tag(name, value) for name, value in hit["metadata"].items() if value is not None],
             "passages": [_passage(passage, scales) for passage in hit["passages"]],
             "alignment": hit["alignment"] and _alignment(hit["alignment"]),
             "why": hit["explanation"] and _explanation(hit),
@@ -123,17 +109,20 @@ def _hits(results: Mapping[str, Any], kinds: Sequence[str]) -> list[dict[str, An
     ]
 
 
+def _size(value: Any) -> float:
+    return max(0.0, finite(value) or 0.0)
+
+
 def _bars(shares: Mapping[str, float], longest: float) -> list[dict[str, Any]]:
     """The parts of a score, one after the other."""
-    bars, place = [], 0.0
-    for kind, share in shares.items():
-        size = width(max(0.0, share), longest)
-        bars.append({"kind": kind, "x": round(place, 2), "width": size})
-        place += size
-    return bars
+    sizes = [width(share, longest) for share in shares.values()]
+    ends = accumulate(sizes, initial=0.0)
+    return [
+        {"kind": kind, "x": round(x, 2), "width": size} for kind, x, size in zip(shares, ends, sizes, strict=False)
+    ]
 
 
-def _part(hit: Mapping[str, Any], kind: str, places: int, fused: bool) -> dict[str, Any]:
+def _part(hit: Mapping[str, Any], kind: str, places: int, is_fused: bool) -> dict[str, Any]:
     part = hit["parts"].get(kind)
     if part is None:
         return {"kind": kind, "found": False}
@@ -142,18 +131,14 @@ def _part(hit: Mapping[str, Any], kind: str, places: int, fused: bool) -> dict[s
         "found": True,
         "rank": part["rank"],
         "score": number(part["score"], decimals([part["score"]])),
-        "share": number(part["share"], places) if fused else None,
-        "percent": percent(_share(part["share"], hit["score"])) if fused else "",
+        "share": number(part["share"], places) if is_fused else None,
+        "percent": percent(_share(part["share"], hit["score"])) if is_fused else "",
     }
 
 
 def _passage(passage: Mapping[str, Any], scales: Mapping[str, tuple[float, int]]) -> dict[str, Any]:
     bars = [
-        {
-            "kind": kind,
-            "score": number(passage[kind], places),
-            "width": width(max(0.0, finite(passage[kind]) or 0.0), largest),
-        }
+        {"kind": kind, "score": number(passage[kind], places), "width": width(_size(passage[kind]), largest)}
         for kind, (largest, places) in scales.items()
         if passage.get(kind) is not None
     ]
@@ -161,15 +146,11 @@ def _passage(passage: Mapping[str, Any], scales: Mapping[str, tuple[float, int]]
     return {**passage, "text": marked_text(text, passage["matches"]), "characters": len(text), "bars": bars}
 
 
-def _tags(metadata: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Names and values of the metadata, each with the whole value where it is shortened."""
-    tags = []
-    for name, value in metadata.items():
-        if value is not None:
-            text = _plain(value)
-            short = _shortened(text, TAG_CHARACTERS)
-            tags.append((name, short, "" if short == text else text))
-    return tags
+def _tag(name: str, value: Any) -> tuple[str, str, str]:
+    """Name and value of metadata, with the whole value where it is shortened."""
+    text = _plain(value)
+    short = _shortened(text, TAG_CHARACTERS)
+    return name, short, "" if short == text else text
 
 
 def _plain(value: Any) -> str:
@@ -183,7 +164,6 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _alignment(alignment: Mapping[str, Any]) -> dict[str, Any]:
-    """The strongest pairs of paragraphs of a score by sentences."""
     pairs, score = alignment["pairs"], alignment["score"]
     added = [finite(pair["contribution"]) for pair in pairs]
     places = decimals([*added, score])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...documents.section import PATH_CHARACTERS
 from ...registry import SIMILARITIES
-from ...runtime.text import section_name
+from ...runtime.text import one_line, section_name
 from ...similarity.kinds import similarity_of
 from ..pages.page import number
 
@@ -28,17 +29,12 @@ _SCORES_BY_SENTENCES = {
     "paragraphs": "every paragraph with the best one, as means of their sentences",
     "document": "both documents, as means of their sentences",
 }
+_EXCERPT = 190
 _HOLDERS = {"both": "In both documents", "a": "Only in A", "b": "Only in B"}
 
 
 def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[str, Matrix]) -> dict[str, Any]:
-    """Return what the page shows of one document.
-
-    Args:
-        letter: ``A`` or ``B``.
-        comparison: the payload.
-        similarity: matrices by level, (parts of this document, parts of the other).
-    """
+    """Return what the page shows of one document."""
     key = letter.lower()
     document, coverage, score = comparison[key], comparison["coverage"][key], comparison["document"]
     sentences = document.get("sentences") or []
@@ -117,21 +113,17 @@ def _passages_of_sentences(sentences: Sequence[Mapping[str, Any]], passages: Seq
     for row, passage in enumerate(passages):
         by_section.setdefault(passage["section"], []).append(row)
 
-    rows = []
-    for sentence in sentences:
-        candidates = by_section[sentence["section"]]
-        overlaps = [
-            min(passages[row]["end"], sentence["end"]) - max(passages[row]["start"], sentence["start"])
-            for row in candidates
-        ]
-        rows.append(candidates[overlaps.index(max(overlaps))])
-    return rows
+    def overlap(sentence: Mapping[str, Any], row: int) -> int:
+        passage = passages[row]
+        return int(min(passage["end"], sentence["end"]) - max(passage["start"], sentence["start"]))
+
+    return [max(by_section[sentence["section"]], key=partial(overlap, sentence)) for sentence in sentences]
 
 
 def _pieces(
     passage: Mapping[str, Any], sentences: Sequence[tuple[int, Mapping[str, Any]]]
 ) -> Iterator[tuple[int | None, str]]:
-    """Cut a passage's text at its sentences, whose spans count from the start of the section like its own."""
+    # Spans of sentences count from the start of the section, like those of passages.
     text, position = passage["text"], 0
     for row, sentence in sentences:
         start = max(position, sentence["start"] - passage["start"])
@@ -146,19 +138,14 @@ def _pieces(
 
 
 def _best(scores: Matrix) -> dict[str, Any] | None:
-    """The closest part of the other document."""
     if np.isnan(scores).all():
         return None
     index = int(np.nanargmax(scores))
     return {"index": index, "score": float(scores[index])}
 
 
-def _excerpt(text: str, characters: int = 190) -> str:
-    line = " ".join(text[: 4 * characters].split())
-    if len(line) <= characters:
-        return line
-    cut = line[:characters].rpartition(" ")[0] or line[:characters]
-    return cut.rstrip(" ,;:–-") + " …"
+def _excerpt(text: str) -> str:
+    return one_line(text[: 4 * _EXCERPT], _EXCERPT)
 
 
 def share_of(contribution: float | None, score: float) -> float | None:
@@ -206,31 +193,28 @@ def meaning_of_score(comparison: Mapping[str, Any], passages: Matrix) -> dict[st
             f"A document against itself, so this score says nothing; look for parts that repeat each other. {scale}"
         )
     values = passages[np.triu_indices_from(passages, k=1)] if comparison["self"] else passages.ravel()
-    if len(values) < 2:
-        return {"scale": scale, "orientation": ""}
-    low, middle, high = (number(float(value), 2) for value in (values.min(), np.median(values), values.max()))
-    orientation = (
-        f"For orientation: the {len(values):,} pairs of passages here score from {low} to {high}, half below {middle}."
-    )
+    orientation = ""
+    if len(values) > 1:
+        low, middle, high = (number(float(value), 2) for value in (values.min(), np.median(values), values.max()))
+        pairs = f"the {len(values):,} pairs of passages here score from {low} to {high}, half below {middle}"
+        orientation = f"For orientation: {pairs}."
     return {"scale": scale, "orientation": orientation}
 
 
 def read_words(comparison: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return how much of the document score words that both share make up, and which; None without a lexical part."""
     lexical = comparison["lexical"]
-    if lexical is None:
-        return None
-    share = share_of(lexical["score"], comparison["document"])
-    return {"score": lexical["score"], "share": share, "words": lexical["words"][:LISTED_WORDS]}
+    return lexical and {
+        "score": lexical["score"],
+        "share": share_of(lexical["score"], comparison["document"]),
+        "words": lexical["words"][:LISTED_WORDS],
+    }
 
 
 def read_alignment(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str, Any] | None:
     """Return the pairs of paragraphs in both directions, those that add most first, and the scores by sentences.
 
-    Returns:
-        ``score``, ``scores`` (name, number, what it compares), ``directions``, each with its listed pairs, and
-        ``packed``, their sentence pairs for the page's script; None without sentences, and within one document, where
-        every sentence is its own best one.
+    None without sentences, and within one document, where every sentence is its own best one.
     """
     alignment = comparison["alignment"]
     if alignment is None or comparison["self"]:
@@ -276,12 +260,7 @@ def _packed_pair(pair: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_subtopics(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str, Any] | None:
-    """Return the subtopics by who has them, and the subtopic of every sentence.
-
-    Returns:
-        ``by``, ``number``, ``groups`` (each a title and its subtopics), ``beyond`` and ``packed``, the subtopics of
-        sentences for the page's script; None where there are none.
-    """
+    """Return the subtopics by who has them, and the subtopic of every sentence; None where there are none."""
     subtopics, within = comparison["subtopics"], comparison["self"]
     if subtopics is None:
         return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,15 +41,11 @@ _SCRIPTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LevelMatrices:
+class LevelMatrices(NamedTuple):
     """The matrices of one level, (parts of the first document, parts of the second), NaN where there is no value.
 
-    Args:
-        similarity: scores.
-        contribution: parts of the document score, where there are any.
-        attention: of passages, where the model has it: by direction, ``to_b`` (A's passages look) and ``to_a`` (B's
-            look; not within one document), a matrix per head, or one for their mean.
+    Attention of passages, where the model has it, is by direction: ``to_b`` (A's passages look) and ``to_a`` (B's
+    look; not within one document), a matrix per head, or one for their mean.
     """
 
     similarity: Matrix
@@ -59,14 +54,7 @@ class LevelMatrices:
 
 
 def render_report(comparison: Mapping[str, Any]) -> str:
-    """Return the report of a comparison as one HTML page that loads nothing and needs no network.
-
-    Args:
-        comparison: what :meth:`graphdoc.similarity.Comparison.to_dict` gives.
-
-    Raises:
-        OutputError: the payload has another format.
-    """
+    """Return the report of a comparison as one HTML page that loads nothing and needs no network."""
     if comparison.get("format") != FORMAT:
         raise OutputError(
             f"a comparison of format {comparison.get('format')!r} cannot be shown; give one of format {FORMAT!r}"
@@ -148,7 +136,6 @@ def _attention(comparison: Mapping[str, Any]) -> dict[str, list[Matrix]] | None:
 
 
 def _packed_level(level: LevelMatrices, heads: int) -> dict[str, Any]:
-    """The matrices of a level as the page's script reads them."""
     attention = level.attention or {}
     packed_heads = {direction: [_packed(head) for head in matrices] for direction, matrices in attention.items()}
     return {
@@ -174,7 +161,6 @@ def _packed(matrix: Matrix, step: float | None = None) -> dict[str, Any]:
 
 
 def _parts(side: Side) -> dict[str, Any]:
-    """Which part of a document is in which."""
     return {
         "labels": [section["label"] for section in side["sections"]],
         "passages": [passage["section"] for passage in side["passages"]],
