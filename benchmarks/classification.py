@@ -30,8 +30,7 @@ from graphdoc.evaluation import ClassificationEvaluator, LabelledDocuments
 from graphdoc.evaluation.baselines import TFIDF_SVM as LEXICAL
 from graphdoc.evaluation.baselines import lexical_predictions, untrained_mean
 from graphdoc.evaluation.classification import classification_scores
-from graphdoc.recipes.classify import train_classifier
-from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.recipes.trainer import train
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.settings.loading import load_settings
@@ -112,7 +111,7 @@ class Bench:
             ],
         )
         if not (settings.folder / "results.json").is_file() or not (settings.folder / "model").is_dir():
-            pretrain(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=False)
+            train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=False)
         return settings.folder / "model"
 
     def settings(self, row: str, seed: int) -> ClassificationSettings:
@@ -137,7 +136,7 @@ class Bench:
         path = settings.folder / "scores.json"
         if not path.is_file():
             if not (settings.folder / "results.json").is_file() or not (settings.folder / "model").is_dir():
-                train_classifier(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=False)
+                train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=False)
             write_text(path, json.dumps(self.measured(settings.folder / "model")))
         return dict(json.loads(path.read_text()))
 

@@ -23,7 +23,7 @@ from studies import spread
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.recipes import trainer
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
@@ -52,7 +52,7 @@ def train(row: str, seed: int, work: Path, source: Path, passages: int) -> Path:
     seconds = settings.folder / "seconds.txt"
     if not seconds.is_file():
         began = time.perf_counter()
-        pretrain(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=True)
+        trainer.train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=True)
         write_text(seconds, f"{time.perf_counter() - began:.0f}")
     return settings.folder
 

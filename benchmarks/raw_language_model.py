@@ -31,7 +31,7 @@ from transformers import (
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
-from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.recipes.trainer import train
 from graphdoc.settings.pretraining import PretrainingSettings, SubDocumentLossSettings
 from graphdoc.settings.run import CorpusSettings, ModelSettings, TrainingSettings
 
@@ -154,7 +154,7 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
         ),
         output=str(output),
     )
-    return pretrain(settings, resume=(output / "config.yaml").is_file())
+    return train(settings, resume=(output / "config.yaml").is_file())
 
 
 def some(path: Path, most: int) -> list[Document]:

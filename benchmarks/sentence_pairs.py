@@ -25,7 +25,7 @@ from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import Candidates, RankingTable
 from graphdoc.evaluation.rankers import RankedCorpus
 from graphdoc.inference.precision import LoadPrecision
-from graphdoc.recipes.sentence_pairs import pretrain
+from graphdoc.recipes.trainer import train
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.loading import load_settings
@@ -120,7 +120,7 @@ class Runs:
         folder = self.work / folder_name(row) / str(seed)
         # A run that was stopped has results, too.
         if not (folder / "model").is_dir():
-            pretrain(self.recipe(row, seed), resume=(folder / "config.yaml").is_file())
+            train(self.recipe(row, seed), resume=(folder / "config.yaml").is_file())
         return DocumentEncoder.from_pretrained(folder / "model", dtype=self.dtype, max_passages=None)
 
     def scores(self, row: str, seed: int) -> dict[str, dict[str, float]]:

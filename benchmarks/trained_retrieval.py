@@ -18,7 +18,7 @@ from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
 from graphdoc.evaluation.rankers import fused
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
-from graphdoc.recipes.retrieve import train_retrieval
+from graphdoc.recipes.trainer import train
 from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex, index_words
 from graphdoc.settings.finetuning import RetrievalSettings
@@ -184,7 +184,7 @@ def test_run(data: Data, work: Path, unit: str, changes: Sequence[str]) -> Run:
     for fold in range(1, 2 if data.validation else FOLDS + 1):
         folder = work / f"fold-{fold}"
         if not (folder / "test.run").exists():
-            train_retrieval(settings_of(data, folder, unit, fold, changes), device="cpu", resume=folder.exists())
+            train(settings_of(data, folder, unit, fold, changes), device="cpu", resume=folder.exists())
         run.update(read_run(folder / "test.run"))
     return run
 

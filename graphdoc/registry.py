@@ -57,35 +57,35 @@ VIEW_SAMPLINGS: dict[str, str] = {
 
 
 class RecipeTargets(NamedTuple):
-    """Where a way to train a model lives: the class of its settings, and the function that trains by them."""
+    """Where a way to train a model lives: the class of its settings, and what makes the recipe of a run."""
 
     settings: str
-    train: str
+    recipe: str
 
 
 # By the words of its command: one word, or that of a group, such as "finetune", and one more. Where one word is a
 # command, words that begin with it are further recipes of that command, of which the key ``recipe`` says which.
 RECIPES: dict[str, RecipeTargets] = {
     "pretrain": RecipeTargets(
-        "graphdoc.settings.pretraining:PretrainingSettings", "graphdoc.recipes.sub_documents:pretrain"
+        "graphdoc.settings.pretraining:PretrainingSettings", "graphdoc.recipes.sub_documents:recipe"
     ),
     "pretrain sentence_pairs": RecipeTargets(
-        "graphdoc.settings.pretraining:SentencePairSettings", "graphdoc.recipes.sentence_pairs:pretrain"
+        "graphdoc.settings.pretraining:SentencePairSettings", "graphdoc.recipes.sentence_pairs:SentencePairRecipe"
     ),
     "finetune classify": RecipeTargets(
-        "graphdoc.settings.finetuning:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
+        "graphdoc.settings.finetuning:ClassificationSettings", "graphdoc.recipes.classify:ClassRecipe"
     ),
     "finetune compare": RecipeTargets(
-        "graphdoc.settings.finetuning:ComparisonSettings", "graphdoc.recipes.compare:train_comparison"
+        "graphdoc.settings.finetuning:ComparisonSettings", "graphdoc.recipes.compare:ComparisonRecipe"
     ),
     "finetune retrieve": RecipeTargets(
-        "graphdoc.settings.finetuning:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
+        "graphdoc.settings.finetuning:RetrievalSettings", "graphdoc.recipes.retrieve:RetrievalRecipe"
     ),
     "finetune views": RecipeTargets(
-        "graphdoc.settings.finetuning:ViewRunSettings", "graphdoc.recipes.views:train_views"
+        "graphdoc.settings.finetuning:ViewRunSettings", "graphdoc.recipes.views:ViewRecipe"
     ),
     "finetune subtopics": RecipeTargets(
-        "graphdoc.settings.finetuning:SubtopicRunSettings", "graphdoc.recipes.subtopics:train_subtopics"
+        "graphdoc.settings.finetuning:SubtopicRunSettings", "graphdoc.recipes.subtopics:SubtopicRecipe"
     ),
 }
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from ..errors import SettingsError
-from ..registry import RECIPES, RecipeTargets, load, recipes_of
+from ..registry import RECIPES, RecipeTargets
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
@@ -134,12 +134,10 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Calla
     if options.prepare_only:
         _prepare(settings)
         return 0
-    trainings = {settings_of(recipe): recipe.train for recipe in recipes_of(words).values()}
     with quick_imports():
+        from ..recipes.trainer import train
         from ..training.run_folder import MODEL_FOLDER
-
-        train = own or load(trainings[type(settings)])
-    model = train(settings, resume=options.resume, device=options.device)
+    model = (own or train)(settings, resume=options.resume, device=options.device)
     is_finished = model == settings.folder / MODEL_FOLDER
     if os.environ.get("RANK", "0") == "0":
         if is_finished:

@@ -5,102 +5,35 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
-from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ..corpus.corpus import TrainingCorpus, prepare_run_corpus
-from ..corpus.document import CorpusReport, split_of
+from ..corpus.document import CorpusReport, TrainingDocument, split_of
 from ..corpus.parts import PassageVectors, frozen_vectors
 from ..corpus.source import CorpusSource
 from ..documents.document import Document
-from ..encoder import DocumentEncoder
 from ..errors import DocumentError, SettingsError
 from ..evaluation.evaluator import Evaluator
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..graphs.layout import Packing
 from ..inference.precision import training_precision
-from ..losses import ONE_PROCESS, Loss
-from ..runtime.processes import place
+from ..losses import ONE_PROCESS
 from ..sampling.batches import DocumentBatches, Rows, random_generator
-from ..settings.run import CorpusSettings, RunSettings
-from ..training.data import Collate, Corpus, EpochLoader, TaskData, TrainingExample
-from ..training.loop import RunEvaluation
+from ..settings.run import CorpusSettings
+from ..training.data import Collate, Corpus, EpochLoader, Recipe
 from ..training.objectives import Objective
-from ..training.optimizer import finish_tuning
-from ..training.run import Recipe, RunContext, join_run, load_start, require_startable, run_recipe
+from ..training.run import RunContext
 from ..training.step import CachedStep
 
-Settings = TypeVar("Settings", bound=RunSettings)
 VectorsOfDocuments = Sequence[npt.NDArray[np.float32]]
 
 # The draw of what is held out belongs to no epoch of training.
 HELD_OUT_EPOCH = -1
-
-
-class RunOptions(TypedDict, total=False):
-    """What a run is given beside its settings.
-
-    Args:
-        resume: go on with the run in the output folder from its last checkpoint.
-        device: where to train; None takes an accelerator if there is one.
-        show_progress: show bars; None shows them on a terminal.
-        encoder: a model in hand, which is trained instead of the one that the settings name.
-        loss: a loss in hand, instead of that of the settings.
-        evaluate: measures the model meanwhile, instead of what the settings say, by the number that it has as
-            ``best``.
-    """
-
-    resume: bool
-    device: str | torch.device | None
-    show_progress: bool | None
-    encoder: DocumentEncoder | None
-    loss: Loss | None
-    evaluate: Evaluator | None
-
-
-def train(settings: Settings, make: Callable[[RunContext[Settings]], Recipe], **options: Unpack[RunOptions]) -> Path:
-    """Train a model by a recipe, alone or as one of the processes that a launcher started.
-
-    Args:
-        settings: the settings.
-        make: makes the recipe of the model that the run starts from.
-        options: see :class:`RunOptions`.
-
-    Returns:
-        Folder of the trained model.
-
-    Raises:
-        GraphdocError: what the user can mend; the message says how.
-    """
-    given, evaluate, device = options.get("encoder"), options.get("evaluate"), options.get("device")
-    if given is not None and device is None:
-        device = given.device
-    with join_run(settings.training, device) as processes:
-        if given is None:
-            encoder = load_start(settings.model, processes.device, settings.similarity)
-            encoder.name = settings.folder.name
-        else:
-            encoder = given
-            place(encoder.model, processes.device)
-            encoder.model.config.similarity = settings.similarity
-        require_startable(encoder, settings.model)
-        evaluation = None
-        if evaluate is not None:
-            evaluation = RunEvaluation(partial(evaluate, encoder), evaluate.best, evaluate.greater_is_better)
-        context = RunContext(
-            settings, encoder, processes, options.get("show_progress"), options.get("loss"), evaluation
-        )
-        try:
-            return run_recipe(context, make, options.get("resume", False))
-        finally:
-            if given is not None:
-                finish_tuning(encoder.model)
 
 
 class Examples:
@@ -117,27 +50,21 @@ class Examples:
         self.passage_counts: Rows = corpus.passage_counts[rows] if places is None else np.ones(len(rows), np.int64)
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self._rows)
 
-    def __getitem__(self, number: int) -> TrainingExample:
-        """The document, or passage, of an example."""
+    def __getitem__(self, number: int) -> TrainingDocument:
         row = int(self._rows[number])
         return self._corpus[row] if self._places is None else self._corpus.passage(row, int(self._places[number]))
 
 
-class CorpusData(TaskData):
-    """Batches of a corpus that was cut and tokenised once, as a function of the step alone.
+class CorpusRecipe(Recipe):
+    """A recipe on a corpus that was cut and tokenised once, whose batches are a function of the step alone.
 
     Args:
         run: settings, model and processes.
 
     Attributes:
         corpus: the documents of the run.
-        documents: documents to train on.
-        batch_size: documents, or pairs, of a batch, over all processes; there once there are batches.
-        steps: steps of the whole run; there once there are batches.
-        loader: gives this process's share of every batch; there once the data is loaded.
     """
 
     def __init__(self, run: RunContext[Any]) -> None:
@@ -145,11 +72,7 @@ class CorpusData(TaskData):
         self.corpus: TrainingCorpus = prepare_run_corpus(
             run.settings, run.encoder.segmenter, self.config.paragraph, run.processes, show_progress=run.show_progress
         )
-
-    @property
-    def report(self) -> CorpusReport:
-        """What was read, kept and left out."""
-        return self.corpus.report
+        self.report = self.corpus.report
 
     @cached_property
     def vectors(self) -> PassageVectors | None:
@@ -161,12 +84,12 @@ class CorpusData(TaskData):
     def collator(self) -> Collate:
         """What makes batches, in the processes that load ahead."""
 
-    def hold_out(self, share: float, least: int) -> tuple[Rows, Rows]:
-        """Draw the documents that are measured and not trained on.
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        return {**self.corpus.record(), **self.counts()}
 
-        Args:
-            share: share of the documents.
-            least: documents that have to be left to train on.
+    def hold_out(self, share: float, least: int) -> tuple[Rows, Rows]:
+        """Draw a share of the documents, which is measured, and leave so many at least to train on.
 
         Returns:
             Rows of the documents that are trained on and of those that are held out, both ascending.
@@ -228,10 +151,7 @@ class CorpusData(TaskData):
         )
 
     def documents_of(self, rows: Rows) -> list[Document]:
-        """Documents of the corpus with their whole texts, such as those that are measured, as they come in the source.
-
-        Args:
-            rows: ``(documents,)``, their places in the corpus.
+        """Documents of the corpus with their whole texts, by their rows, as they come in the source.
 
         Raises:
             DocumentError: they are not where they were when the corpus was made ready.
@@ -265,7 +185,7 @@ def vectors_at(passage_vectors: PassageVectors | None, rows: Sequence[int]) -> V
 
 
 def batch_of_parts(
-    examples: Sequence[TrainingExample],
+    examples: Sequence[TrainingDocument],
     parts: Sequence[tuple[int, Rows]],
     graphs: JoinedGraphs,
     passage_vectors: VectorsOfDocuments | None,

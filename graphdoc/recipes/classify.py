@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, values_hash
+from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, TrainingDocument, values_hash
 from ..corpus.parts import PassageVectors
 from ..errors import DocumentError, SettingsError
 from ..evaluation import ClassificationEvaluator
@@ -21,58 +20,14 @@ from ..evaluation.labels import class_names, held_out_rows, named, ordered_class
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..inference.precision import training_precision
 from ..losses import ClassificationLoss, balanced_weights
-from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches
 from ..settings.finetuning import ClassificationSettings
-from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation
+from ..training.data import RunEvaluation, TrainingBatch
 from ..training.objectives import Classification
-from ..training.run import Recipe, RunContext, begin_training
-from .base import (
-    CorpusData,
-    RunOptions,
-    VectorsOfDocuments,
-    batch_of_parts,
-    prepared_once,
-    train,
-    vectors_at,
-)
-from .pairs import left_out_words
+from ..training.run import RunContext, begin_training
+from .base import CorpusRecipe, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
 
 WHOLE = DocumentSections(sections=1)
-
-
-def train_classifier(settings: ClassificationSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train a model with a head that gives documents their classes (see :func:`~graphdoc.recipes.base.train`)."""
-    return train(settings, recipe, **options)
-
-
-def recipe(run: RunContext[ClassificationSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    settings, encoder, labels = run.settings, run.encoder, run.settings.labels
-    data = LabelledData(run)
-    encoder.model.add_head(data.classes, multi_label=labels.multi_label, dropout=labels.dropout)
-    begin_training(encoder, settings.model)
-    weights = None
-    if labels.class_weights == "balanced":
-        weights = balanced_weights(data.counts, data.documents if labels.multi_label else None)
-    loss = run.loss or ClassificationLoss(labels.multi_label, weights, labels.label_smoothing)
-    evaluation = None
-    if len(data.validation):
-        best = settings.validation.best
-        measure = prepared_once(
-            run,
-            lambda: ClassificationEvaluator(
-                data.documents_of(data.validation),
-                multi_label=labels.multi_label,
-                separator=labels.separator,
-                dtype=training_precision(encoder.device),
-                best=best,
-            ),
-        )
-        evaluation = RunEvaluation(measure, best, best != "loss", at_start=False)
-    kind = "any number of classes" if labels.multi_label else "one class"
-    return Recipe(data, Classification(loss), evaluation, f"Classification into {kind} out of {len(data.classes):,}")
 
 
 @dataclass(frozen=True)
@@ -95,7 +50,7 @@ class LabelledCollator:
     sections: DocumentSections | None = None
     most_tokens: int | None = None
 
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+    def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
         examples, (epoch, *_), rows = zip(*places, strict=True)
         return section_batch(
@@ -109,13 +64,13 @@ class LabelledCollator:
         )
 
 
-def token_counts(example: TrainingExample) -> npt.NDArray[np.int64]:
+def token_counts(example: TrainingDocument) -> npt.NDArray[np.int64]:
     """Tokens of every passage of a document, special tokens included, ``(passages,)``."""
     return np.array([len(ids) for ids in example.token_ids], np.int64)
 
 
 def section_batch(
-    examples: Sequence[TrainingExample],
+    examples: Sequence[TrainingDocument],
     sections: DocumentSections | None,
     epoch: int,
     targets: Mapping[str, Tensor],
@@ -159,15 +114,15 @@ def section_batch(
     return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)
 
 
-class LabelledData(CorpusData):
-    """Batches of a corpus with labels.
+class ClassRecipe(CorpusRecipe):
+    """Trains a model with a head that gives documents their classes.
 
     Args:
         run: settings, model and processes.
 
     Attributes:
         classes: names of the classes that training documents have.
-        counts: training documents of every class, ``(classes,)``.
+        class_counts: training documents of every class, ``(classes,)``.
         validation: rows of the documents that are measured.
 
     Raises:
@@ -176,12 +131,40 @@ class LabelledData(CorpusData):
         SettingsError: ``validation.best`` is the loss, and no document to measure has known labels alone.
     """
 
+    how = "Classification of documents (Graph-RoBERTa, section 3.2)"
+
     def __init__(self, run: RunContext[ClassificationSettings]) -> None:
         super().__init__(run)
-        settings, corpus, multi_label = run.settings, self.corpus, run.settings.labels.multi_label
-        names = [class_names(label, settings.labels.separator) for label in corpus.labels]
+        settings, encoder, labels = run.settings, run.encoder, run.settings.labels
+        self._divide()
+        self._require_classes()
+        self.plan(EpochBatches, rows=self._train)
+        encoder.model.add_head(self.classes, multi_label=labels.multi_label, dropout=labels.dropout)
+        begin_training(encoder, settings.model)
+        weights = None
+        if labels.class_weights == "balanced":
+            weights = balanced_weights(self.class_counts, len(self._train) if labels.multi_label else None)
+        loss = run.loss or ClassificationLoss(labels.multi_label, weights, labels.label_smoothing)
+        self.objective = Classification(loss)
+        if len(self.validation):
+            best = settings.validation.best
+            measure = prepared_once(
+                run,
+                lambda: ClassificationEvaluator(
+                    self.documents_of(self.validation),
+                    multi_label=labels.multi_label,
+                    separator=labels.separator,
+                    dtype=training_precision(encoder.device),
+                    best=best,
+                ),
+            )
+            self.evaluation = RunEvaluation(measure, best, best != "loss", at_start=False)
+
+    def _divide(self) -> None:
+        """Find the documents to train on and to measure, by their labels and splits or by a draw."""
+        settings, splits, multi_label = self.settings, self.corpus.splits, self.settings.labels.multi_label
+        names = [class_names(label, settings.labels.separator) for label in self.corpus.labels]
         usable = [row for row, of_row in enumerate(names) if of_row is not None and (multi_label or len(of_row) == 1)]
-        splits = corpus.splits
         validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
         train = np.array([row for row in usable if splits[row] not in VALIDATION_SPLITS + TEST_SPLITS], np.int64)
         without = sum(of_row is None for of_row in names)
@@ -199,19 +182,17 @@ class LabelledData(CorpusData):
         self._train, self.validation = train, np.array(validation, np.int64)
         found = Counter(name for row in train for name in self._names[row])
         self.classes = ordered_classes(found)
-        self.counts = [found[name] for name in self.classes]
-        self.documents = len(train)
-        self._require_classes()
-        self.plan(EpochBatches, rows=train)
+        self.class_counts = [found[name] for name in self.classes]
 
     def _require_classes(self) -> None:
         """Refuse classes that nothing could be told apart by, or measured by."""
         settings, known = self.settings, set(self.classes)
         if len(known) < 2 and not (known and settings.labels.multi_label):
+            left_out = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items() if count)
             raise DocumentError(
-                f"{settings.corpus.name}: {self.documents:,} documents to train on have "
-                f"{'the label ' + named(self.classes) if known else 'no label'}{left_out_words(self._left_out)}; give "
-                "documents of two classes, or say where labels are (corpus.columns.label is "
+                f"{settings.corpus.name}: {len(self._train):,} documents to train on have "
+                f"{'the label ' + named(self.classes) if known else 'no label'}; left out are {left_out or 'none'}; "
+                "give documents of two classes, or say where labels are (corpus.columns.label is "
                 f"{settings.corpus.columns.label!r}, corpus.label_from={settings.corpus.label_from})"
             )
         measured = {name for row in self.validation for name in self._names[row]}
@@ -237,32 +218,19 @@ class LabelledData(CorpusData):
             targets = np.array([place.get((names or ("",))[0], 0) for names in self._names], np.int64)
         return LabelledCollator("class", targets, self.config.vector_graph, self.vectors)
 
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
-        return {
-            **self.corpus.record(),
-            "classes": dict(zip(self.classes, self.counts, strict=True)),
-            "labels_hash": values_hash(zip(self.corpus.ids, self._names, self.corpus.splits, strict=True)),
-            "train": self.documents,
-            "validation": len(self.validation),
-            "left_out": {reason: count for reason, count in self._left_out.items() if count},
-        }
-
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
-        lines = [
-            self.report.summary(),
-            f"{self.documents:,} documents of {len(self.classes)} classes to train on ({min(self.counts):,} to "
-            f"{max(self.counts):,} each), {len(self.validation):,} to measure",
-            *(f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count),
-        ]
+    def counts(self) -> dict[str, Any]:
+        """Documents to train on and to measure, by class, and what was left out."""
         ids, known = self.corpus.ids, set(self.classes)
         trained_on = {ids[row] for row in self._train}
-        if shared := sum(ids[row] in trained_on for row in self.validation):
-            lines.append(f"{counted(shared, 'document')} to measure with the id of one to train on; accuracy flatters")
-        if unseen := Counter(name for row in self.validation for name in self._names[row] if name not in known):
-            lines.append(
-                f"{counted(unseen.total(), 'document')} to measure with labels that none to train on has "
-                f"({named(unseen)}); they count as missed"
-            )
-        return lines
+        return {
+            "classes": dict(zip(self.classes, self.class_counts, strict=True)),
+            "labels_hash": values_hash(zip(ids, self._names, self.corpus.splits, strict=True)),
+            "train": len(self._train),
+            "validation": len(self.validation),
+            # They flatter a model, and these cannot be right.
+            "measured_with_the_id_of_one_to_train_on": sum(ids[row] in trained_on for row in self.validation),
+            "measured_with_unknown_labels": dict(
+                Counter(name for row in self.validation for name in self._names[row] if name not in known)
+            ),
+            "left_out": {reason: count for reason, count in self._left_out.items() if count},
+        }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
 
 from ..corpus.corpus import TrainingCorpus
-from ..corpus.document import values_hash
+from ..corpus.document import TrainingDocument, values_hash
 from ..documents.readers.pair_files import read_link_file, read_pair_file
 from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names
@@ -29,31 +29,14 @@ from ..sampling import (
 from ..sampling.batches import Rows
 from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
-from ..training.data import TrainingBatch, TrainingExample
+from ..training.data import TrainingBatch
 from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast
-from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, train
+from ..training.run import RunContext, begin_training
+from .base import CorpusRecipe, Examples
 from .classify import WHOLE, LabelledCollator, token_counts
 from .pairs import CorpusPairs, PairValidation, rows_by_id
 
-
-def train_comparison(settings: ComparisonSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train a model to compare documents that belong together or not (see :func:`~graphdoc.recipes.base.train`)."""
-    return train(settings, recipe, **options)
-
-
-def recipe(run: RunContext[ComparisonSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    settings, encoder = run.settings, run.encoder
-    objective = objective_of(settings, encoder.model, run.loss)
-    # A head for classes would read other vectors than those it was trained on.
-    encoder.model.remove_head()
-    begin_training(encoder, settings.model)
-    # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
-    validation = PairValidation(run)
-    data = PairedData(run) if settings.loss.takes_pairs else GroupedData(run)
-    how = f"Comparison of documents that belong together by {settings.groups.by} (CoLDE)"
-    return Recipe(data, objective, validation.evaluation(), how, validation.describe(data.ids))
+logger = logging.getLogger(__name__)
 
 
 def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss | None = None) -> Objective:
@@ -90,142 +73,6 @@ def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss
     return SectionContrast(given or SupervisedContrastive(loss.temperature))
 
 
-class _SectionData(CorpusData):
-    """Documents that are split into sections where the model reads them."""
-
-    # Ids of the documents that are trained on.
-    ids: frozenset[str]
-
-    def __init__(self, run: RunContext[ComparisonSettings]) -> None:
-        super().__init__(run)
-        sections = run.settings.sections
-        self._most = sections.most_tokens
-        self._sections = None
-        if self.config.readout_class.has_sections:
-            seed = run.settings.training.seed
-            self._sections = DocumentSections(sections.number, sections.by, sections.section_positions, seed)
-
-    def _documents(self, groups: Rows) -> LabelledCollator:
-        """What makes batches of documents with their groups, ``(documents,)``."""
-        return LabelledCollator("group", groups, self.config.vector_graph, self.vectors, self._sections, self._most)
-
-    def _count_beyond(self, rows: Iterable[int]) -> None:
-        """Count the passages that are not trained on, since their sections are longer than the limit."""
-        self._beyond, sections = 0, self._sections or WHOLE
-        if self._most is not None:
-            for example in (self.corpus[row] for row in rows):
-                kept = sections.split(example.sections).limited(token_counts(example), self._most)
-                self._beyond += len(example.sections) - len(kept.order)
-
-    def _lines(self) -> list[str]:
-        return [f"{self._beyond:,} of their passages lie beyond sections.most_tokens"] if self._beyond else []
-
-
-class GroupedData(_SectionData):
-    """Batches of documents that belong to groups, split into sections.
-
-    Args:
-        run: settings, model and processes.
-
-    Attributes:
-        groups: the groups of all documents of the corpus.
-
-    Raises:
-        DocumentError: documents have no groups, or all the same; pairs name documents that are not there.
-        SettingsError: batches are too small for the processes.
-    """
-
-    def __init__(self, run: RunContext[ComparisonSettings]) -> None:
-        super().__init__(run)
-        settings = run.settings
-        self.groups = _groups(settings, self.corpus)
-        labels, smallest, sizes = self.groups.labels, settings.smallest_group, self.groups.sizes
-        is_trained = (labels >= 0) & (sizes[labels] >= smallest)
-        rows, number = np.flatnonzero(is_trained), int((sizes >= smallest).sum())
-        self.documents, self._number = len(rows), number
-        is_single = self.corpus.passage_counts[rows] == 1
-        if number < 2 or (settings.sections.number > 1 and is_single.all() and sizes.max() == 1):
-            raise DocumentError(
-                f"{settings.corpus.name}: {counted(number, 'group')} by {self.groups.source} of "
-                f"{counted(smallest, 'document')} or more, and nothing belongs together or apart; give more documents "
-                "of more groups, or train on sections of longer ones (sections.number=2, groups.smallest=1)"
-            )
-        self.plan(ClassBalancedBatches, labels=labels, smallest=smallest)
-        ids = self.corpus.ids
-        self.ids = frozenset(ids[row] for row in rows.tolist())
-        self._count_beyond(rows.tolist())
-        self._left_out = {
-            "without one label": int((labels < 0).sum()),
-            "alone in their group (groups.smallest=1 trains on them)": int(((labels >= 0) & ~is_trained).sum()),
-        }
-
-    def collator(self) -> LabelledCollator:
-        """What makes batches of documents with their groups."""
-        return self._documents(self.groups.labels)
-
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
-        return {
-            **self.corpus.record(),
-            "groups": self.groups.record(),
-            "groups_hash": values_hash(zip(self.corpus.ids, self.groups.labels.tolist(), strict=True)),
-            "train": self.documents,
-            "left_out": {reason: count for reason, count in self._left_out.items() if count},
-            "passages_beyond_most_tokens": self._beyond,
-        }
-
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
-        return [
-            self.report.summary(),
-            *self.groups.summary(),
-            f"{self.documents:,} documents of {counted(self._number, 'group')} to train on",
-            *(f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count),
-            *self._lines(),
-        ]
-
-
-class PairedData(_SectionData):
-    """Batches of pairs of documents with labels.
-
-    Args:
-        run: settings, model and processes.
-
-    Attributes:
-        pairs: the pairs that are trained on.
-
-    Raises:
-        DocumentError: pairs name documents that are not there.
-        EvaluationError: pairs do not have both labels.
-        SettingsError: batches are too small for the processes.
-    """
-
-    unit = "pairs"
-
-    def __init__(self, run: RunContext[ComparisonSettings]) -> None:
-        super().__init__(run)
-        groups, corpus = run.settings.groups, self.corpus
-        given = read_pair_file(groups.file or "")
-        self.pairs = CorpusPairs.of(corpus, given, groups.on_unknown, setting="groups.unknown=leave_out")
-        self.ids, self.documents, rows = self.pairs.ids, len(self.pairs.ids), self.pairs.rows
-        self._count_beyond(np.unique(rows).tolist())
-        counts, firsts = corpus.passage_counts[rows].sum(axis=1), Examples(corpus, rows[:, 0])
-        self.plan(EpochBatches, counts, examples=firsts, batch_size=run.settings.training.batch_size // 2)
-
-    def collator(self) -> PairCollator:
-        """What makes batches of pairs with their labels."""
-        documents = self._documents(np.zeros(len(self.corpus), np.int64))
-        return PairCollator(self.corpus, documents, self.pairs.rows, self.pairs.labels)
-
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
-        return {**self.corpus.record(), **self.pairs.record(), "passages_beyond_most_tokens": self._beyond}
-
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
-        return [self.report.summary(), self.pairs.describe(), *self._lines()]
-
-
 @dataclass(frozen=True)
 class PairCollator:
     """Makes batches of pairs, in the processes that load ahead.
@@ -242,7 +89,7 @@ class PairCollator:
     rows: Rows
     labels: Rows
 
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+    def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
         """Make a batch of pairs; a document that is in several of them is in the batch once."""
         firsts, (epoch, *_), numbers = zip(*places, strict=True)
         # All first documents, then all second ones.
@@ -270,3 +117,105 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus) -> GroupLabels
     if groups.on_unknown == "stop":
         given.among(row_of, setting="groups.unknown=leave_out")
     return groups_of_pairs(corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most)
+
+
+class ComparisonRecipe(CorpusRecipe):
+    """Trains a model to compare documents that belong together or not, by groups or by labelled pairs.
+
+    Args:
+        run: settings, model and processes.
+
+    Raises:
+        DocumentError: nothing belongs together or apart, or pairs name documents that are not there.
+        EvaluationError: pairs do not have both labels.
+        SettingsError: the model has no vectors that the loss compares, or batches are too small for the processes.
+    """
+
+    how = "Comparison of documents that belong together (CoLDE)"
+
+    def __init__(self, run: RunContext[ComparisonSettings]) -> None:
+        settings, model = run.settings, run.encoder.model
+        self.objective = objective_of(settings, model, run.loss)
+        # A head for classes would read other vectors than those it was trained on.
+        model.remove_head()
+        begin_training(run.encoder, settings.model)
+        # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
+        self._validation = PairValidation(run)
+        super().__init__(run)
+        self.evaluation, sections = self._validation.evaluation(), settings.sections
+        self._sections = None
+        if self.config.readout_class.has_sections:
+            seed = settings.training.seed
+            self._sections = DocumentSections(sections.number, sections.by, sections.section_positions, seed)
+        self._labels: Rows = np.zeros(len(self.corpus), np.int64)
+        self._pairs: CorpusPairs | None = None
+        if settings.loss.takes_pairs:
+            self.unit = "pairs"
+            rows = self._plan_pairs()
+        else:
+            rows = self._plan_groups()
+        self._beyond = self._passages_beyond(rows)
+
+    def _plan_pairs(self) -> Rows:
+        """Draw batches of labelled pairs, and give the rows of their documents."""
+        groups, corpus = self.settings.groups, self.corpus
+        given = read_pair_file(groups.file or "")
+        self._pairs = pairs = CorpusPairs.of(corpus, given, groups.on_unknown, setting="groups.unknown=leave_out")
+        self._counts, self._ids = pairs.counts(), pairs.ids
+        counts, firsts = corpus.passage_counts[pairs.rows].sum(axis=1), Examples(corpus, pairs.rows[:, 0])
+        self.plan(EpochBatches, counts, examples=firsts, batch_size=self.settings.training.batch_size // 2)
+        return np.unique(pairs.rows)
+
+    def _plan_groups(self) -> Rows:
+        """Draw batches of documents of groups, and give their rows."""
+        settings, ids, groups = self.settings, self.corpus.ids, _groups(self.settings, self.corpus)
+        self._labels, sizes, smallest = groups.labels, groups.sizes, settings.smallest_group
+        is_trained = (self._labels >= 0) & (sizes[self._labels] >= smallest)
+        rows, number = np.flatnonzero(is_trained), int((sizes >= smallest).sum())
+        is_single = self.corpus.passage_counts[rows] == 1
+        if number < 2 or (settings.sections.number > 1 and is_single.all() and sizes.max() == 1):
+            raise DocumentError(
+                f"{settings.corpus.name}: {counted(number, 'group')} by {groups.source} of "
+                f"{counted(smallest, 'document')} or more, and nothing belongs together or apart; give more documents "
+                "of more groups, or train on sections of longer ones (sections.number=2, groups.smallest=1)"
+            )
+        self.plan(ClassBalancedBatches, labels=self._labels, smallest=smallest)
+        if self.run.processes.is_first:
+            for warning in groups.warnings():
+                logger.warning(warning)
+        self._ids = frozenset(ids[row] for row in rows.tolist())
+        self._counts = {
+            "groups": groups.record(),
+            "groups_hash": values_hash(zip(ids, self._labels.tolist(), strict=True)),
+            "train": len(rows),
+            "left_out": {
+                "without one label": int((self._labels < 0).sum()),
+                "alone in their group (groups.smallest=1 trains on them)": int(
+                    ((self._labels >= 0) & ~is_trained).sum()
+                ),
+            },
+        }
+        return rows
+
+    def _passages_beyond(self, rows: Rows) -> int:
+        """Passages that are not trained on, since their sections are longer than ``sections.most_tokens``."""
+        most, sections = self.settings.sections.most_tokens, self._sections or WHOLE
+        if most is None:
+            return 0
+        examples = [self.corpus[row] for row in rows.tolist()]
+        kept = (sections.split(one.sections).limited(token_counts(one), most) for one in examples)
+        return sum(len(one.sections) - len(split.order) for one, split in zip(examples, kept, strict=True))
+
+    def collator(self) -> LabelledCollator | PairCollator:
+        """What makes batches of documents with their groups, or of pairs with their labels."""
+        most = self.settings.sections.most_tokens
+        documents = LabelledCollator(
+            "group", self._labels, self.config.vector_graph, self.vectors, self._sections, most
+        )
+        if self._pairs is None:
+            return documents
+        return PairCollator(self.corpus, documents, self._pairs.rows, self._pairs.labels)
+
+    def counts(self) -> dict[str, Any]:
+        """What there is to train on and to measure."""
+        return {**self._counts, "passages_beyond_most_tokens": self._beyond, **self._validation.counts(self._ids)}

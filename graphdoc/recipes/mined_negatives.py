@@ -34,7 +34,7 @@ from ..settings.run import TrainingSettings
 from ..similarity.kinds import similarity_of
 from ..training.run import RunContext
 from ..training.run_folder import NEGATIVES_FOLDER
-from .base import CorpusData, batch_of_parts, vectors_at
+from .base import CorpusRecipe, batch_of_parts, vectors_at
 
 Vectors = npt.NDArray[np.float32]
 
@@ -124,7 +124,7 @@ class MinedNegatives:
     def __init__(
         self,
         run: RunContext[RetrievalSettings],
-        data: CorpusData,
+        data: CorpusRecipe,
         judgements: Judgements,
         own: Mapping[str, frozenset[str]],
     ) -> None:

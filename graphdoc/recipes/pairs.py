@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,12 @@ from ..errors import DocumentError
 from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs, require_both_labels
 from ..inference.precision import training_precision
-from ..runtime.text import counted
 from ..sampling.batches import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import PairRunSettings, PairValidationSettings
 from ..settings.run import CorpusSettings
-from ..training.loop import RunEvaluation
+from ..training.data import RunEvaluation
 from ..training.run import RunContext
 from .base import prepared_once
 
@@ -78,28 +78,15 @@ class CorpusPairs:
             },
         )
 
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about them."""
+    def counts(self) -> dict[str, Any]:
+        """What there is to train on."""
         return {
             "pairs": len(self.pairs),
             "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
             "similar": int(self.labels.sum()),
             "train": len(self.ids),
-            "left_out": {reason: count for reason, count in self.left_out.items() if count},
+            "left_out": self.left_out,
         }
-
-    def describe(self) -> str:
-        """What there is to train on, in a line."""
-        return (
-            f"{counted(len(self.pairs), 'pair')} of {len(self.ids):,} documents to train on, "
-            f"{int(self.labels.sum()):,} of them similar" + left_out_words(self.left_out)
-        )
-
-
-def left_out_words(counts: Mapping[str, int]) -> str:
-    """How much was left out, to follow a line; empty for nothing."""
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
-    return f"; left out: {reasons}" if reasons else ""
 
 
 def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[str, int]:
@@ -134,9 +121,9 @@ class PairValidation:
         EvaluationError: pairs do not have both labels.
     """
 
-    # Ids of the documents that are measured, and what is said of the pairs; there in the first process.
+    # Ids of the documents that are measured, and counts; there in the first process.
     ids: Collection[str] = ()
-    line = ""
+    measured: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, run: RunContext[Any]) -> None:
         self.run, self.settings = run, run.settings
@@ -156,13 +143,12 @@ class PairValidation:
             resamples=0,
             dtype=training_precision(self.run.encoder.device),
         )
-        self._describe(evaluator.pairs, {name.replace("_", " "): left for name, left in evaluator.left_out.items()})
+        self._count(evaluator.pairs, evaluator.left_out)
 
-    def _describe(self, pairs: Pairs, left_out: Mapping[str, int]) -> None:
+    def _count(self, pairs: Pairs, left_out: Mapping[str, int]) -> None:
         self.ids = {id for pair in pairs for id in (pair.a, pair.b)}
-        self.line = (
-            f"{counted(len(pairs), 'pair')} of {len(self.ids):,} documents to measure{left_out_words(left_out)}"
-        )
+        left = {f"left out: {name.replace('_', ' ')}": count for name, count in left_out.items()}
+        self.measured = {"pairs": len(pairs), "documents": len(self.ids), **left}
 
     def evaluation(self) -> RunEvaluation | None:
         """How a run measures its model; None for not at all."""
@@ -171,15 +157,10 @@ class PairValidation:
         measure = prepared_once(self.run, lambda: self._evaluator)
         return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True)
 
-    def describe(self, trained: Collection[str]) -> list[str]:
-        """What is measured, in a line of the first process.
-
-        Args:
-            trained: ids of the documents that are trained on.
-        """
-        seen = len(set(trained).intersection(self.ids))
-        seen_line = f"; {seen:,} of these documents are trained on too" if seen else ""
-        return [self.line + seen_line] if self.line else []
+    def counts(self, trained: Collection[str]) -> dict[str, Any]:
+        """What is measured, in the first process, and how many of its documents, by their ids, are trained on too."""
+        seen = {"documents trained on too": len(set(trained).intersection(self.ids))}
+        return {"measured": {**self.measured, **seen}} if self.measured else {}
 
 
 def validation_pairs(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
+from typing import Any
 
-from ..corpus.corpus import TrainingCorpus, prepare_run_corpus
 from ..corpus.document import CorpusReport
-from ..corpus.parts import frozen_vectors
 from ..corpus.source import CorpusSource, nothing_to_train_on
 from ..documents.document import Document
 from ..documents.parsing.formats import numbered_lines
-from ..documents.section import Section, clean_text
+from ..documents.section import clean_text
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..evaluation import Judgements, own_documents, read_judgements, score_run, write_run
@@ -23,73 +21,29 @@ from ..evaluation.measures import metric_name
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator
 from ..evaluation.resampling import folds_of
 from ..inference.precision import training_precision
-from ..runtime.text import counted, left_out_line
+from ..runtime.text import counted
 from ..sampling.batches import random_generator
 from ..segmentation.sentences import first_sentence
-from ..segmentation.spans import Coverage, SegmentedDocument, Span
 from ..settings.finetuning import TEXT_COLUMN, MadeFrom, RetrievalSettings
-from ..training.loop import RunEvaluation
+from ..training.data import RunEvaluation
 from ..training.run import RunContext
 from ..training.run_folder import MODEL_FOLDER
 from .base import prepared_once
+
+logger = logging.getLogger(__name__)
+
+# The ranking of the queries of the fold that is tested, in a run's folder, and how many documents of each it has.
+TEST_RUN, TEST_DEPTH = "test.run", 1000
+# A text that more documents share, such as the heading References, is no query.
+MOST_DOCUMENTS = 3
+# Draws the folds, the same for all runs.
+FOLD_SEED = 0
 
 _TEXTS: dict[MadeFrom, Callable[[Document], list[str]]] = {
     "titles": lambda document: [document.title],
     "headings": lambda document: [section.heading for section in document.sections],
     "first_sentences": lambda document: [first_sentence(document)],
 }
-
-
-def make_queries(
-    documents: Iterable[Document], made_from: Sequence[MadeFrom], most_documents: int, source: str = ""
-) -> tuple[Judgements, dict[str, int], dict[str, int]]:
-    """Make queries of documents.
-
-    Texts that differ in capitals or white space alone are one query, with several answers where they are of several
-    documents. The vectors of documents know neither their titles nor their headings; first sentences have to be taken
-    out of their text (``corpus.leave_out_first_sentence``).
-
-    Args:
-        documents: the documents.
-        made_from: what queries are made of.
-        most_documents: documents that a text may be of; such as ``References`` says nothing.
-        source: what the documents are called in messages.
-
-    Returns:
-        The queries, how many there are of each kind, and how many were left out by reason.
-
-    Raises:
-        EvaluationError: there is none.
-
-    >>> shore = Document.from_text("Waves break.", id="d1", title="The shore")
-    >>> made, counts, left_out = make_queries([shore], ["titles"], 1)
-    >>> dict(made.queries), made.qrels, counts["titles"]
-    ({'titles-1': 'The shore'}, {'titles-1': {'d1': 1}}, 1)
-    """
-    # By the text in one case: as it is written first, what it is, and the ids of the documents that it is of.
-    texts: dict[str, tuple[str, MadeFrom, dict[str, None]]] = {}
-    for document in documents:
-        for kind in made_from:
-            for text in map(" ".join, map(str.split, _TEXTS[kind](document))):
-                if key := text.casefold():
-                    texts.setdefault(key, (text, kind, {}))[2][document.id] = None
-    counts: Counter[str] = Counter()
-    shared, queries, qrels = 0, dict[str, str](), dict[str, dict[str, int]]()
-    for text, kind, ids in texts.values():
-        if len(ids) > most_documents:
-            shared += 1
-            continue
-        counts[kind] += 1
-        queries[id := f"{kind}-{counts[kind]}"] = text
-        qrels[id] = dict.fromkeys(ids, 1)
-    if not queries:
-        raise EvaluationError(
-            f"{source}: no query can be made of {', '.join(made_from)}: documents have none"
-            + (f", or more than {most_documents} share them ({shared:,})" if shared else "")
-            + "; make them of something else (queries.made_from), or give queries.source"
-        )
-    left_out = {f"texts that more than {most_documents} documents share (queries.most_documents)": shared}
-    return Judgements.of(queries, qrels, source=source), dict(counts), left_out if shared else {}
 
 
 @dataclass(frozen=True)
@@ -112,36 +66,33 @@ class QuerySets:
     made: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
-    def describe(self) -> list[str]:
-        """What there is to train on and to measure, in a few lines."""
-        lines = []
-        if self.made:
-            kinds = [f"{count:,} of {kind.replace('_', ' ')}" for kind, count in self.made.items()]
-            lines.append(f"queries made of documents: {', '.join(kinds)}")
-        parts = [("to train on", self.train), ("to measure", self.validation), ("to test", self.test)]
-        lines.append(", ".join(f"{queries_counted(len(one))} {what}" for what, one in parts if one is not None))
-        lines += [left_out_line(count, reason) for reason, count in self.left_out.items()]
-        texts = set(self.train.queries.values())
-        if seen := sum(text in texts for text in (self.validation.queries.values() if self.validation else ())):
-            lines.append(f"{queries_counted(seen)} to measure with a text that is trained on too")
-        return lines
+    def counts(self) -> dict[str, Any]:
+        """What there is to measure and to test, and what queries were made of."""
+        texts, measured = set(self.train.queries.values()), list[str]()
+        if self.validation is not None:
+            measured = list(self.validation.queries.values())
+        return {
+            "queries_made_of": {kind.replace("_", " "): count for kind, count in self.made.items()},
+            "measured_queries": len(measured),
+            "measured_queries_with_a_text_that_is_trained_on": sum(text in texts for text in measured),
+            "tested_queries": 0 if self.test is None else len(self.test),
+            "queries_left_out": self.left_out,
+        }
 
 
 def read_query_sets(settings: RetrievalSettings) -> QuerySets:
     """Read the queries of a run, or make them of its documents, and divide them.
 
-    Args:
-        settings: the settings of the run.
-
     Raises:
         EvaluationError: queries or judgements cannot be read, or none are left to train on.
         DocumentError: queries are made of documents, and there are none.
     """
-    queries, validation, seed = settings.queries, settings.validation, settings.training.seed
+    queries, validation = settings.queries, settings.validation
+    made, left_out = Counter[str](), dict[str, int]()
     if queries.made_from:
-        given, made, left_out = _made_of_documents(settings)
+        given, made, left_out = make_queries(settings)
     else:
-        given, made, left_out = _read(settings, queries.source or "", queries.split), {}, {}
+        given = _read(settings, queries.source or "", queries.split)
     given, own = _without_own(given, queries.own_grade)
     test, left = _fold(settings, given)
     measured: Judgements | None
@@ -157,23 +108,52 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
     else:
         measured, left = _held_out(settings, left)
     if measured is not None and validation.most_queries is not None:
-        order = random_generator(seed, "most queries").permutation(sorted(measured.queries))
+        order = random_generator(settings.training.seed, "most queries").permutation(sorted(measured.queries))
         measured = _chosen(measured, order[: validation.most_queries].tolist())
     return QuerySets(left, measured, test, own, made, {**left_out, **given.left_out})
 
 
-def _made_of_documents(settings: RetrievalSettings) -> tuple[Judgements, dict[str, int], dict[str, int]]:
-    """Queries that are made of the documents of a run (see :func:`make_queries`)."""
-    queries, corpus, report = settings.queries, settings.corpus, CorpusReport()
-    # First sentences that become queries are left out of what is trained on.
-    documents = CorpusSource(corpus.replace(leave_out_first_sentence=False)).documents(report)
-    texts = (document for _, document in documents)
-    try:
-        return make_queries(texts, queries.made_from, queries.most_documents, corpus.name)
-    except EvaluationError:
-        if report.documents:
-            raise
-        raise nothing_to_train_on(corpus, report) from None
+def make_queries(settings: RetrievalSettings) -> tuple[Judgements, Counter[str], dict[str, int]]:
+    """Make queries of the documents of a run.
+
+    Texts that differ in capitals or white space alone are one query, with several answers where they are of several
+    documents. The vectors of documents know neither their titles nor their headings; first sentences that become
+    queries are left out of what is trained on.
+
+    Returns:
+        The queries, how many there are of each kind, and how many were left out by reason.
+
+    Raises:
+        DocumentError: there are no documents.
+        EvaluationError: no query can be made of them.
+    """
+    made_from, corpus, report = settings.queries.made_from, settings.corpus, CorpusReport()
+    # By the text in one case: as it is written first, what it is, and the ids of the documents that it is of.
+    texts: dict[str, tuple[str, MadeFrom, dict[str, None]]] = {}
+    for _, document in CorpusSource(corpus.replace(leave_out_first_sentence=False)).documents(report):
+        for kind in made_from:
+            for text in map(" ".join, map(str.split, _TEXTS[kind](document))):
+                if key := text.casefold():
+                    texts.setdefault(key, (text, kind, {}))[2][document.id] = None
+    if not report.documents:
+        raise nothing_to_train_on(corpus, report)
+    counts: Counter[str] = Counter()
+    shared, queries, qrels = 0, dict[str, str](), dict[str, dict[str, int]]()
+    for text, kind, ids in texts.values():
+        if len(ids) > MOST_DOCUMENTS:
+            shared += 1
+            continue
+        counts[kind] += 1
+        queries[id := f"{kind}-{counts[kind]}"] = text
+        qrels[id] = dict.fromkeys(ids, 1)
+    if not queries:
+        raise EvaluationError(
+            f"{corpus.name}: no query can be made of {', '.join(made_from)}: documents have none, or more than "
+            f"{MOST_DOCUMENTS} share them ({shared:,}); make them of something else (queries.made_from), or give "
+            "queries.source"
+        )
+    left_out = {f"texts that more than {MOST_DOCUMENTS} documents share": shared} if shared else {}
+    return Judgements.of(queries, qrels, source=corpus.name), counts, left_out
 
 
 def queries_counted(number: int) -> str:
@@ -272,18 +252,6 @@ def _chosen(given: Judgements, ids: Sequence[str] | Collection[str], what: str =
     return Judgements({id: given.queries[id] for id in ids}, {id: given.qrels[id] for id in ids}, given.source)
 
 
-logger = logging.getLogger(__name__)
-
-# As many as a corpus can keep of a document.
-MOST_PASSAGES = 10**6
-# The ranking of the queries of the fold that is tested, in a run's folder.
-TEST_RUN = "test.run"
-# Documents of that ranking.
-TEST_DEPTH = 1000
-# Draws the folds, the same for all runs.
-FOLD_SEED = 0
-
-
 class Ranking:
     """Measures a model by the rankings of its vectors: on held-out queries meanwhile, on a fold at the end.
 
@@ -297,99 +265,50 @@ class Ranking:
 
     def __init__(self, run: RunContext[RetrievalSettings], sets: QuerySets) -> None:
         self._run, self._sets, self._settings = run, sets, run.settings
-        self._samples = run.settings.validation.documents is not None
-        is_whole = sets.test is not None or (sets.validation is not None and not self._samples)
-        # With a frozen passage encoder, the passages of all documents are encoded once, and kept with the corpus.
-        self._whole = self._prepared() if run.settings.model.tune == "frozen" and is_whole else None
-        self._documents: list[SegmentedDocument] | None = None
 
     def evaluation(self) -> RunEvaluation | None:
         """How a run measures its model; None where there are no queries to measure."""
-        queries, validation, encoder = self._sets.validation, self._settings.validation, self._run.encoder
+        queries, validation = self._sets.validation, self._settings.validation
         if queries is None:
             return None
-        if self._whole is None or self._samples:
-            measure = prepared_once(self._run, lambda: self._of_texts(queries, validation.documents))
-        else:
-            self._require_answers(queries, self._whole.ids)
-
-            @cache
-            def ready() -> RankingEvaluator:
-                return self._evaluator(queries, self._documents or ()).with_queries_cut(encoder)
-
-            def measure() -> Mapping[str, float]:
-                return ready()(encoder)
-
+        measure = prepared_once(self._run, lambda: self._evaluator(queries, validation.documents))
         return RunEvaluation(measure, metric_name(validation.best), True)
 
-    def encode(self) -> None:
-        """Encode the passages of all documents, where that is done once; in all processes."""
-        if self._whole is None:
-            return
-        run, corpus = self._run, self._whole
-        vectors = frozen_vectors(run.settings, corpus, run.encoder, run.processes, run.show_progress)
-        assert vectors is not None, "the passage encoder is frozen"
-        self._documents = []
-        for row in range(len(corpus)):
-            document = corpus[row]
-            parts = zip(document.sections.tolist(), document.token_ids, strict=True)
-            self._documents.append(
-                SegmentedDocument(
-                    Document(document.id, (Section(""),)),
-                    tuple(Span(section, 0, 0, len(tokens)) for section, tokens in parts),
-                    tuple(tuple(tokens.tolist()) for tokens in document.token_ids),
-                    Coverage(),
-                    vectors.vectors_of(row),
-                )
-            )
-
-    def write_test_run(self) -> str:
+    def write_test_run(self) -> str | None:
         """Rank all documents for the queries of the tested fold by the trained model, and write the ranking.
 
         Returns:
             What was found, in a line.
         """
         folder, folds, queries = self._settings.folder, self._settings.folds, self._sets.test
-        model = folder / MODEL_FOLDER
-        if queries is None or not model.is_dir():
+        if queries is None:
+            return None
+        if not (folder / MODEL_FOLDER).is_dir():
             return f"{folder / TEST_RUN} is written when the run is over"
-        encoder = DocumentEncoder.from_pretrained(model, device=self._run.encoder.device)
-        if self._documents is None:
-            evaluator = self._of_texts(queries, None, TEST_DEPTH)
-        else:
-            evaluator = self._evaluator(queries, self._documents, TEST_DEPTH)
+        encoder = DocumentEncoder.from_pretrained(folder / MODEL_FOLDER, device=self._run.encoder.device)
+        evaluator = self._evaluator(queries, None, TEST_DEPTH)
         run = evaluator.rank(encoder)
         path = write_run(folder / TEST_RUN, run)
         scores = score_run(run, queries.qrels, evaluator.measures, own=self._sets.own or None).means
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         return f"fold {folds.fold} of {folds.number}, {len(queries):,} queries: {numbers}; wrote {path}"
 
-    def _prepared(self) -> TrainingCorpus:
-        """All documents, whole as they are ranked."""
-        run = self._run
-        config = run.encoder.model.config
-        whole = self._settings.corpus.replace(
-            max_passages=config.max_passages or MOST_PASSAGES, least_passages=1, leave_out_splits=[], deduplicate=False
-        )
-        corpus = prepare_run_corpus(
-            self._settings.replace(corpus=whole), run.encoder.segmenter, config.paragraph, run.processes,
-            show_progress=run.show_progress,
-        )  # fmt: skip
-        ids = corpus.ids
-        if (repeated := next((id for id, count in Counter(ids).items() if count > 1), None)) is not None:
-            raise _repeated(self._settings, repeated)
-        return corpus
-
-    def _of_texts(self, queries: Judgements, others: int | None, depth: int = DEPTH) -> RankingEvaluator:
-        documents = ranked_documents(self._settings, queries, others)
-        self._require_answers(queries, [one.id for one in documents])
-        return self._evaluator(queries, documents, depth)
-
-    def _evaluator(
-        self, queries: Judgements, documents: Sequence[Document | SegmentedDocument], depth: int = DEPTH
-    ) -> RankingEvaluator:
-        """What ranks documents for some queries."""
+    def _evaluator(self, queries: Judgements, others: int | None, depth: int = DEPTH) -> RankingEvaluator:
+        """What ranks answers and so many other documents for some queries."""
         settings = self._settings
+        documents = ranked_documents(settings, queries, others)
+        answers = {id for query in queries.queries for id in queries.positives(query)}
+        unknown, name = len(answers.difference(one.id for one in documents)), settings.corpus.name
+        if unknown == len(answers):
+            raise EvaluationError(
+                f"{queries.source}: none of the documents that answer the queries to measure is in {name}; give their "
+                "documents, or other queries"
+            )
+        if unknown:
+            logger.warning(
+                "%s: %s of queries to measure or test not in %s; they count as not found",
+                queries.source, counted(unknown, "answer"), name,
+            )  # fmt: skip
         return RankingEvaluator(
             documents,
             queries.queries,
@@ -401,29 +320,9 @@ class Ranking:
             dtype=training_precision(self._run.encoder.device),
         )
 
-    def _require_answers(self, queries: Judgements, documents: Collection[str]) -> None:
-        """Refuse documents among which no query has an answer, and warn of answers that are not among them."""
-        answers = {id for query in queries.queries for id in queries.positives(query)}
-        unknown, name = len(answers.difference(documents)), self._settings.corpus.name
-        if unknown == len(answers):
-            raise EvaluationError(
-                f"{queries.source}: none of the documents that answer the queries to measure is in {name}; give their "
-                "documents, or other queries"
-            )
-        if unknown and self._run.processes.is_first:
-            logger.warning(
-                "%s: %s of queries to measure or test not in %s; they count as not found",
-                queries.source, counted(unknown, "answer"), name,
-            )  # fmt: skip
-
 
 def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: int | None) -> list[Document]:
-    """The documents that are ranked: answers, and all others or a sample of them that depends on the seed alone.
-
-    Args:
-        settings: the settings of the run.
-        queries: the queries.
-        others: how many others; None for all.
+    """The documents that are ranked: answers, and all others or so many of them, drawn by the seed alone.
 
     Raises:
         EvaluationError: several documents have one id.
@@ -437,7 +336,10 @@ def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: i
         if document.is_empty:
             continue
         if document.id in kept:
-            raise _repeated(settings, document.id)
+            raise EvaluationError(
+                f"{settings.corpus.name}: several documents have the id {document.id!r}; give every document an id of "
+                "its own (corpus.columns.id)"
+            )
         if others is None or document.id in answers:
             kept[document.id] = document
             continue
@@ -448,10 +350,3 @@ def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: i
         elif (place := int(draw.integers(seen))) < others:
             sample[place] = document
     return [*kept.values(), *sample]
-
-
-def _repeated(settings: RetrievalSettings, id: str) -> EvaluationError:
-    return EvaluationError(
-        f"{settings.corpus.name}: several documents have the id {id!r}; give every document an id of its own "
-        "(corpus.columns.id)"
-    )

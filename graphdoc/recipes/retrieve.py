@@ -5,65 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from ..corpus.corpus import TrainingCorpus
-from ..corpus.document import values_hash
+from ..corpus.document import TrainingDocument, values_hash
 from ..corpus.parts import PassageVectors
 from ..errors import EvaluationError
 from ..evaluation import Judgements
-from ..evaluation.judgements import UNKNOWN_DOCUMENTS
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..graphs.layout import Packing
 from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss
-from ..runtime.text import counted
 from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
-from ..training.data import TrainingBatch, TrainingExample
+from ..training.data import TrainingBatch
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast
-from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, train
+from ..training.run import RunContext, begin_training
+from .base import CorpusRecipe, Examples
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
 from .queries import QuerySets, Ranking, queries_counted, read_query_sets
-
-
-def train_retrieval(settings: RetrievalSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train a model to find documents by queries (see :func:`~graphdoc.recipes.base.train`)."""
-    return train(settings, recipe, **options)
-
-
-def recipe(run: RunContext[RetrievalSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    settings, encoder = run.settings, run.encoder
-    # A head for classes would read other vectors than those it was trained on.
-    encoder.model.remove_head()
-    begin_training(encoder, settings.model)
-    encoder.model.config.search_by = settings.loss.unit
-    # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
-    read: list[QuerySets] = []
-    run.processes.run_first(lambda: read.append(read_query_sets(settings)))
-    (sets,) = run.processes.gather(read)[0]
-    data = RetrievalData(run, sets)
-    ranking = Ranking(run, sets)
-    return Recipe(
-        data,
-        objective_of(settings, run.loss),
-        ranking.evaluation(),
-        "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)",
-        sets.describe(),
-        encode=ranking.encode,
-        last_words=ranking.write_test_run if sets.test is not None else None,
-    )
 
 
 def objective_of(settings: RetrievalSettings, given: Loss | None = None) -> Objective:
@@ -101,7 +69,7 @@ class QueryCollator:
     passage_vectors: PassageVectors | None = None
     query_vectors: npt.NDArray[np.float32] | None = None
 
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+    def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
         """Make a batch; a query or document that is in several pairs is in the batch once.
 
         Returns:
@@ -141,14 +109,11 @@ class QueryCollator:
         )
 
 
-class RetrievalData(CorpusData):
-    """Batches of queries with answers and negatives.
-
-    An epoch passes once over the pairs of a query and a document that answers it.
+class RetrievalRecipe(CorpusRecipe):
+    """Trains a model to find documents by queries; an epoch passes once over the pairs of a query and an answer.
 
     Args:
         run: settings, model and processes.
-        sets: the queries of the run.
 
     Attributes:
         judgements: the queries that are trained on, and the judged documents that there are.
@@ -160,12 +125,22 @@ class RetrievalData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
+    how = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
     unit = "pairs"
 
-    def __init__(self, run: RunContext[RetrievalSettings], sets: QuerySets) -> None:
+    def __init__(self, run: RunContext[RetrievalSettings]) -> None:
+        settings, encoder = run.settings, run.encoder
+        # A head for classes would read other vectors than those it was trained on.
+        encoder.model.remove_head()
+        begin_training(encoder, settings.model)
+        encoder.model.config.search_by = settings.loss.unit
+        # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
+        read: list[QuerySets] = []
+        run.processes.run_first(lambda: read.append(read_query_sets(settings)))
+        (sets,) = run.processes.gather(read)[0]
         super().__init__(run)
-        corpus = self.corpus
-        self._measured = sets.validation
+        self.objective = objective_of(settings, run.loss)
+        corpus, self._sets = self.corpus, sets
         self.judgements = judged = sets.train.among(corpus.ids)
         self._row_of = rows_by_id(corpus, judged.source, [id for grades in judged.qrels.values() for id in grades])
         positives = [self._rows_of(judged.positives(query)) for query in judged.queries]
@@ -175,7 +150,6 @@ class RetrievalData(CorpusData):
         )
         self._queries = np.repeat(np.arange(len(positives)), list(map(len, positives)))
         self._rows = np.concatenate(positives)
-        self.documents = len(np.unique(self._rows))
         self._lists_hash: str | None = None
         self._negatives, self.mined = self._make_negatives(sets)
         self.plan(EpochBatches, examples=Examples(corpus, self._rows), across_epochs=self.mined is None)
@@ -184,6 +158,8 @@ class RetrievalData(CorpusData):
             if self.mined.is_given:
                 # They are data of the run, whose mistakes are found before it begins.
                 self.begin_epoch(0)
+        self._ranking = Ranking(run, sets)
+        self.evaluation = self._ranking.evaluation()
 
     def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:
         """What draws negatives, and what makes lists of them.
@@ -236,7 +212,7 @@ class RetrievalData(CorpusData):
         )  # fmt: skip
 
     def begin_epoch(self, epoch: int) -> None:
-        """Draw from the lists that an epoch has (see :class:`~graphdoc.training.data.TaskData`)."""
+        """Draw from the lists that an epoch has (see :class:`~graphdoc.training.data.Recipe`)."""
         if self.mined is not None and (lists := self.mined.lists_for(epoch)) is not None:
             self.use_lists(lists.lists)
 
@@ -261,40 +237,31 @@ class RetrievalData(CorpusData):
         self._lists_hash = values_hash((query, *lists.get(query, ())) for query in names)
         self._negatives.use(RowLists.of(self._rows_of(lists.get(query, ())) for query in names))
 
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
-        queries, measured = self.judgements, self._measured
+    def counts(self) -> dict[str, Any]:
+        """What there is to train on, to measure and to test."""
+        queries, measured, wanted = self.judgements, self._sets.validation, self.settings.negatives.per_query
         values = {
-            **self.corpus.record(),
             "queries": len(queries),
             "queries_hash": values_hash(queries.queries.items()),
             "pairs": len(self._rows),
             "pairs_hash": _grades_hash(queries),
-            "train": self.documents,
+            "train": len(np.unique(self._rows)),
             "left_out": dict(queries.left_out),
+            **self._sets.counts(),
         }
         if measured is not None:
             values["measured_queries_hash"] = values_hash(measured.queries.items())
             values["measured_grades_hash"] = _grades_hash(measured)
         if self._lists_hash is not None:
             values["negatives_hash"] = self._lists_hash
+        sizes = self._negatives.pool_sizes
+        if wanted and sizes is not None and (self.mined is None or self.mined.is_given):
+            values["queries_with_fewer_negatives_than_negatives.per_query"] = int((sizes < wanted).sum())
         return values
 
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
-        queries, wanted = self.judgements, self.settings.negatives.per_query
-        lines = [
-            self.report.summary(),
-            f"{counted(len(self._rows), 'pair')} of {queries_counted(len(queries))} and {self.documents:,} documents "
-            "that answer them to train on",
-        ]
-        if unknown := queries.left_out.get(UNKNOWN_DOCUMENTS, 0):
-            lines.append(f"{counted(unknown, 'judged document')} not in the corpus, or left out of it")
-        sizes = self._negatives.pool_sizes
-        is_known = self.mined is None or self.mined.is_given
-        if wanted and is_known and sizes is not None and (few := int((sizes < wanted).sum())):
-            lines.append(f"{queries_counted(few)} with fewer than negatives.per_query={wanted} to draw from")
-        return lines
+    def finish(self) -> str | None:
+        """Rank for the queries of the fold that is tested."""
+        return self._ranking.write_test_run()
 
     def _rows_of(self, ids: Iterable[str]) -> Rows:
         """Rows of the documents that are there."""

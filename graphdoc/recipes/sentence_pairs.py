@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch.nn import functional
 
 from ..checkpoints.backbones import load_language_model_head
 from ..corpus.corpus import TrainingCorpus
+from ..corpus.document import TrainingDocument
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
 from ..evaluation.pair_scores import pair_auc
@@ -26,39 +26,13 @@ from ..sampling import EpochBatches
 from ..sampling.batches import Rows, random_generator
 from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairDraws, TokenMasks
 from ..settings.pretraining import SentencePairSettings
-from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation
+from ..training.data import RunEvaluation, TrainingBatch
 from ..training.objectives import SentencePairContrast
-from ..training.run import Recipe, RunContext, begin_training, is_checkpoint
+from ..training.run import RunContext, begin_training, is_checkpoint
 from ..training.step import CachedStep
-from .base import HELD_OUT_EPOCH, CorpusData, Examples, RunOptions, measuring_step, train
+from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, measuring_step
 
 HEAD = "language_model"
-
-
-def pretrain(settings: SentencePairSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train sentence vectors without labels (see :func:`~graphdoc.recipes.base.train`)."""
-    return train(settings, recipe, **options)
-
-
-def recipe(run: RunContext[SentencePairSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    settings, loss = run.settings, run.settings.loss
-    begin_sentences(run.encoder, settings)
-    data = SentencePairData(run)
-    # SDR, eq. 1-3, with drawn pairs.
-    objective = SentencePairContrast(
-        run.loss or (PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin)),
-        loss.contrast_weight,
-        MaskedTokens(loss.mlm_weight),
-        run.encoder.model.training_parts[HEAD] if loss.mlm_weight else None,
-    )
-    evaluation = None
-    if data.held_out is not None:
-        best = settings.validation.best
-        measure = partial(held_out_scores, measuring_step(run, objective), data.held_out)
-        evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
-    return Recipe(data, objective, evaluation, "Sentence pairs without labels (SDR, section 3.2)")
 
 
 def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) -> None:
@@ -113,7 +87,7 @@ def held_out_scores(step: CachedStep, batch: TrainingBatch) -> dict[str, float]:
 
 
 def sentence_pair_batch(
-    pairs: Sequence[tuple[TrainingExample, TrainingExample]],
+    pairs: Sequence[tuple[TrainingDocument, TrainingDocument]],
     labels: Sequence[int],
     masked: Sequence[Sequence[MaskedSentence]] | None,
     *,
@@ -174,7 +148,7 @@ class SentencePairCollator:
     masks: TokenMasks | None
     settings: SentencePairSettings
 
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+    def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
         """Make a batch of the pairs of some anchors in an epoch."""
         loss, seed, groups, masked = self.settings.loss, self.settings.training.seed, None, None
         drawn = [self.pairs.draw(epoch, number) for _, epoch, number in places]
@@ -190,8 +164,8 @@ class SentencePairCollator:
         return sentence_pair_batch(pairs, labels, masked, clean=loss.contrast_on == "clean", groups=groups)
 
 
-class SentencePairData(CorpusData):
-    """Batches of sentence pairs, and pairs of documents that are held out.
+class SentencePairRecipe(CorpusRecipe):
+    """Trains sentence vectors on pairs of sentences, and measures pairs of documents that are held out.
 
     Args:
         run: settings, model and processes.
@@ -202,27 +176,40 @@ class SentencePairData(CorpusData):
     Raises:
         DocumentError: there are no pairs, or too few documents.
         ModelError: tokens are to be masked, and the tokenizer has no mask token.
-        SettingsError: batches are too small for the processes.
+        SettingsError: the model has untrained parts that this does not train, or batches are too small.
     """
 
+    how = "Sentence pairs without labels (SDR, section 3.2)"
     unit = "pairs"
 
     def __init__(self, run: RunContext[SentencePairSettings]) -> None:
-        settings = run.settings
+        settings, loss, encoder = run.settings, run.settings.loss, run.encoder
+        begin_sentences(encoder, settings)
         self._masks = None
-        if settings.loss.masks:
+        if loss.masks:
             # Before a corpus is made ready in vain.
             try:
-                self._masks = TokenMasks(run.encoder.tokenizer)
+                self._masks = TokenMasks(encoder.tokenizer)
             except ModelError as error:
                 raise ModelError(f"model.start={settings.model.start}: {error}") from error
         super().__init__(run)
+        # SDR, eq. 1-3, with drawn pairs.
+        self.objective = SentencePairContrast(
+            run.loss or (PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin)),
+            loss.contrast_weight,
+            MaskedTokens(loss.mlm_weight),
+            encoder.model.training_parts[HEAD] if loss.mlm_weight else None,
+        )
         rows, held_out = self.hold_out(settings.validation.share, least=1)
         # Where the batch has the negatives, a pair of two documents would have nothing to find.
-        self._pairs = self._pairs_of(rows, 1.0 if settings.loss.compares_all else INTRA_PROBABILITY)
-        self.documents, self._held_out_documents = len(np.unique(self._pairs.anchors[:, 0])), len(held_out)
+        self._pairs = self._pairs_of(rows, 1.0 if loss.compares_all else INTRA_PROBABILITY)
+        self._held_out_documents = len(held_out)
         self.plan(EpochBatches, examples=self._anchors(self._pairs), most=settings.pairs_per_epoch)
         self.held_out = self._measured(held_out) if len(held_out) else None
+        if self.held_out is not None:
+            best = settings.validation.best
+            measure = partial(held_out_scores, measuring_step(run, self.objective), self.held_out)
+            self.evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
 
     def _measured(self, rows: Rows) -> TrainingBatch:
         """Pairs of documents that are held out."""
@@ -267,21 +254,12 @@ class SentencePairData(CorpusData):
         """What draws partners and masks tokens."""
         return self._collator(self._pairs)
 
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
-        return [
-            self.report.summary(),
-            f"{len(self._pairs):,} sentences of {self.documents:,} documents to train on, "
-            f"{self._held_out_documents:,} documents held out, {self._pairs.alone:,} sentences alone in a paragraph",
-        ]
-
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
+    def counts(self) -> dict[str, Any]:
+        """What there is to train on and to measure."""
         return {
-            **self.corpus.record(),
             "sentences": len(self._pairs),
             "sentences_alone": self._pairs.alone,
-            "train": self.documents,
+            "train": len(np.unique(self._pairs.anchors[:, 0])),
             "held_out": self._held_out_documents,
             "held_out_pairs": 0 if self.held_out is None else len(self.held_out.targets["label"]),
         }

@@ -6,13 +6,12 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
 
-from ..corpus.document import CorpusReport
+from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.parts import PassageVectors
 from ..corpus.source import StreamingCorpus
 from ..errors import ModelError, SettingsError
@@ -20,55 +19,24 @@ from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import SubDocumentContrast
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import PretrainingSettings
-from ..training.data import Collate, StreamLoader, TaskData, TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation
+from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader, TrainingBatch
 from ..training.objectives import ViewContrast
-from ..training.run import Recipe, RunContext, begin_training
+from ..training.run import RunContext, begin_training
 from ..training.step import CachedStep
-from .base import (
-    HELD_OUT_EPOCH,
-    CorpusData,
-    RunOptions,
-    VectorsOfDocuments,
-    batch_of_parts,
-    measuring_step,
-    train,
-    vectors_at,
-)
+from .base import HELD_OUT_EPOCH, CorpusRecipe, VectorsOfDocuments, batch_of_parts, measuring_step, vectors_at
 
 logger = logging.getLogger(__name__)
 
-
-def pretrain(settings: PretrainingSettings, **options: Unpack[RunOptions]) -> Path:
-    """Pretrain a document model without labels (see :func:`~graphdoc.recipes.base.train`)."""
-    return train(settings, recipe, **options)
+HOW = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
 
 
 def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    settings = run.settings
-    begin_training(run.encoder, settings.model)
-    if settings.split == "one_passage":
-        run.encoder.model.config.search_by = "document"
-    objective = ViewContrast(run.loss or SubDocumentContrast(**settings.loss.as_values()))
-    how = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
-    if settings.corpus.streaming:
-        stream = StreamedData(run)
-        # A stored corpus says it before the first step.
-        return Recipe(
-            stream, objective, None, how, last_words=lambda: f"streamed in the last epoch: {stream.report.summary()}"
-        )
-    data = SubDocumentData(run)
-    evaluation = None
-    if settings.is_measured:
-        # Always the same batches and sub-documents, made when they are first measured.
-        step, batches, best = measuring_step(run, objective), cache(data.held_out_batches), settings.validation.best
-        evaluation = RunEvaluation(lambda: held_out_scores(step, batches()), best, not best.endswith("loss"))
-    return Recipe(data, objective, evaluation, how)
+    """The recipe for documents that are stored, or for those that are streamed."""
+    return StreamedRecipe(run) if run.settings.corpus.streaming else SubDocumentRecipe(run)
 
 
 def sub_document_batch(
-    examples: Sequence[TrainingExample],
+    examples: Sequence[TrainingDocument],
     split: SubDocumentSplit,
     epoch: int,
     *,
@@ -108,7 +76,7 @@ def sub_document_batch(
 
 
 def _collate(
-    places: Sequence[tuple[TrainingExample, int, int]],
+    places: Sequence[tuple[TrainingDocument, int, int]],
     split: SubDocumentSplit,
     graph: GraphKind | None,
     passage_vectors: PassageVectors | None = None,
@@ -118,12 +86,18 @@ def _collate(
     return sub_document_batch(examples, split, epoch, graph=graph, passage_vectors=vectors)
 
 
-def _split_of(settings: PretrainingSettings) -> SubDocumentSplit:
-    return SubDocumentSplit(settings.split, settings.training.seed)
+def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, ViewContrast]:
+    """How documents are split, and what the loss looks at, of a model that is ready to be trained."""
+    settings = run.settings
+    begin_training(run.encoder, settings.model)
+    if settings.split == "one_passage":
+        run.encoder.model.config.search_by = "document"
+    loss = run.loss or SubDocumentContrast(**settings.loss.as_values())
+    return SubDocumentSplit(settings.split, settings.training.seed), ViewContrast(loss)
 
 
-class SubDocumentData(CorpusData):
-    """Batches of a corpus that was cut and tokenised once.
+class SubDocumentRecipe(CorpusRecipe):
+    """Separates the sub-documents of the documents of a stored corpus.
 
     Args:
         run: settings, model and processes.
@@ -133,25 +107,32 @@ class SubDocumentData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
+    how = HOW
+
     def __init__(self, run: RunContext[PretrainingSettings]) -> None:
+        self._split, self.objective = _begin(run)
         super().__init__(run)
         batch_size = run.settings.training.batch_size
-        rows, self._held_out = self.hold_out(run.settings.validation.share, least=2)
-        self.documents = len(rows)
-        self.plan(EpochBatches, rows=rows)
-        if self.documents < batch_size and run.processes.is_first:
+        self._rows, self._held_out = self.hold_out(run.settings.validation.share, least=2)
+        self.plan(EpochBatches, rows=self._rows)
+        if len(self._rows) < batch_size and run.processes.is_first:
             logger.warning(
                 "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %d "
                 "steps; more of them take more epochs",
-                self.documents,
+                len(self._rows),
                 batch_size,
                 self.steps,
             )
+        if run.settings.is_measured:
+            # Always the same batches and sub-documents, made when they are first measured.
+            step, batches = measuring_step(run, self.objective), cache(self.held_out_batches)
+            best = run.settings.validation.best
+            self.evaluation = RunEvaluation(lambda: held_out_scores(step, batches()), best, not best.endswith("loss"))
 
     def collator(self) -> Collate:
         """What splits documents."""
         graph = self.config.vector_graph
-        return partial(_collate, split=_split_of(self.settings), graph=graph, passage_vectors=self.vectors)
+        return partial(_collate, split=self._split, graph=graph, passage_vectors=self.vectors)
 
     def held_out_batches(self) -> list[TrainingBatch]:
         """Batches of the documents that are held out, of nearly one size, since the loss grows with it."""
@@ -162,13 +143,9 @@ class SubDocumentData(CorpusData):
             for part in np.array_split(rows, number)
         ]
 
-    def describe(self) -> list[str]:
-        """What there is to train on."""
-        return [self.report.summary(), f"{self.documents:,} documents to train on, {len(self._held_out):,} held out"]
-
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its corpus."""
-        return {**self.corpus.record(), "held_out": len(self._held_out)}
+    def counts(self) -> dict[str, Any]:
+        """Documents to train on and to measure."""
+        return {"train": len(self._rows), "held_out": len(self._held_out)}
 
 
 def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch]) -> dict[str, float]:
@@ -184,8 +161,8 @@ def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch]) -> dict[
     return {name: value / documents for name, value in sums.items()}
 
 
-class StreamedData(TaskData):
-    """Batches of a corpus that is read and cut anew in every epoch, without being copied.
+class StreamedRecipe(Recipe):
+    """Separates the sub-documents of a corpus that is read and cut anew in every epoch, without being copied.
 
     Args:
         run: settings, model and processes.
@@ -194,38 +171,38 @@ class StreamedData(TaskData):
         SettingsError: a batch cannot be divided evenly among the processes.
     """
 
+    how = HOW
+
     def __init__(self, run: RunContext[PretrainingSettings]) -> None:
-        settings, processes = run.settings, run.processes
-        training = settings.training
+        settings, processes, training = run.settings, run.processes, run.settings.training
         assert training.max_steps is not None, "settings of a stream have them"
+        split, self.objective = _begin(run)
         if training.batch_size % processes.count:
             raise SettingsError(
                 f"training.batch_size={training.batch_size} is no multiple of the {processes.count} processes, as "
                 "corpus.streaming needs; change one of them"
             )
-        self._processes = processes
+        self._processes, self._name = processes, settings.corpus.name
         self._corpus = StreamingCorpus(settings.corpus, run.encoder.segmenter, processes, seed=training.seed)
-        self._name = settings.corpus.name
         self.batch_size, self.steps = training.batch_size, training.max_steps
-        self.documents = training.batch_size * training.max_steps
-        collate = partial(_collate, split=_split_of(settings), graph=run.encoder.model.config.vector_graph)
+        collate = partial(_collate, split=split, graph=run.encoder.model.config.vector_graph)
         self.loader = StreamLoader(self._corpus, training.batch_size // processes.count, collate, processes)
 
     def load(self) -> None:
         """Do nothing: a stream is read when its batches are asked for."""
 
     @property
-    def report(self) -> CorpusReport:
+    def report(self) -> CorpusReport:  # type: ignore[override]
         """What was read, kept and left out of the epoch so far."""
         return self._corpus.report
 
-    def describe(self) -> list[str]:
-        """What there is to train on."""
-        return [f"streaming {self._name}, in a share for each process"]
-
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its corpus."""
+    def counts(self) -> dict[str, Any]:
+        """What the corpus is called; how much there is of it, a stream does not know."""
         return {"streamed": self._name}
+
+    def finish(self) -> str:
+        """What became of the documents of the last epoch."""
+        return f"streamed in the last epoch: {self.report.summary()}"
 
     def state_dict(self) -> dict[str, Any]:
         """The place in the stream, the same in every process."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
+from ..corpus.document import TrainingDocument
 from ..corpus.parts import PassageVectors
 from ..corpus.source import training_segmenter
 from ..documents.readers.pair_files import LabelledPair, read_pair_file
@@ -22,40 +22,16 @@ from ..inference.precision import training_precision
 from ..losses import SubtopicLoss
 from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention
-from ..runtime.text import counted
 from ..sampling.batches import BalancedPairBatches, Rows
 from ..segmentation.spans import Coverage
 from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
-from ..training.data import TrainingBatch, TrainingExample
-from ..training.loop import RunEvaluation
+from ..training.data import RunEvaluation, TrainingBatch
 from ..training.objectives import SubtopicClusters, paired_sentences
-from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, measuring_step, train
+from ..training.run import RunContext, begin_training
+from .base import CorpusRecipe, Examples, measuring_step
 from .pairs import CorpusPairs, PairValidation, validation_pairs
-
-
-def train_subtopics(settings: SubtopicRunSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train a model to find the subtopics of pairs (see :func:`~graphdoc.recipes.base.train`)."""
-    return train(settings, recipe, **options)
-
-
-def recipe(run: RunContext[SubtopicRunSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    settings, loss = run.settings, run.settings.loss
-    begin_subtopics(run.encoder, settings)
-    objective = SubtopicClusters(SubtopicLoss(loss.similar_weight, loss.dissimilar_weight))
-    validation = SubtopicValidation(run, objective)
-    data = SubtopicData(run)
-    return Recipe(
-        data,
-        objective,
-        validation.evaluation(),
-        "Subtopics of pairs of documents (SST, section 3.2)",
-        validation.describe(data.pairs.ids),
-        encode=validation.encode,
-    )
 
 
 def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> None:
@@ -137,7 +113,7 @@ class SubtopicCollator:
     labels: Rows
     settings: ClusteringSettings
 
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+    def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
         """Make a batch of pairs."""
         numbers = [number for _, _, number in places]
         pairs = [tuple(self.vectors.vectors_of(row) for row in self.rows[number].tolist()) for number in numbers]
@@ -145,46 +121,49 @@ class SubtopicCollator:
         return subtopic_batch(pairs, self.labels[numbers].tolist(), ids, self.settings)  # type: ignore[arg-type]
 
 
-class SubtopicData(CorpusData):
-    """Batches of labelled pairs, half of them similar.
+class SubtopicRecipe(CorpusRecipe):
+    """Trains a model to find the subtopics of labelled pairs, half of the pairs of a batch similar.
 
     Args:
-        run: settings, model and processes; its model has its head for subtopics.
-
-    Attributes:
-        pairs: the pairs that are trained on.
+        run: settings, model and processes.
 
     Raises:
         DocumentError: pairs name documents that are not there.
         EvaluationError: pairs do not have both labels.
-        SettingsError: batches are too small for the processes.
+        SettingsError: the model has no graph that subtopics are read off, or batches are too small for the processes.
     """
 
+    how = "Subtopics of pairs of documents (SST, section 3.2)"
     unit = "pairs"
 
     def __init__(self, run: RunContext[SubtopicRunSettings]) -> None:
+        begin_subtopics(run.encoder, run.settings)
+        loss, wanted = run.settings.loss, run.settings.pairs
+        self.objective = SubtopicClusters(SubtopicLoss(loss.similar_weight, loss.dissimilar_weight))
         # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
-        wanted = run.settings.pairs
+        self._validation = SubtopicValidation(run, self.objective)
+        self.evaluation = self._validation.evaluation()
         given = read_pair_file(wanted.file or "")
         super().__init__(run)
-        self.pairs = CorpusPairs.of(self.corpus, given, wanted.on_unknown, setting="pairs.unknown=leave_out")
-        self.documents, rows = len(self.pairs.ids), self.pairs.rows
+        self._pairs = CorpusPairs.of(self.corpus, given, wanted.on_unknown, setting="pairs.unknown=leave_out")
+        rows = self._pairs.rows
         sentences, firsts = self.corpus.passage_counts[rows].sum(axis=1), Examples(self.corpus, rows[:, 0])
-        self.plan(BalancedPairBatches, sentences, examples=firsts, labels=self.pairs.labels)
+        self.plan(BalancedPairBatches, sentences, examples=firsts, labels=self._pairs.labels)
+
+    def load(self) -> None:
+        """Encode the sentences to train on and those to measure, and make the loader."""
+        super().load()
+        self._validation.encode()
 
     def collator(self) -> SubtopicCollator:
         """What makes graphs of pairs."""
         clustering = self.config.clustering
         assert self.vectors is not None and clustering is not None
-        return SubtopicCollator(self.vectors, self.pairs.rows, self.pairs.labels, clustering)
+        return SubtopicCollator(self.vectors, self._pairs.rows, self._pairs.labels, clustering)
 
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
-        return {**self.corpus.record(), **self.pairs.record()}
-
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
-        return [self.report.summary(), self.pairs.describe()]
+    def counts(self) -> dict[str, Any]:
+        """What there is to train on and to measure."""
+        return {**self._pairs.counts(), **self._validation.counts(self._pairs.ids)}
 
 
 # Pairs that are measured at once.
@@ -221,11 +200,10 @@ class SubtopicValidation(PairValidation):
         apart = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
         require_both_labels(apart, len(given))
         self.pairs = apart.pairs
-        left_out = {"unknown": len(given) - len(known), "with themselves": len(known) - len(apart)}
-        self._describe(apart, left_out)
+        self._count(apart, {"unknown": len(given) - len(known), "with themselves": len(known) - len(apart)})
         self._documents = [document for id, document in documents.items() if id in self.ids]
-        if beyond := sum(one.coverage.passages - one.coverage.encoded_passages for one in self._documents):
-            self.line += f"; {counted(beyond, 'sentence')} of them beyond corpus.max_passages"
+        beyond = sum(one.coverage.passages - one.coverage.encoded_passages for one in self._documents)
+        self.measured = {**self.measured, "sentences beyond corpus.max_passages": beyond}
 
     def encode(self) -> None:
         """Make the vectors of all sentences, in the first process."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,13 @@ from ..losses import (
 )
 from ..registry import RECIPES, load
 from ..runtime.files import write_text
+from ..runtime.processes import place
 from ..sampling.tasks import Task
 from ..settings.base import Settings
 from ..settings.run import CorpusSettings, RunSettings, Tune
+from ..training.data import RunEvaluation
+from ..training.optimizer import finish_tuning
+from ..training.run import RunContext, join_run, load_start, run_recipe
 
 # What names documents in hand in messages and model cards.
 IN_HAND = "documents in hand"
@@ -48,6 +53,55 @@ _OF_LOSSES: dict[tuple[str, type], tuple[dict[str, Any], tuple[str, ...]]] = {
     ("finetune views", InfoNCE): ({"kind": "contrast"}, ("temperature",)),
     ("finetune subtopics", SubtopicLoss): ({}, ("similar_weight", "dissimilar_weight")),
 }
+
+
+def train(
+    settings: RunSettings,
+    *,
+    resume: bool = False,
+    device: str | torch.device | None = None,
+    show_progress: bool | None = None,
+    encoder: DocumentEncoder | None = None,
+    loss: Loss | None = None,
+    evaluate: Evaluator | None = None,
+) -> Path:
+    """Train a model by the settings of any recipe, alone or as one of the processes that a launcher started.
+
+    Args:
+        settings: the settings, of which there is a kind for every recipe.
+        resume: go on with the run in the output folder from its last checkpoint.
+        device: where to train; None takes that of an encoder in hand, or an accelerator if there is one.
+        show_progress: show bars; None shows them on a terminal.
+        encoder: a model in hand, which is trained instead of the one that the settings name.
+        loss: a loss in hand, instead of that of the settings.
+        evaluate: measures the model meanwhile, instead of what the settings say, by the number that it has as
+            ``best``.
+
+    Returns:
+        Folder of the trained model, or of the last checkpoint where the run was asked to stop.
+
+    Raises:
+        GraphdocError: what the user can mend; the message says how.
+    """
+    (make,) = (load(recipe.recipe) for recipe in RECIPES.values() if load(recipe.settings) is type(settings))
+    if encoder is not None and device is None:
+        device = encoder.device
+    with join_run(settings.training, device) as processes:
+        start = encoder
+        if start is None:
+            start = load_start(settings.model, processes.device, settings.similarity)
+            start.name = settings.folder.name
+        else:
+            place(start.model, processes.device)
+            start.model.config.similarity = settings.similarity
+        evaluation = None
+        if evaluate is not None:
+            evaluation = RunEvaluation(partial(evaluate, start), evaluate.best, evaluate.greater_is_better)
+        try:
+            return run_recipe(RunContext(settings, start, processes, show_progress, loss, evaluation), make, resume)
+        finally:
+            if encoder is not None:
+                finish_tuning(encoder.model)
 
 
 class Trainer:
@@ -101,9 +155,7 @@ class Trainer:
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
         self._evaluate = evaluation if isinstance(evaluation, Evaluator) else None
         self._device, self._show_progress = device, show_progress
-        recipe = RECIPES[data.recipe]
-        self._train: Callable[..., Path] = load(recipe.train)
-        kind: type[RunSettings] = load(recipe.settings)
+        kind: type[RunSettings] = load(RECIPES[data.recipe].settings)
         start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
         source, in_hand = _documents(data.documents)
         self._loss, of_loss = _loss_values(data, loss)
@@ -153,7 +205,7 @@ class Trainer:
         Raises:
             GraphdocError: what the user can mend; the message says how.
         """
-        return self._train(
+        return train(
             self.settings,
             resume=resume,
             device=self._device,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
 
 from ..checkpoints.folders import checkpoint_folder
 from ..corpus.corpus import TrainingCorpus
+from ..corpus.document import TrainingDocument
 from ..corpus.source import training_segmenter
 from ..corpus.view_pool import ViewPool, prepare_view_pool
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
@@ -28,26 +28,11 @@ from ..sampling.batches import Rows, random_generator
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings
-from ..training.data import TrainingBatch, TrainingExample
+from ..training.data import TrainingBatch
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast
-from ..training.run import Recipe, RunContext, begin_training
-from .base import CorpusData, Examples, RunOptions, changed_since, train
+from ..training.run import RunContext, begin_training
+from .base import CorpusRecipe, Examples, changed_since
 from .pairs import CorpusPairs, PairValidation
-
-
-def train_views(settings: ViewRunSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train a model to match pairs of documents view by view (see :func:`~graphdoc.recipes.base.train`)."""
-    return train(settings, recipe, **options)
-
-
-def recipe(run: RunContext[ViewRunSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    begin_views(run.encoder, run.settings)
-    validation = PairValidation(run)
-    data = ViewData(run)
-    how = "Matching of pairs of documents view by view (SST)"
-    lines = validation.describe(data.pairs.ids)
-    return Recipe(data, objective_of(run.settings, run.loss), validation.evaluation(), how, lines)
 
 
 def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
@@ -115,7 +100,7 @@ class ViewCollator:
     negatives: RowLists | None = None
     answers: RowLists | None = None
 
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+    def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
         """Make a batch of pairs of one epoch, beside each where asked for some that do not match."""
         numbers, epoch, at_once = [number for _, _, number in places], places[0][1], self.settings.views_at_once
         ids = tuple(" ".join(self.corpus[row].id for row in self.pairs.rows[number].tolist()) for number in numbers)
@@ -162,11 +147,11 @@ class ViewCollator:
         return [numbers[int(draw.integers(len(numbers)))]]
 
 
-class ViewData(CorpusData):
-    """Batches of the views of pairs.
+class ViewRecipe(CorpusRecipe):
+    """Trains a model to match pairs of documents view by view.
 
     Args:
-        run: settings, model and processes; its model has its head and its settings of views.
+        run: settings, model and processes.
 
     Attributes:
         pairs: the pairs that are trained on.
@@ -175,15 +160,20 @@ class ViewData(CorpusData):
         DocumentError: pairs name documents that are not there.
         EvaluationError: pairs do not have both labels.
         ModelError: views are longer than the model reads.
-        SettingsError: batches are too small for the processes.
+        SettingsError: the model has graph layers, or batches are too small for the processes.
     """
 
+    how = "Matching of pairs of documents view by view (SST)"
     unit = "pairs"
 
     def __init__(self, run: RunContext[ViewRunSettings]) -> None:
         settings, encoder = run.settings, run.encoder
-        special = SpecialTokens.of(encoder.tokenizer)
+        begin_views(encoder, settings)
         # Before the corpus is made ready, which takes longer than finding a mistake here.
+        self._validation = PairValidation(run)
+        self.evaluation = self._validation.evaluation()
+        self.objective = objective_of(settings, run.loss)
+        special = SpecialTokens.of(encoder.tokenizer)
         reader = view_reader(settings.views, encoder, special, settings.model.start)
         given = pairs_of(settings.pairs)
         super().__init__(run)
@@ -210,7 +200,6 @@ class ViewData(CorpusData):
         field = settings.views.receptive_field
         counts = corpus.passage_counts[np.unique(rows)]
         self._beyond = 0 if field is None else int(np.maximum(counts - field, 0).sum())
-        self.documents = len(self.pairs.ids)
         chosen, negatives, answers = None, None, None
         if settings.loss.kind == "contrast":
             firsts, chosen = rows[:, 0].tolist(), np.flatnonzero(labels == 1)
@@ -235,19 +224,10 @@ class ViewData(CorpusData):
                 raise changed_since(self.settings.corpus, one.document.id)
             yield row, one.texts
 
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
-        return {
-            **self.corpus.record(),
-            **self.pairs.record(),
-            "views_of_a_pair": self.settings.views_drawn,
-            "sentences_beyond_field": self._beyond,
-        }
-
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
-        beyond = f"{self._beyond:,} of their sentences lie beyond views.receptive_field"
-        return [self.report.summary(), self.pairs.describe(), *([beyond] if self._beyond else [])]
+    def counts(self) -> dict[str, Any]:
+        """What there is to train on and to measure."""
+        views = {"views_of_a_pair": self.settings.views_drawn, "sentences_beyond_field": self._beyond}
+        return {**self.pairs.counts(), **views, **self._validation.counts(self.pairs.ids)}
 
 
 def pairs_of(settings: MatchedPairSettings) -> Pairs:

@@ -14,7 +14,6 @@ from scipy.sparse.csgraph import connected_components
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..errors import DocumentError
-from ..runtime.text import counted
 from ..settings.finetuning import Joining
 from .batches import Rows
 
@@ -66,33 +65,20 @@ class GroupLabels:
             "largest_share": int(sizes.max()) / len(self.labels),
         }
 
-    def summary(self) -> list[str]:
-        """The groups, the pairs, and what makes groups of little use, a line each."""
-        counts, pairs, name = self.record(), self.pairs, self.source
-        documents, largest = counted(counts["documents"], "document"), counts["largest"]
-        lines = [
-            f"{documents} in {counted(counts['groups'], 'group')} by {name}; the largest has {largest:,} "
-            f"({counts['largest_share']:.0%}), the median {counts['median']:g}; {counts['alone']:,} alone"
-            + (f", {counts['without_group']:,} without one label" if counts["without_group"] else "")
-        ]
+    def warnings(self) -> list[str]:
+        """What makes groups of little use, a line each."""
+        counts, pairs, lines = self.record(), self.pairs, list[str]()
         if not pairs:
             return lines
-        inside, dissimilar = pairs["dissimilar_within"], pairs["dissimilar"]
-        reasons = {"unknown": "of unknown documents", "repeated": "repeated", "with_themselves": "with themselves"}
-        left_out = [f"{pairs[reason]:,} {words}" for reason, words in reasons.items() if pairs[reason]]
-        lines.append(
-            f"{counted(pairs['used'], 'similar pair')}, {pairs['within']:,} of them within a group"
-            + (f"; {counted(dissimilar, 'dissimilar pair')}, {inside:,} within a group" if dissimilar else "")
-            + (f"; left out: {', '.join(left_out)}" if left_out else "")
-        )
+        inside, dissimilar, largest = pairs["dissimilar_within"], pairs["dissimilar"], counts["largest"]
         is_large = counts["largest_share"] > LARGE_SHARE
         if is_large and 2 * pairs["within_largest"] < largest * (largest - 1) // 2:
             lines.append(
-                f"warning: most of the {largest:,} documents of the largest group are named together by no pair; join "
+                f"most of the {largest:,} documents of the largest group are named together by no pair; join "
                 "them by stars of few documents (groups.joining, groups.most), or train on the pairs themselves"
             )
         if inside > LARGE_SHARE * dissimilar:
-            lines.append(f"warning: {inside:,} of {dissimilar:,} dissimilar pairs would be drawn together")
+            lines.append(f"{inside:,} of {dissimilar:,} dissimilar pairs would be drawn together")
         return lines
 
 

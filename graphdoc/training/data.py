@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
 from multiprocessing import connection
 from multiprocessing.util import Finalize
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +23,17 @@ from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent
 from ..sampling import DocumentBatches, Place
 
-# What a graph is built from.
-TrainingExample = TrainingDocument
+if TYPE_CHECKING:
+    from .objectives import Objective
 
 
 class Corpus(Protocol):
-    """Documents that are ready to train on."""
+    """Documents that are ready to train on, and how many passages each has."""
+
+    passage_counts: npt.NDArray[np.int64]
 
     def __len__(self) -> int: ...
-    def __getitem__(self, row: int) -> TrainingExample: ...
-
-    @property
-    def passage_counts(self) -> npt.NDArray[np.int64]:
-        """Passages of every document."""
+    def __getitem__(self, row: int) -> TrainingDocument: ...
 
 
 # Which documents of a batch play a role: a range of them, or their rows.
@@ -61,7 +59,6 @@ class TrainingBatch:
     roles: Mapping[str, Role] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of documents."""
         return len(self.ids)
 
     @property
@@ -79,19 +76,19 @@ class TrainingBatch:
         )
 
 
-Collate = Callable[[Sequence[tuple[TrainingExample, int, int]]], TrainingBatch]
+Collate = Callable[[Sequence[tuple[TrainingDocument, int, int]]], TrainingBatch]
 
 # Seconds in which the system ends a worker whose connection has broken.
 ENDING = 10.0
 
 
-class EpochExamples(Dataset[tuple[TrainingExample, int, int]]):
+class EpochExamples(Dataset[tuple[TrainingDocument, int, int]]):
     """The documents of a corpus by epoch and row."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
 
-    def __getitem__(self, place: Place) -> tuple[TrainingExample, int, int]:
+    def __getitem__(self, place: Place) -> tuple[TrainingDocument, int, int]:
         epoch, row = place
         return self._corpus[row], epoch, row
 
@@ -109,7 +106,7 @@ class EpochLoader:
         workers: processes that load; with 0 batches are made when they are asked for.
         steps: batches of the whole run, after which there are none; None for a run without end.
         across_epochs: whether an epoch's batches may be made before it begins; not where
-            :meth:`TaskData.begin_epoch` has a say in them.
+            :meth:`Recipe.begin_epoch` has a say in them.
 
     Attributes:
         epoch_steps: batches of an epoch.
@@ -229,41 +226,59 @@ class StreamLoader:
         getattr(self._under_way, "close", int)()
 
 
-class TaskData(ABC):
-    """Where the batches of a run come from.
+@dataclass(frozen=True)
+class RunEvaluation:
+    """How a model is measured while it is trained.
+
+    Args:
+        measure: measures the model, in the first process; the numbers by name.
+        best: the number by which the best checkpoint is chosen.
+        greater_is_better: whether more of it is better.
+        at_start: also measure before the first step.
+    """
+
+    measure: Callable[[], Mapping[str, float]]
+    best: str
+    greater_is_better: bool
+    at_start: bool = True
+
+
+class Recipe(ABC):
+    """What a run trains: where its batches come from, what the loss looks at, and how the model is measured.
+
+    Whatever can be refused is refused while it is made; what takes long belongs into :meth:`load`.
 
     Attributes:
+        objective: what the loss looks at, and the loss.
+        evaluation: how the model is measured meanwhile; None for not at all.
         loader: gives this process's share of every batch; there once the data is loaded.
-        documents: documents to train on.
         batch_size: documents, or pairs, of a batch, over all processes.
         steps: steps of the whole run.
         report: what was read, kept and left out.
     """
 
-    # What a batch holds.
-    unit: ClassVar[str] = "documents"
+    # How the model is trained, for its card; and what a batch holds.
+    how: str
+    unit: str = "documents"
 
+    objective: Objective
+    evaluation: RunEvaluation | None = None
     loader: EpochLoader | StreamLoader
-    documents: int
     batch_size: int
     steps: int
-
-    @property
-    @abstractmethod
-    def report(self) -> CorpusReport:
-        """What was read, kept and left out."""
+    report: CorpusReport
 
     @abstractmethod
     def load(self) -> None:
-        """Make the loader, for which passages may have to be encoded; everything was checked before."""
+        """Make the loader, for which passages may have to be encoded; all processes call it, after the checks."""
 
     @abstractmethod
+    def counts(self) -> dict[str, Any]:
+        """What there is to train on and to measure: numbers, numbers by name, and hashes."""
+
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
-
-    @abstractmethod
-    def describe(self) -> list[str]:
-        """What there is to train on, in a few lines."""
+        return self.counts()
 
     def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (a hook)
         """Prepare the batches of an epoch, such as negatives that the model chooses.
@@ -272,6 +287,10 @@ class TaskData(ABC):
         left. What a resumed run could not compute again belongs into :meth:`state_dict`, and the loader of such
         batches may not work ahead of the epoch (see :class:`EpochLoader`).
         """
+
+    def finish(self) -> str | None:
+        """Do what is left in the first process when the run is over, and say in a line what came of it."""
+        return None
 
     def state_dict(self) -> dict[str, Any] | None:
         """The place in the data for a checkpoint; None where the number of the step says it all."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from ..runtime.processes import Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
 from ..settings.run import TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite
-from .data import TaskData, TrainingBatch
-from .objectives import Objective
+from .data import Recipe, RunEvaluation, TrainingBatch
 from .optimizer import make_optimizer, make_schedule
 from .run_folder import WRONG_BATCH, RunLog, write_json
 from .step import CachedStep
@@ -109,23 +107,6 @@ class StepMeans:
         return {name: total if name in rates else total / processes.count for name, total in totals.items()}
 
 
-@dataclass(frozen=True)
-class RunEvaluation:
-    """How a model is measured while it is trained.
-
-    Args:
-        measure: measures the model, in the first process; the numbers by name.
-        best: the number by which the best checkpoint is chosen.
-        greater_is_better: whether more of it is better.
-        at_start: also measure before the first step.
-    """
-
-    measure: Callable[[], Mapping[str, float]]
-    best: str
-    greater_is_better: bool
-    at_start: bool = True
-
-
 class TrainingLoop:
     """Trains a document model step by step, on one process or many.
 
@@ -136,12 +117,10 @@ class TrainingLoop:
 
     Args:
         model: the model in training, on its device.
-        data: gives this process's share of every batch.
-        objective: what the loss looks at, and the loss.
+        recipe: gives batches and the loss, and measures the model; the numbers go to the log under ``eval_``.
         settings: how the run goes.
         checkpoints: writes and reads the run's checkpoints.
         processes: the processes that train together.
-        evaluation: measures the model now and then; the numbers go to the log under ``eval_``.
         show_progress: show a bar; None shows it on a terminal.
 
     Attributes:
@@ -151,19 +130,16 @@ class TrainingLoop:
     def __init__(
         self,
         model: DocumentModel,
-        data: TaskData,
-        objective: Objective,
+        recipe: Recipe,
         settings: TrainingSettings,
         checkpoints: RunCheckpoints,
         processes: Processes,
         *,
-        evaluation: RunEvaluation | None = None,
         show_progress: bool | None = None,
     ) -> None:
         self.model, self.settings, self.processes = model, settings, processes
-        self._data, self._checkpoints = data, checkpoints
-        self._evaluation, self._show_progress = evaluation, show_progress
-        length = data.loader.epoch_steps
+        self._recipe, self._checkpoints, self._show_progress = recipe, checkpoints, show_progress
+        length = recipe.loader.epoch_steps
         steps = settings.max_steps or math.ceil(settings.epochs * (length or 0))
         # A stream does not say how long an epoch is.
         self._epoch_steps, often = (length, length) if length else (steps, min(STREAM_SAVE_STEPS, steps))
@@ -172,7 +148,7 @@ class TrainingLoop:
         precision = training_precision(model.device)
         self._step = CachedStep(
             model,
-            objective,
+            recipe.objective,
             precision=precision,
             packing=Packing.on(model.device, settings.token_budget, settings.padding),
             keep_activations=settings.keep_activations,
@@ -208,7 +184,7 @@ class TrainingLoop:
             self._load(checkpoint)
         try:
             with ExitStack() as stack:
-                stack.callback(self._data.loader.close)
+                stack.callback(self._recipe.loader.close)
                 if self.model.device.type == "cuda":
                     # What stays in float32, such as the graph, takes TF32 where the GPU has it.
                     stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
@@ -250,7 +226,7 @@ class TrainingLoop:
 
     def _train(self) -> None:
         self._optimizer.zero_grad()
-        batches = self._data.batches(self.state.global_step)
+        batches = self._recipe.batches(self.state.global_step)
         while not self._is_stopping and self.state.global_step < self.state.max_steps:
             with self._means.waiting():
                 batch = next(batches, None)
@@ -308,43 +284,40 @@ class TrainingLoop:
         """Log, measure and save, each where it is due."""
         step, is_last = self.state.global_step, self.state.global_step >= self.state.max_steps
         saves = step % self._save_steps == 0 or is_last or self._is_stopping
-        evaluates = self._evaluation is not None and (step % self._save_steps == 0 or is_last)
         # What has been added up since the last entry is not part of a checkpoint: an entry before each makes resumed
         # runs log the same numbers.
         if saves or step % self.settings.log_steps == 0:
             means = self._means.take(self.processes)
             numbers = {name: float(value) for name, value in numbers.items()}
             self._write({"loss": means.pop("loss"), **numbers, **means})
-        if evaluates:
-            assert self._evaluation is not None
-            measured = self.measure()
-            self._write(measured)
-            self.state.judge(measured, self._evaluation.best, greater_is_better=self._evaluation.greater_is_better)
+        evaluation = self._recipe.evaluation
+        if evaluation is not None and (step % self._save_steps == 0 or is_last):
+            measured = self._write(self.measure(evaluation))
+            self.state.judge(measured, evaluation.best, greater_is_better=evaluation.greater_is_better)
         if saves:
             require_finite(self.model, step)
             state, optimizer, schedule = self.state, self._optimizer, self._schedule
             self.processes.run_first(lambda: self._checkpoints.save(state, optimizer, schedule, self._scaler))
 
-    def _write(self, entry: Mapping[str, Any]) -> None:
+    def _write(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         complete = self.state.log(entry)
         if self._log is not None:
             self._log.write(complete)
+        return complete
 
-    def measure(self) -> dict[str, float]:
+    def measure(self, evaluation: RunEvaluation) -> dict[str, float]:
         """Measure the model as it would be saved, in the first process while the others wait.
 
         Returns:
             The numbers, each under ``eval_`` and its name.
         """
-        assert self._evaluation is not None
-        measure = self._evaluation.measure
         metrics: dict[str, float] = {}
 
         def measure_here() -> None:
             # Otherwise the first measure that needs numbers would complain, of something else.
             require_finite(self.model, self.state.global_step)
             with inference(self.model):
-                metrics.update({MEASURED + name: float(value) for name, value in measure().items()})
+                metrics.update({MEASURED + name: float(value) for name, value in evaluation.measure().items()})
 
         self.processes.run_first(measure_here)
         return self.processes.gather(metrics)[0]

@@ -6,8 +6,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -31,9 +31,8 @@ from ..runtime.text import printable
 from ..segmentation.segmenter import Segmenter
 from ..settings.run import ModelSettings, RunSettings, TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite
-from .data import TaskData
-from .loop import RunEvaluation, TrainingLoop
-from .objectives import Objective
+from .data import Recipe, RunEvaluation
+from .loop import TrainingLoop
 from .optimizer import fixed_weights, prepare_tuning, trained_weights
 from .run_folder import CONFIG_FILE as SETTINGS_FILE
 from .run_folder import (
@@ -81,13 +80,13 @@ def join_run(training: TrainingSettings, device: str | torch.device | None) -> P
     return processes
 
 
-def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
-    """Load the model that a run starts from.
+def is_checkpoint(name: str) -> bool:
+    """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
+    return any(map(is_checkpoint_folder, (SHIPPED / name, Path(name))))
 
-    Args:
-        settings: what is trained and where it starts.
-        device: where it is trained.
-        similarity: how its vectors are compared by the loss, and from then on.
+
+def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
+    """Load the model that a run starts from; its vectors are compared by ``similarity`` from then on.
 
     Raises:
         ModelError: there is no such model.
@@ -101,21 +100,8 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
     return encoder
 
 
-def require_startable(encoder: DocumentEncoder, settings: ModelSettings) -> None:
-    """Refuse a model that no run can start from.
-
-    Raises:
-        ModelError: a weight is NaN or infinite.
-    """
-    if (wrong := not_finite(encoder.model.named_parameters())) is not None:
-        raise ModelError(f"model.start={settings.start}: weight {wrong} is NaN or infinite; fetch or train it again")
-
-
 def load_segmenter(settings: ModelSettings) -> tuple[Segmenter, DocumentConfig]:
     """The segmenter and the configuration of the model that a run starts from, without its weights.
-
-    Args:
-        settings: what is trained and where it starts.
 
     Raises:
         ModelError: there is no such model.
@@ -124,32 +110,16 @@ def load_segmenter(settings: ModelSettings) -> tuple[Segmenter, DocumentConfig]:
         config, tokenizer = load_without_weights(settings.start, **settings.settings)
     else:
         config = backbone_config(settings.start, **settings.settings)
-        tokenizer = load_tokenizer(
-            backbone_folder(settings.start, weights=False), config, f"backbone {settings.start}"
-        )
+        folder = backbone_folder(settings.start, weights=False)
+        tokenizer = load_tokenizer(folder, config, f"backbone {settings.start}")
     return segmenter_of(config, tokenizer, settings.start), config
 
 
 def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopics: bool = False) -> None:
-    """Mark the weights that are trained, after a head was added where there is to be one.
-
-    Args:
-        encoder: the encoder around the model.
-        settings: what is trained.
-        subtopics: whether the loss looks at the head for subtopics.
-
-    Raises:
-        ModelError: nothing of the model would be trained.
-        MissingExtraError: low-rank updates without the library for them.
-    """
+    """Mark the weights that are trained, after a head was added (see :func:`~.optimizer.prepare_tuning`)."""
     prepare_tuning(encoder.model, settings.tune, settings.lora_rank, subtopics=subtopics)
     encoder.model.config.trained = True
     encoder.model.config.background = None
-
-
-def is_checkpoint(name: str) -> bool:
-    """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
-    return any(map(is_checkpoint_folder, (SHIPPED / name, Path(name))))
 
 
 @dataclass(frozen=True)
@@ -173,29 +143,6 @@ class RunContext(Generic[Settings]):
     evaluation: RunEvaluation | None = None
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What a model is trained for and how it is measured.
-
-    Args:
-        data: where batches come from.
-        objective: what the loss looks at, and the loss.
-        evaluation: how the model is measured meanwhile; None for not at all.
-        how: how the model is trained, in a few words for its card.
-        announcement: further lines that say what is going to happen.
-        encode: what else is encoded before the first step, in all processes.
-        last_words: makes a line that is said when the run is over.
-    """
-
-    data: TaskData
-    objective: Objective
-    evaluation: RunEvaluation | None
-    how: str
-    announcement: Sequence[str] = ()
-    encode: Callable[[], object] | None = None
-    last_words: Callable[[], str] | None = None
-
-
 def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Settings]], Recipe], resume: bool) -> Path:
     """Train by a recipe to the end, and write the model and what came of the run.
 
@@ -214,9 +161,11 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
         GraphdocError: another run is under way in the folder, or whatever else is in the way of this one.
     """
     settings, processes = context.settings, context.processes
-    folder: Path = settings.folder
+    if (wrong := not_finite(context.encoder.model.named_parameters())) is not None:
+        start = settings.model.start
+        raise ModelError(f"model.start={start}: weight {wrong} is NaN or infinite; fetch or train it again")
+    folder, is_new = settings.folder, True
     lock = FolderLock(folder)
-    is_new = True
 
     def begin() -> None:
         nonlocal is_new
@@ -231,15 +180,13 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
         processes.run_first(begin)
         try:
             recipe = make(context)
-            if context.evaluation is not None:
-                recipe = replace(recipe, evaluation=context.evaluation)
-            record = _record(context, recipe.data)
+            recipe.evaluation = context.evaluation or recipe.evaluation
+            record = _record(context, recipe)
             processes.run_first(partial(open_run, folder, settings, record))
             if processes.is_first:
-                _announce(context, recipe, record)
-            recipe.data.load()
-            if recipe.encode is not None:
-                recipe.encode()
+                for line in _announcement(settings, recipe, record):
+                    tqdm.write(printable(line))
+            recipe.load()
             result = _train(context, recipe, record, resume)
         except KeyboardInterrupt:
             if processes.is_first:
@@ -251,60 +198,50 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
             raise
     finally:
         lock.release()
-    if recipe.last_words is not None and processes.is_first:
-        tqdm.write(printable(recipe.last_words()))
+    if processes.is_first and (last_words := recipe.finish()) is not None:
+        tqdm.write(printable(last_words))
     return result
 
 
 def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], resume: bool) -> Path:
     settings: RunSettings = context.settings
-    processes, data, evaluation = context.processes, recipe.data, recipe.evaluation
-    folder, results = settings.folder, dict[str, Any]()
+    model, processes, folder = context.encoder.model, context.processes, settings.folder
+    results: dict[str, Any] = {}
     checkpoints = RunCheckpoints(
         folder,
-        context.encoder.model,
+        model,
         context.encoder.tokenizer,
         name=folder.name,
         keep=settings.training.keep_checkpoints,
         describe_training=lambda: _card(settings, recipe, record, results),
         only_updates=settings.model.store == "updates",
-        data_state=data.state_dict,
+        data_state=recipe.state_dict,
     )
-    loop = TrainingLoop(
-        context.encoder.model,
-        data,
-        recipe.objective,
-        settings.training,
-        checkpoints,
-        processes,
-        evaluation=evaluation,
-        show_progress=context.show_progress,
-    )
+    loop = TrainingLoop(model, recipe, settings.training, checkpoints, processes, show_progress=context.show_progress)
     last = checkpoints.last if resume else None
     if last is not None:
         checkpoints.load_state(last)
         if processes.is_first:
             tqdm.write(f"going on from {last}")
-        if data.state_dict() is not None:
-            data.load_state_dict(checkpoints.read_data_state(last))
+        if recipe.state_dict() is not None:
+            recipe.load_state_dict(checkpoints.read_data_state(last))
         if "before" in (begun := read_results(folder)):
             results["before"] = begun["before"]
     else:
         if resume and processes.is_first:
             logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
-        if evaluation is not None and evaluation.at_start:
-            results["before"] = _without_prefix(loop.measure())
+        if recipe.evaluation is not None and recipe.evaluation.at_start:
+            results["before"] = _without_prefix(loop.measure(recipe.evaluation))
             processes.run_first(lambda: write_json(folder / RESULTS_FILE, results))
     state = loop.run(last)
     results |= {**_measured_after(state), "steps": state.global_step}
-    if processes.is_first:
-        if last == checkpoints.at_step(state.global_step):
-            logger.warning("the run was at its end already, after step %d", state.global_step)
-        if loop.was_stopped:
-            logger.warning("the run was asked to stop after step %d; go on with --resume", state.global_step)
+    if processes.is_first and last == checkpoints.at_step(state.global_step):
+        logger.warning("the run was at its end already, after step %d", state.global_step)
     if loop.was_stopped:
+        if processes.is_first:
+            logger.warning("the run was asked to stop after step %d; go on with --resume", state.global_step)
         return checkpoints.last or folder
-    require_finite(context.encoder.model, state.global_step)
+    require_finite(model, state.global_step)
 
     def finish() -> None:
         from ..analysis.figures.measured import plot_run
@@ -335,7 +272,7 @@ def _without_prefix(scores: Mapping[str, Any]) -> dict[str, float]:
     return {name.removeprefix(MEASURED): value for name, value in scores.items() if name.startswith(MEASURED)}
 
 
-def _record(context: RunContext[Any], data: TaskData) -> dict[str, Any]:
+def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
     """What a run is made with."""
     model, loss = context.encoder.model, context.loss
     return {
@@ -344,7 +281,7 @@ def _record(context: RunContext[Any], data: TaskData) -> dict[str, Any]:
         "seed": context.settings.training.seed,
         "processes": context.processes.count,
         "device": str(model.device),
-        "corpus": data.record(),
+        "corpus": recipe.record(),
         **({} if loss is None else {"loss": repr(loss) if is_dataclass(loss) else type(loss).__qualname__}),
         "fixed_weights": weights_hash(fixed_weights(model)),
         "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
@@ -352,19 +289,30 @@ def _record(context: RunContext[Any], data: TaskData) -> dict[str, Any]:
     }
 
 
-def _announce(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any]) -> None:
-    """Say what is going to happen."""
-    for lines in (
-        *recipe.data.describe(),
-        *recipe.announcement,
-        *(["nothing is measured meanwhile: the last model is the result"] if recipe.evaluation is None else []),
-        f"{recipe.data.steps:,} steps of {recipe.data.batch_size:,} {recipe.data.unit}",
-        f"{record['trained_weights']:,} of {record['weights']:,} weights are trained "
-        f"({context.settings.model.tune} passage encoder), on {record['device']}, "
-        f"{record['processes']} process{'es' if record['processes'] > 1 else ''}",
-    ):
-        for line in lines.splitlines():
-            tqdm.write(printable(line))
+def _announcement(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any]) -> Iterator[str]:
+    """Lines that say what is going to happen."""
+    if recipe.report.documents:
+        yield recipe.report.summary()
+    for name, value in recipe.counts().items():
+        yield from _counted(name.replace("_", " "), value)
+    if recipe.evaluation is None:
+        yield "nothing is measured meanwhile: the last model is the result"
+    yield f"{recipe.steps:,} steps of {recipe.batch_size:,} {recipe.unit}"
+    yield (
+        f"{record['trained_weights']:,} of {record['weights']:,} weights are trained ({settings.model.tune} passage "
+        f"encoder), on {record['device']}, {record['processes']} process{'es' if record['processes'] > 1 else ''}"
+    )
+
+
+def _counted(name: str, value: Any) -> Iterator[str]:
+    """Numbers by name in a line, and what they consist of in further ones; nothing of what there is not."""
+    parts = value if isinstance(value, Mapping) else {"": value}
+    shown = [f"{count:,} {what}".strip() for what, count in parts.items() if count and isinstance(count, int)]
+    if shown:
+        yield f"{name}: {', '.join(shown)}"
+    for what, count in parts.items():
+        if isinstance(count, Mapping):
+            yield from _counted(f"{name}: {what}", count)
 
 
 def _card(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any], results: Mapping[str, Any]) -> str:
@@ -376,7 +324,7 @@ def _card(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any], resu
         f"{recipe.how}; batches of {training.batch_size:,}, {training.epochs:g} epochs, {settings.model.tune} passage "
         "encoder.",
         "",
-        f"Data: {settings.corpus.name}. {recipe.data.report.summary()}",
+        f"Data: {settings.corpus.name}. {recipe.report.summary()}",
         "",
         f"{record['trained_weights']:,} of {record['weights']:,} weights were trained, seed {record['seed']}, "
         f"git revision {record['git_revision'] or 'unknown'}.",

@@ -92,7 +92,7 @@ class TestRun:
         status, out, _ = pretrain()
         assert status == 0
         assert "wrote run/model" in out
-        assert "11 documents to train on, 0 held out" in out
+        assert "train: 11\n" in out
         assert "4 steps of 4 documents" in out
         assert "(full passage encoder), on cpu, 1 process" in out
         assert "over max_passages" in out
@@ -174,7 +174,7 @@ class TestSettings:
     ) -> None:
         run = pretrain("validation.share=0.3")
         assert run.status == 0, run.err
-        assert "8 documents to train on, 3 held out" in run.out
+        assert "train: 8\nheld out: 3\n" in run.out
         assert "before" in run.out
         results = read(tmp_path / "run" / "results.json")
         assert results["before"].keys() == results["after"].keys()

@@ -19,7 +19,7 @@ from graphdoc.corpus.parts import prepare_passage_vectors
 from graphdoc.corpus.source import CorpusSource
 from graphdoc.errors import DocumentError
 from graphdoc.recipes import mined_negatives as module
-from graphdoc.recipes.base import CorpusData
+from graphdoc.recipes.base import CorpusRecipe
 from graphdoc.recipes.mined_negatives import corpus_vectors
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.finetuning import ClassificationSettings
@@ -29,16 +29,13 @@ from graphdoc.training.run import RunContext
 LABELS: list[Any] = ["rice", 7, 2.5, ["tide", "marsh"], [], None, " rice \t", "7"]
 
 
-class AnyData(CorpusData):
+class AnyData(CorpusRecipe):
     """Data of no task."""
 
     def collator(self) -> Any:
         raise NotImplementedError
 
-    def describe(self) -> list[str]:
-        return []
-
-    def record(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, Any]:
         return {}
 
 

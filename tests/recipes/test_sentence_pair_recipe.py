@@ -20,7 +20,7 @@ from graphdoc.corpus.corpus import prepare_run_corpus
 from graphdoc.errors import GraphdocError
 from graphdoc.evaluation.pair_scores import pair_auc
 from graphdoc.recipes import sentence_pairs
-from graphdoc.recipes.sentence_pairs import SentencePairData
+from graphdoc.recipes.sentence_pairs import SentencePairRecipe
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import SentencePairSettings
@@ -108,9 +108,9 @@ def test_a_run_leaves_a_model_and_what_was_measured(
 
 def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
     start = start_of([*overrides, "loss.mlm_weight=0.3", "loss.contrast_weight=0.5"])
-    recipe = sentence_pairs.recipe(start)
-    assert recipe.evaluation is not None and isinstance(recipe.data, SentencePairData)
-    batch, model = recipe.data.held_out, start.encoder.model.eval()
+    recipe = SentencePairRecipe(start)
+    assert recipe.evaluation is not None
+    batch, model = recipe.held_out, start.encoder.model.eval()
     assert batch is not None
     with torch.no_grad():
         found = recipe.evaluation.measure()
@@ -148,17 +148,17 @@ BATCH = ("loss.negatives=batch", "loss.temperature=0.2", "loss.mlm_weight=0", "l
 
 def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: list[str]) -> None:
     start = start_of([*overrides, *BATCH])
-    recipe = sentence_pairs.recipe(start)
-    assert recipe.evaluation is not None and isinstance(recipe.data, SentencePairData)
-    recipe.data.load()
-    batches = list(recipe.data.loader.batches())
-    recipe.data.loader.close()
+    recipe = SentencePairRecipe(start)
+    assert recipe.evaluation is not None
+    recipe.load()
+    batches = list(recipe.loader.batches())
+    recipe.loader.close()
     assert len(batches) == 3 and all(batch.targets["label"].tolist() == [1] * 8 for batch in batches)
     for batch in batches:
         first, second = (batch.targets["group"][batch.roles[role]] for role in ("first", "second"))
         assert torch.equal(first, second) and len(torch.unique(first)) > 1
     # Pairs that are measured are of both kinds, so that there is something to rank.
-    batch = recipe.data.held_out
+    batch = recipe.held_out
     assert batch is not None and 0 < batch.targets["label"].float().mean() < 1
     first, second = (batch.targets["group"][batch.roles[role]] for role in ("first", "second"))
     assert torch.equal(first == second, batch.targets["label"] == 1)
@@ -196,7 +196,7 @@ def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], mon
             # Every one of them makes the corpus ready, or finds it.
             monkeypatch.setattr(start.processes, "run_first", lambda prepare: prepare())
             monkeypatch.setattr(start.processes, "gather", lambda value: [value])
-            data = SentencePairData(start)
+            data = SentencePairRecipe(start)
             assert data.steps == 3
             data.load()
             shares.append(list(data.loader.batches()))
@@ -245,7 +245,7 @@ def test_what_cannot_be_trained_on_is_refused(
     source = write_rows(tmp_path / "bad.jsonl", documents)
     common = [*overrides, f"corpus.source={source}", "validation.most_pairs=1000", "validation.best=loss"]
     with pytest.raises(GraphdocError) as error:
-        sentence_pairs.recipe(start_of([*common, *options]))
+        SentencePairRecipe(start_of([*common, *options]))
     assert named in str(error.value)
 
 
@@ -254,8 +254,8 @@ def test_a_tokenizer_without_mask_token_trains_without_masks(
 ) -> None:
     start = f"model.start={backbone_folder('roberta')}"
     with pytest.raises(GraphdocError, match=r"model\.start=.*mask token"):
-        sentence_pairs.recipe(start_of([*overrides, start]))
-    recipe = sentence_pairs.recipe(start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"]))
+        SentencePairRecipe(start_of([*overrides, start]))
+    recipe = SentencePairRecipe(start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"]))
     assert recipe.objective.head is None  # type: ignore[attr-defined]
 
 
@@ -265,7 +265,7 @@ def test_pairs_of_different_documents_alone_are_not_measured_as_if_partners_were
     for seed in range(8):
         start = start_of([*overrides, *batch, f"training.seed={seed}"])
         try:
-            data = SentencePairData(start)
+            data = SentencePairRecipe(start)
         except GraphdocError as error:
             seeds[seed] = None
             assert all(word in str(error) for word in ("2 pairs", "validation.most_pairs", "validation.share"))

@@ -17,7 +17,7 @@ from graphdoc import DocumentEncoder
 from graphdoc.cli import main
 from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.losses import PairedSentences, SubtopicLoss
-from graphdoc.recipes import subtopics
+from graphdoc.recipes.subtopics import SubtopicRecipe
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.finetuning import SubtopicRunSettings
 from graphdoc.settings.loading import load_settings
@@ -79,7 +79,7 @@ def read(path: Path) -> Any:
 
 def test_a_run_leaves_a_model_that_finds_subtopics(finetune: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
     assert finetune("run", f"validation.pairs={tmp_path / 'pairs.tsv'}") == 0
-    assert "14 sentences of them beyond corpus.max_passages" in capsys.readouterr().out
+    assert "14 sentences beyond corpus.max_passages" in capsys.readouterr().out
     results = read(tmp_path / "run" / "results.json")
     names = {"loss", "auc", "modularity", "collapse", "similar_divergence", "dissimilar_orthogonality"}
     assert names < results["before"].keys() == results["after"].keys()
@@ -133,9 +133,9 @@ def test_a_model_is_trained_on(finetune: Callable[..., int], tmp_path: Path) -> 
 
 def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
     start = start_of(overrides)
-    recipe = subtopics.recipe(start)
-    recipe.data.load()
-    batch = next(iter(recipe.data.loader.batches()))
+    recipe = SubtopicRecipe(start)
+    recipe.load()
+    batch = next(iter(recipe.loader.batches()))
     assert batch.targets["label"].tolist() == [1] * 4 + [0] * 4
     model = start.encoder.model.eval()
     logits = model(batch.graphs).subtopics
@@ -176,13 +176,12 @@ def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
 
 def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path: Path) -> None:
     start = start_of(overrides, f"validation.pairs={tmp_path / 'pairs.tsv'}", "training.batch_size=32")
-    recipe = subtopics.recipe(start)
-    assert recipe.evaluation is not None and recipe.encode is not None
-    recipe.data.load()
-    recipe.encode()
+    recipe = SubtopicRecipe(start)
+    assert recipe.evaluation is not None
+    recipe.load()
     start.encoder.model.eval()
     measured = recipe.evaluation.measure()
-    batch = next(iter(recipe.data.loader.batches()))
+    batch = next(iter(recipe.loader.batches()))
     trained = CachedStep(start.encoder.model, recipe.objective).measure(batch)
     # 16 pairs that are not similar are all in the batch, and 12 that are, four of them twice.
     assert float(trained.metrics["dissimilar_orthogonality"]) == pytest.approx(measured["dissimilar_orthogonality"])
@@ -213,7 +212,7 @@ def test_labels_all_alike_are_refused(overrides: list[str], tmp_path: Path) -> N
     (tmp_path / "alike.tsv").write_text("d0\td2\t1\nd1\td3\t1\n", encoding="utf-8")
     for setting in ("pairs.file", "validation.pairs"):
         with pytest.raises(EvaluationError, match="both labels"):
-            subtopics.recipe(start_of(overrides, f"{setting}={tmp_path / 'alike.tsv'}"))
+            SubtopicRecipe(start_of(overrides, f"{setting}={tmp_path / 'alike.tsv'}"))
 
 
 def test_unknown_documents_stop_a_run_or_are_counted(

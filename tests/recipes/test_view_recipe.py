@@ -22,7 +22,7 @@ from graphdoc.evaluation.pair_scores import pair_auc
 from graphdoc.graphs.layout import Packing
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics, subtopic_finder
 from graphdoc.losses import ClassificationLoss
-from graphdoc.recipes import views
+from graphdoc.recipes.views import ViewRecipe
 from graphdoc.sampling.views import SentenceLikelihoods
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.settings.document import ClusteringSettings
@@ -96,9 +96,9 @@ def test_two_towers_are_trained_on_pairs(
 
 def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
     start = start_of(overrides)
-    recipe = views.recipe(start)
-    recipe.data.load()
-    batch: TrainingBatch = next(iter(recipe.data.loader.batches()))
+    recipe = ViewRecipe(start)
+    recipe.load()
+    batch: TrainingBatch = next(iter(recipe.loader.batches()))
     model = start.encoder.model.eval()
     logits = model(batch.graphs, Packing(100_000)).logits
     ClassificationLoss()(logits, batch.targets["class"]).loss.backward()
@@ -272,7 +272,7 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
 )
 def test_what_cannot_be_trained_on_is_refused(overrides: list[str], options: list[str], named: str) -> None:
     with pytest.raises(GraphdocError, match=re.escape(named)):
-        views.recipe(start_of(overrides, *options))
+        ViewRecipe(start_of(overrides, *options))
 
 
 def test_a_model_that_reads_two_documents_has_no_vectors_of_one(

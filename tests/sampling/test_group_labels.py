@@ -102,7 +102,7 @@ def test_huge_groups_are_warned_of() -> None:
     pairs = [*pairs_of(chain), *pairs_of([(0, 7), (0, 9)], label=0)]
 
     def warned(made: GroupLabels) -> list[str]:
-        return [line for line in made.summary() if line.startswith("warning")]
+        return made.warnings()
 
     large, dissimilar = warned(groups_of_pairs(IDS, pairs))
     assert "8 documents" in large and "1 of 2" in dissimilar

@@ -12,8 +12,7 @@ from corpus_examples import write_rows
 
 from graphdoc.cli import main
 from graphdoc.corpus.view_pool import ViewPool
-from graphdoc.recipes import views
-from graphdoc.recipes.views import ViewData
+from graphdoc.recipes.views import ViewRecipe
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.finetuning import ViewRunSettings
 from graphdoc.settings.loading import load_settings
@@ -72,14 +71,13 @@ def start_of(overrides: list[str], *options: str) -> RunContext[ViewRunSettings]
     return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))
 
 
-def data_of(overrides: list[str], *options: str) -> ViewData:
+def data_of(overrides: list[str], *options: str) -> ViewRecipe:
     start = start_of(overrides, *options)
-    views.begin_views(start.encoder, start.settings)
-    data = ViewData(start)
+    data = ViewRecipe(start)
     data.load()
     return data
 
 
-def pool_of(data: ViewData) -> ViewPool:
+def pool_of(data: ViewRecipe) -> ViewPool:
     pool: ViewPool = data.loader._options["collate_fn"].pool
     return pool

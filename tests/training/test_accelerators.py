@@ -10,7 +10,7 @@ import torch
 from corpus_examples import rows_of, write_rows
 from safetensors.torch import load_file
 
-from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.recipes.trainer import train
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
 
@@ -48,9 +48,9 @@ def test_an_accelerator_trains_the_model_that_a_processor_does(
     settings: PretrainingSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
-    expected = weights(pretrain(settings, device="cpu"))
+    expected = weights(train(settings, device="cpu"))
     other = settings.replace(output=str(tmp_path / "accelerator"))
-    found = weights(pretrain(other))
+    found = weights(train(other))
     for name, weight in expected.items():
         torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-4, msg=name)
 
@@ -68,10 +68,10 @@ def test_a_run_stays_on_the_gpu_that_is_named(settings: PretrainingSettings, mon
     for device in range(last + 1):
         torch.cuda.reset_peak_memory_stats(device)
     before = [torch.cuda.max_memory_allocated(device) for device in range(last)]
-    pretrain(settings, device=f"cuda:{last}")
+    train(settings, device=f"cuda:{last}")
     assert torch.cuda.max_memory_allocated(last) > 0
     assert [torch.cuda.max_memory_allocated(device) for device in range(last)] == before
     # And on from its checkpoint.
     (settings.folder / "checkpoint-3").rename(settings.folder / "undisturbed")
-    pretrain(settings, resume=True, device=f"cuda:{last}")
+    train(settings, resume=True, device=f"cuda:{last}")
     assert (settings.folder / "checkpoint-3").is_dir()

@@ -17,7 +17,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from graphdoc import DocumentEncoder
-from graphdoc.corpus.document import CorpusReport
 from graphdoc.errors import MissingExtraError, ModelError, OutputError
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_documents import sub_document_batch
@@ -26,8 +25,8 @@ from graphdoc.sampling import EpochBatches, SubDocumentSplit
 from graphdoc.settings.run import TrainingSettings
 from graphdoc.training import loop as loop_module
 from graphdoc.training.checkpoint import RunCheckpoints, TrainState
-from graphdoc.training.data import EpochLoader, TaskData
-from graphdoc.training.loop import RunEvaluation, TrainingLoop
+from graphdoc.training.data import EpochLoader, Recipe, RunEvaluation
+from graphdoc.training.loop import TrainingLoop
 from graphdoc.training.objectives import ViewContrast
 from graphdoc.training.optimizer import prepare_tuning
 from graphdoc.training.run_folder import RunLog
@@ -59,8 +58,11 @@ class MemoryCorpus:
         return self.examples[row]
 
 
-class MemoryData(TaskData):
+class MemoryRecipe(Recipe):
     """Batches of documents in memory."""
+
+    how = "contrast"
+    objective = ViewContrast(SubDocumentContrast("cosine", 0.2))
 
     def __init__(self, corpus: MemoryCorpus, settings: TrainingSettings) -> None:
         self.documents = len(corpus)
@@ -68,17 +70,10 @@ class MemoryData(TaskData):
         batches = EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed)
         self.loader = EpochLoader(corpus, batches, collate, settings.loading_processes)
 
-    @property
-    def report(self) -> CorpusReport:
-        return CorpusReport()
-
     def load(self) -> None:
         pass
 
-    def describe(self) -> list[str]:
-        return []
-
-    def record(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, Any]:
         return {"documents": self.documents}
 
     def begin_epoch(self, epoch: int) -> None:
@@ -114,16 +109,9 @@ def make_loop(tiny_encoder: Callable[..., DocumentEncoder], training_examples: A
             keep=settings.keep_checkpoints,
             only_updates=only_updates,
         )
-        return TrainingLoop(
-            model,
-            MemoryData(MemoryCorpus(training_examples(examples)), settings),
-            ViewContrast(SubDocumentContrast("cosine", 0.2)),
-            settings,
-            checkpoints,
-            processes,
-            evaluation=RunEvaluation(evaluation, "score", greater_is_better=True) if evaluation else None,
-            show_progress=False,
-        )
+        recipe = MemoryRecipe(MemoryCorpus(training_examples(examples)), settings)
+        recipe.evaluation = RunEvaluation(evaluation, "score", greater_is_better=True) if evaluation else None
+        return TrainingLoop(model, recipe, settings, checkpoints, processes, show_progress=False)
 
     yield make
 
@@ -361,7 +349,7 @@ def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_loop: Any, 
     log.write_bytes(b"".join([*lines[:3], b"5\n", b"\xff\xfe\n", b'{"loss": 1}\n', *lines[3:], b'{"step": 1']))
     resumed = make_loop(tmp_path / "a")
     resumed.run(tmp_path / "a" / "checkpoint-6")
-    assert resumed._data.begun == [1]
+    assert resumed._recipe.begun == [1]
     assert told(tmp_path / "a") == undisturbed
     # At its end already.
     make_loop(tmp_path / "a").run(tmp_path / "a" / "checkpoint-10")

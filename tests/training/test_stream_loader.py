@@ -10,7 +10,7 @@ import torch
 from corpus_examples import rows_of, write_rows
 from safetensors.torch import load_file
 
-from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.recipes.trainer import train
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
 from graphdoc.training import step as cached_step
@@ -44,7 +44,7 @@ def losses(folder: Path) -> dict[int, tuple[float, float]]:
 def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
     settings: PretrainingSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretrain(settings, device="cpu")
+    train(settings, device="cpu")
     assert sorted(losses(tmp_path / "run")) == list(range(1, 18))
     assert losses(tmp_path / "run")[17][1] == 1
     interrupted = settings.replace(output=str(tmp_path / "other"))
@@ -59,12 +59,12 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
 
     monkeypatch.setattr(cached_step.CachedStep, "__call__", failing)
     with pytest.raises(KeyboardInterrupt):
-        pretrain(interrupted, device="cpu")
+        train(interrupted, device="cpu")
     monkeypatch.undo()
 
     place = json.loads((tmp_path / "other" / "checkpoint-9" / "training" / "data.json").read_text())
     assert place["epoch"] == 1, "the interruption is to fall into another epoch than the first"
-    pretrain(interrupted, resume=True, device="cpu")
+    train(interrupted, resume=True, device="cpu")
 
     assert losses(tmp_path / "other") == losses(tmp_path / "run")
     first, second = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("run", "other"))
