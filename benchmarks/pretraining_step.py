@@ -44,8 +44,7 @@ from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.sampling import SubDocumentSplit
-from graphdoc.training.data import TrainingBatch
-from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.objectives import TrainingBatch, ViewContrast
 from graphdoc.training.step import CachedStep
 
 ENCODERS: dict[str, dict[str, int]] = {

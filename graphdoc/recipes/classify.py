@@ -22,8 +22,8 @@ from ..inference.precision import training_precision
 from ..losses import ClassificationLoss, balanced_weights
 from ..sampling import DocumentSections, EpochBatches
 from ..settings.finetuning import ClassificationSettings
-from ..training.data import RunEvaluation, TrainingBatch
-from ..training.objectives import Classification
+from ..training.data import RunEvaluation
+from ..training.objectives import Classification, TrainingBatch
 from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
 

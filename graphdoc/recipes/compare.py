@@ -29,8 +29,7 @@ from ..sampling import (
 from ..sampling.batches import Rows
 from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
-from ..training.data import TrainingBatch
-from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast
+from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast, TrainingBatch
 from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, Examples
 from .classify import WHOLE, LabelledCollator, token_counts

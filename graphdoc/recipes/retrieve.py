@@ -25,8 +25,7 @@ from ..losses import InfoNCE, Loss
 from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
-from ..training.data import TrainingBatch
-from ..training.objectives import BestPassageContrast, Objective, QueryContrast
+from ..training.objectives import BestPassageContrast, Objective, QueryContrast, TrainingBatch
 from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, Examples
 from .mined_negatives import MinedNegatives

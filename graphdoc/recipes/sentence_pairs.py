@@ -26,8 +26,8 @@ from ..sampling import EpochBatches
 from ..sampling.batches import Rows, random_generator
 from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairDraws, TokenMasks
 from ..settings.pretraining import SentencePairSettings
-from ..training.data import RunEvaluation, TrainingBatch
-from ..training.objectives import SentencePairContrast
+from ..training.data import RunEvaluation
+from ..training.objectives import SentencePairContrast, TrainingBatch
 from ..training.run import RunContext, begin_training, is_checkpoint
 from ..training.step import CachedStep
 from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, measuring_step

@@ -19,8 +19,8 @@ from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import SubDocumentContrast
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import PretrainingSettings
-from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader, TrainingBatch
-from ..training.objectives import ViewContrast
+from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader
+from ..training.objectives import TrainingBatch, ViewContrast
 from ..training.run import RunContext, begin_training
 from ..training.step import CachedStep
 from .base import HELD_OUT_EPOCH, CorpusRecipe, VectorsOfDocuments, batch_of_parts, measuring_step, vectors_at

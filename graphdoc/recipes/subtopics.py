@@ -27,8 +27,8 @@ from ..segmentation.spans import Coverage
 from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
-from ..training.data import RunEvaluation, TrainingBatch
-from ..training.objectives import SubtopicClusters, paired_sentences
+from ..training.data import RunEvaluation
+from ..training.objectives import SubtopicClusters, TrainingBatch, paired_sentences
 from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, Examples, measuring_step
 from .pairs import CorpusPairs, PairValidation, validation_pairs

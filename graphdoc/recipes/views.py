@@ -28,8 +28,7 @@ from ..sampling.batches import Rows, random_generator
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings
-from ..training.data import TrainingBatch
-from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast
+from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast, TrainingBatch
 from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, Examples, changed_since
 from .pairs import CorpusPairs, PairValidation

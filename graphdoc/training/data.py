@@ -1,30 +1,26 @@
-"""Training batches: what is in one, loading them ahead of the steps, and where they come from."""
+"""Where training batches come from: loading them ahead of the steps, and what a recipe says of a run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import chain, count, islice
 from multiprocessing import connection
 from multiprocessing.util import Finalize
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.source import StreamingCorpus
-from ..graphs.batch import GraphBatch
 from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent
 from ..sampling import DocumentBatches, Place
-
-if TYPE_CHECKING:
-    from .objectives import Objective
+from .objectives import Objective, TrainingBatch
 
 
 class Corpus(Protocol):
@@ -34,46 +30,6 @@ class Corpus(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, row: int) -> TrainingDocument: ...
-
-
-# Which documents of a batch play a role: a range of them, or their rows.
-Role = slice | Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingBatch:
-    """One process's share of a batch.
-
-    Args:
-        graphs: the graphs of all documents in all roles, so that no passage is encoded twice.
-        ids: ids of the documents that the batch was drawn from; one can give several graphs, such as two views.
-        targets: what the objective compares with, by name: the ``group`` or ``class`` of every document, the ``label``
-            of every pair, ...
-        roles: which graphs play which role, by name: ``anchor``, ``candidate``, ``first``, ``second``, ...; none where
-            all play the same.
-    """
-
-    graphs: GraphBatch
-    ids: tuple[str, ...]
-    targets: Mapping[str, Tensor]
-    roles: Mapping[str, Role] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens, special tokens included; 0 where passage vectors are given."""
-        return sum(len(ids) for ids in self.graphs.token_ids)
-
-    def to(self, device: torch.device | str) -> TrainingBatch:
-        """The same batch with its tensors on another device."""
-        return replace(
-            self,
-            graphs=self.graphs.to(device),
-            targets={name: target.to(device) for name, target in self.targets.items()},
-            roles={name: role.to(device) if isinstance(role, Tensor) else role for name, role in self.roles.items()},
-        )
 
 
 Collate = Callable[[Sequence[tuple[TrainingDocument, int, int]]], TrainingBatch]

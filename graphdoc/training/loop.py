@@ -22,7 +22,8 @@ from ..runtime.processes import Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
 from ..settings.run import TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite
-from .data import Recipe, RunEvaluation, TrainingBatch
+from .data import Recipe, RunEvaluation
+from .objectives import TrainingBatch
 from .optimizer import make_optimizer, make_schedule
 from .run_folder import WRONG_BATCH, RunLog, write_json
 from .step import CachedStep

@@ -1,10 +1,10 @@
-"""What a model is trained for: which of its outputs a loss looks at, and the loss."""
+"""What a model is trained for: what is in a batch, which outputs of the model a loss looks at, and the loss."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
@@ -27,7 +27,46 @@ from ..losses import (
 )
 from ..modeling import DocumentOutput
 from ..similarity.kinds import best_passages, maxsim, packed
-from .data import TrainingBatch
+
+# Which documents of a batch play a role: a range of them, or their rows.
+Role = slice | Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """One process's share of a batch.
+
+    Args:
+        graphs: the graphs of all documents in all roles, so that no passage is encoded twice.
+        ids: ids of the documents that the batch was drawn from; one can give several graphs, such as two views.
+        targets: what the objective compares with, by name: the ``group`` or ``class`` of every document, the ``label``
+            of every pair, ...
+        roles: which graphs play which role, by name: ``anchor``, ``candidate``, ``first``, ``second``, ...; none where
+            all play the same.
+    """
+
+    graphs: GraphBatch
+    ids: tuple[str, ...]
+    targets: Mapping[str, Tensor]
+    roles: Mapping[str, Role] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, special tokens included; 0 where passage vectors are given."""
+        return sum(len(ids) for ids in self.graphs.token_ids)
+
+    def to(self, device: torch.device | str) -> TrainingBatch:
+        """The same batch with its tensors on another device."""
+        return replace(
+            self,
+            graphs=self.graphs.to(device),
+            targets={name: target.to(device) for name, target in self.targets.items()},
+            roles={name: role.to(device) if isinstance(role, Tensor) else role for name, role in self.roles.items()},
+        )
+
 
 MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]
 

@@ -16,8 +16,7 @@ from ..graphs.layout import MiniBatch, Packing
 from ..inference.precision import Precision, computed_in
 from ..losses import Gather, LossOutput
 from ..modeling import DocumentModel
-from .data import TrainingBatch
-from .objectives import MiniBatchTerm, Objective
+from .objectives import MiniBatchTerm, Objective, TrainingBatch
 
 Input = TypeVar("Input")
 

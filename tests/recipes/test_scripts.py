@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES
-from graphdoc.training.data import TrainingBatch
+from graphdoc.training.objectives import TrainingBatch
 from graphdoc.training.step import CachedStep
 
 # The words of the commands that train.

@@ -24,7 +24,7 @@ from graphdoc.recipes.sentence_pairs import SentencePairRecipe
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import SentencePairSettings
-from graphdoc.training.data import TrainingBatch
+from graphdoc.training.objectives import TrainingBatch
 from graphdoc.training.run import RunContext, load_segmenter, load_start
 
 QUICK = Path(__file__).parents[2] / "configs" / "pretrain" / "sdr_quick.yaml"

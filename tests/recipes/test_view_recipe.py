@@ -26,7 +26,7 @@ from graphdoc.recipes.views import ViewRecipe
 from graphdoc.sampling.views import SentenceLikelihoods
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.settings.document import ClusteringSettings
-from graphdoc.training.data import TrainingBatch
+from graphdoc.training.objectives import TrainingBatch
 from graphdoc.training.step import CachedStep
 
 EncoderFactory = Callable[..., DocumentEncoder]

@@ -17,8 +17,7 @@ from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.layout import Packing
 from graphdoc.losses import ONE_PROCESS, Gather, LossOutput
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput
-from graphdoc.training.data import TrainingBatch
-from graphdoc.training.objectives import Objective
+from graphdoc.training.objectives import Objective, TrainingBatch
 from graphdoc.training.step import CachedStep
 
 

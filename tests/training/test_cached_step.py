@@ -14,8 +14,7 @@ from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.sampling import SubDocumentSplit
-from graphdoc.training.data import TrainingBatch
-from graphdoc.training.objectives import ViewContrast, describe_vectors
+from graphdoc.training.objectives import TrainingBatch, ViewContrast, describe_vectors
 from graphdoc.training.step import CachedStep
 
 LOSS = SubDocumentContrast("cosine", 0.3)

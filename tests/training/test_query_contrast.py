@@ -11,8 +11,7 @@ import torch
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.kinds import JoinedGraphs
 from graphdoc.losses import ONE_PROCESS, InfoNCE
-from graphdoc.training.data import TrainingBatch
-from graphdoc.training.objectives import BestPassageContrast, QueryContrast, false_negative_mask
+from graphdoc.training.objectives import BestPassageContrast, QueryContrast, TrainingBatch, false_negative_mask
 
 
 def test_answers_their_copies_and_repeats_are_no_negatives() -> None:

@@ -17,8 +17,7 @@ from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead
 from graphdoc.recipes.sentence_pairs import sentence_pair_batch
 from graphdoc.sampling.sentence_pairs import MaskedSentence
-from graphdoc.training.data import TrainingBatch
-from graphdoc.training.objectives import SentencePairContrast
+from graphdoc.training.objectives import SentencePairContrast, TrainingBatch
 from graphdoc.training.step import CachedStep
 
 MASK = 3
