@@ -245,19 +245,12 @@ def _leave_out_foreign_head(
     # Pairs are told apart by the head alone, and without it nothing would be left.
     if model.head is None or model.config.matching is not None:
         return
-    for key in _READ_BY_HEAD:
-        learned_on = saved.get(key, getattr(DocumentConfig, key))
-        if key in settings and settings[key] != learned_on:
-            logger.warning(
-                "the classification head of %s was learned on vectors with %s=%s; with %s it would give wrong "
-                "classes, and is left out",
-                name,
-                key,
-                json.dumps(learned_on),
-                json.dumps(settings[key]),
-            )
-            model.remove_head(subtopics=False)
-            return
+    learned_on = {key: saved.get(key, getattr(DocumentConfig, key)) for key in _READ_BY_HEAD}
+    if changed := [key for key, value in learned_on.items() if key in settings and settings[key] != value]:
+        logger.warning(
+            "the classification head of %s was learned on vectors with another %s, and is left out", name, changed[0]
+        )
+        model.remove_head(subtopics=False)
 
 
 def vocabulary_hash(terms: Sequence[str]) -> str:

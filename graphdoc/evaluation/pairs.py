@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..inference.precision import Precision
 from ..inference.segmenting import Workers, segment_in_order
-from ..matching.matcher import MANY_PAIRS, DrawnPair, PairDocument, PairMatcher, draw_in_order
+from ..matching.matcher import DrawnPair, PairDocument, PairMatcher
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
@@ -283,14 +283,13 @@ class MatchedPairs:
         scores = np.empty(len(rows))
         with (
             progress_bar(show_progress, len(rows), doing="Matching", unit="pairs") as bar,
-            closing(self._draw(matcher, encoder, rows)) as drawn,
         ):
-            for place, of_views in matcher.view_scores(drawn, dtype):
+            for place, of_views in matcher.view_scores(self._draw(matcher, encoder, rows), dtype):
                 scores[place] = matcher.aggregate(of_views)
                 bar.update(1)
         return np.array(interleaved(gathered(processes, scores.tolist())))
 
-    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, rows: Rows) -> Generator[Drawn]:
+    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, rows: Rows) -> Iterator[Drawn]:
         """The pairs of this process with their views, drawn with the first model of such views."""
         drawn_by = encoder.model.config.views, encoder.tokenizer.get_vocab(), matcher.identity
         if self._drawn is not None and self._drawn[0] == drawn_by:
@@ -301,10 +300,8 @@ class MatchedPairs:
         # Workers end with an error, not when its traceback is forgotten.
         with closing(segment_in_order(plain, matcher.segmenter, Workers.on(encoder.device))) as cut:
             ready = dict(zip(wanted, matcher.documents(cut), strict=True))
-        pairs = ((place, ready[first], ready[second]) for place, (first, second) in enumerate(rows.tolist()))
         drawn: list[Drawn] = []
-        with closing(draw_in_order(matcher, pairs, Workers.on(encoder.device, after=MANY_PAIRS))) as ahead:
-            for pair in ahead:
-                drawn.append(pair)
-                yield pair
+        for place, (a, b) in enumerate(rows.tolist()):
+            drawn.append((place, ready[a], ready[b], matcher.draw(ready[a], ready[b])))
+            yield drawn[-1]
         self._drawn = (drawn_by, drawn)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,22 +16,20 @@ from torch import Tensor
 
 from ..segmentation.spans import SegmentedDocument
 from .kinds import GraphKind, Integers, JoinedGraphs, NodeKind
-from .layout import AttentionPlan, Form, MiniBatch, Packing, SectionLayout, places_of, plan_attention, section_ids
+from .layout import (
+    AttentionPlan,
+    Form,
+    MiniBatch,
+    Packing,
+    SectionLayout,
+    map_tensors,
+    places_of,
+    plan_attention,
+    section_ids,
+)
 
 if TYPE_CHECKING:
     from .document_graph import DocumentGraph
-
-
-def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
-    """A copy of a part whose tensors are changed, those of dataclasses and tuples inside of it too."""
-    if isinstance(part, Tensor):
-        return change(part)
-    # Token ids are tuples of numbers by the thousand; a first element says what the others are.
-    if type(part) is tuple and part and is_dataclass(part[0]):
-        return tuple(map_tensors(member, change) for member in part)
-    if is_dataclass(part) and not isinstance(part, type):
-        return type(part)(**{entry.name: map_tensors(getattr(part, entry.name), change) for entry in fields(part)})
-    return part
 
 
 class _ArrayPickler(pickle.Pickler):

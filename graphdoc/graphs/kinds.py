@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,8 +45,6 @@ class EdgeKind(IntEnum):
 
 Integers = npt.NDArray[np.int64]
 
-# Nodes up to which their pairs are kept from one document to the next: 6 MB for all counts together.
-MOST_KEPT = 128
 # Edges of nodes that are all connected; beyond, a graph does not fit in memory.
 MAXIMUM_EDGES = 40_000_000
 
@@ -98,13 +95,7 @@ def all_pairs(nodes: Integers) -> Integers:
             f"a graph that connects {count:,} nodes with each other needs {count * count:,} edges (limit "
             f"{MAXIMUM_EDGES:,}); use graph kind 'window', or a smaller max_passages"
         )
-    return nodes[_places(count) if count <= MOST_KEPT else _places.__wrapped__(count)]
-
-
-@cache
-def _places(count: int) -> Integers:
-    """Places of the ends of every pair among some nodes, ``(2, pairs)``."""
-    return np.stack(np.triu_indices(count, k=1))
+    return nodes[np.stack(np.triu_indices(count, k=1))]
 
 
 def star(center: int, leaves: Integers) -> Integers:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,19 @@ from ..errors import SettingsError
 from .kinds import Integers, JoinedGraphs
 
 Form = Literal["auto", "dense", "sparse"]
+
+
+def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
+    """A copy of a part whose tensors are changed, those of dataclasses and tuples inside of it too."""
+    if isinstance(part, Tensor):
+        return change(part)
+    # Token ids are tuples of numbers by the thousand; a first element says what the others are.
+    if type(part) is tuple and part and is_dataclass(part[0]):
+        return tuple(map_tensors(member, change) for member in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return type(part)(**{entry.name: map_tensors(getattr(part, entry.name), change) for entry in fields(part)})
+    return part
+
 
 # Measured in benchmarks/results/graph_attention.md: up to this many cells per edge the dense form is the faster one.
 DENSE_CELLS_PER_EDGE = 40
@@ -306,11 +319,8 @@ class MiniBatch:
 
     def to(self, device: torch.device | str) -> MiniBatch:
         """The same mini-batch on another device."""
-
-        def moved(part: Any) -> Any:
-            return part if part is None else part.to(device, non_blocking=True)
-
-        return MiniBatch(*(moved(getattr(self, entry.name)) for entry in fields(self)))
+        moved: MiniBatch = map_tensors(self, lambda tensor: tensor.to(device, non_blocking=True))
+        return moved
 
 
 @dataclass(frozen=True, slots=True)

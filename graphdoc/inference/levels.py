@@ -15,7 +15,6 @@ from torch.nn.functional import normalize
 
 from ..graphs.batch import GraphBatch
 from ..graphs.layout import Packing, section_ids
-from ..modeling import DocumentOutput
 from ..modeling.attribution import passage_terms
 from ..modeling.lexical import passage_numbers, summed
 from ..runtime.memory import give_back_memory
@@ -45,38 +44,16 @@ def encode_all_levels(
     """
     model, split = pipeline.model, None
     window = pipeline.run([segmented], attention=True, dtype=dtype)
-    vectors = window.passage_vectors
-    if model.readout.has_sections:
-        batch = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
-        with inference(model):
+    output, vectors = window.output, window.passage_vectors
+    with inference(model):
+        terms = as_numpy(passage_terms(model, vectors, window.batch, output))
+        mean = model.initial_passages(vectors.float()).mean(dim=0)
+        if model.readout.has_sections:
+            batch = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
             if model.structural_embeddings is not None:
                 with pipeline.computing_in(dtype):
                     vectors = model.encode_passages(batch)
             split = model.encode_graphs(vectors, batch, output_attention=True)
-    return encoded_document(pipeline, segmented, window.passage_vectors, window.batch, window.output, split)
-
-
-def encoded_document(
-    pipeline: EncodingPipeline,
-    segmented: SegmentedDocument,
-    passage_vectors: Tensor,
-    batch: GraphBatch,
-    output: DocumentOutput,
-    split: DocumentOutput | None = None,
-) -> EncodedDocument:
-    """What a model gave for a document, with its words where the model has a lexical part.
-
-    Args:
-        pipeline: the model.
-        segmented: the document.
-        passage_vectors: ``(passages, encoder hidden)``.
-        batch: that document alone.
-        output: the model's output for it in one piece, with attention.
-        split: the same for the document split into its sections, where the readout reads them.
-    """
-    with inference(pipeline.model):
-        terms = as_numpy(passage_terms(pipeline.model, passage_vectors, batch, output))
-        mean = pipeline.model.initial_passages(passage_vectors.float()).mean(dim=0)
     assert output.documents is not None and output.passages is not None
     weights, count = output.readout_weights, len(segmented.passages)
     read, attention = output if split is None else split, None

@@ -399,7 +399,9 @@ class EncodingPipeline:
                 self.require_own_vectors(batch.passage_vectors)
                 if bar is not None:
                     bar.update(len(documents))
-        batch = self.add_words(batch, documents).to(self.device)
+        if (head := self.model.head) is not None and head.words is not None and self.lexical is not None and documents:
+            batch = replace(batch, words=TermWeights.of(self.lexical.of_documents(documents), batch.node_kind.device))
+        batch = batch.to(self.device)
         advance = None if bar is None else progress.Parts(bar, len(documents), len(batch.token_ids), "passages")
         survive_forks()
         with inference(self.model):
@@ -408,13 +410,6 @@ class EncodingPipeline:
             output = self.model.encode_graphs(vectors, batch, attention)
         require_finite(output.documents, output.passages, output.logits)
         return Window(documents, batch, vectors, output)
-
-    def add_words(self, batch: GraphBatch, documents: Sequence[SegmentedDocument]) -> GraphBatch:
-        """A batch with the words of its documents, where these are given and the model has a head that reads them."""
-        head, reader = self.model.head, self.lexical
-        if head is None or head.words is None or reader is None or not documents:
-            return batch
-        return replace(batch, words=TermWeights.of(reader.of_documents(documents), batch.node_kind.device))
 
     def computing_in(self, dtype: Precision | None) -> AbstractContextManager[Any]:
         """A context in which the transformer computes in a precision; None for that of its weights."""

@@ -106,28 +106,23 @@ def require_text(segmented: SegmentedDocument) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Processes that make documents or pairs of them ready ahead of the transformer.
+    """Processes that make documents ready ahead of the transformer.
 
     Args:
         count: how many; 0 for none.
-        after: documents or pairs that are made ready without them first.
+        after: documents that are made ready without them first.
     """
 
     count: int
     after: int = 0
 
     @classmethod
-    def on(cls, device: torch.device, workers: int | None = None, *, after: int = MANY_DOCUMENTS) -> Workers:
+    def on(cls, device: torch.device, workers: int | None = None) -> Workers:
         """The workers that were asked for, or those that suit a device.
 
         By default they begin only with a large number of documents, and only where processes are forked: elsewhere a
         program that starts some has to be written for it. A CPU needs one at most, since its cores are busy with the
         transformer, an accelerator as many as there are cores.
-
-        Args:
-            device: where the transformer computes.
-            workers: how many were asked for; None for the default.
-            after: documents from which on the default has workers.
         """
         if workers is not None:
             require_whole("workers", workers, least=0)
@@ -136,7 +131,7 @@ class Workers:
             return cls(0)
         cores = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         count = int(cores >= 4) if device.type == "cpu" else min(MOST_WORKERS, cores - 1)
-        return cls(max(0, count), after)
+        return cls(max(0, count), MANY_DOCUMENTS)
 
 
 def in_blocks(values: Iterable[Value], size: int) -> Iterator[list[Value]]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import DocumentError, SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
-from ..runtime.text import counted, described, require_one_of
+from ..runtime.text import counted, described
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.kinds import Floats, maxsim, packed, similarity_matrix, similarity_of, similarity_of_tensors
@@ -74,7 +74,7 @@ def encode_queries(
     Returns:
         ``(queries, hidden)`` on the CPU.
     """
-    segmented, vectors = iter(queries), [torch.zeros(0, pipeline.hidden_size)]
+    segmented, vectors = iter(queries), list[Tensor]()
     while window := list(islice(segmented, WINDOW_PASSAGES)):
         graphs = JoinedGraphs.of_queries([0] * len(window))
         batch = GraphBatch.from_graphs(graphs, tuple(one.token_ids[0] for one in window))
@@ -84,7 +84,7 @@ def encode_queries(
         if (lexical := pipeline.lexical) is not None:
             documents = lexical.beside(documents, lexical.counts(one.texts[0] for one in window))
         vectors.append(documents)
-    return torch.cat(vectors)
+    return torch.cat(vectors) if vectors else torch.zeros(0, pipeline.hidden_size)
 
 
 class VectorPipeline(EncodingPipeline):
@@ -129,7 +129,8 @@ class VectorPipeline(EncodingPipeline):
         >>> encoder.similarity(query, encoder.encode(["Rice is steamed.", "Tides rise."])).argmax(axis=1)
         array([0])
         """
-        require_one_of("output", output, ("numpy", "torch"))
+        if output not in ("numpy", "torch"):
+            raise SettingsError(f"output {output!r} is unknown; use one of numpy, torch")
         vectors = encode_queries(self, segment_queries(self, documents_of(queries)), dtype=dtype)
         if normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)

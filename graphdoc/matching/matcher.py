@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, tee
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from ..checkpoints.contents import token_limit
 from ..errors import DocumentError, ModelError, SettingsError
@@ -20,9 +17,8 @@ from ..inference.learned_subtopics import subtopic_finder
 from ..inference.levels import sentence_segmenter
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
-from ..inference.segmenting import AnyDocument, Workers, as_document, in_blocks
+from ..inference.segmenting import AnyDocument, as_document, in_blocks
 from ..registry import VIEW_READERS, VIEW_SAMPLINGS, load
-from ..runtime.workers import work_ahead
 from ..sampling.batches import random_generator
 from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views, pagerank
 from ..segmentation.spans import SegmentedDocument
@@ -242,57 +238,6 @@ def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: Spe
     return reader
 
 
-Side = tuple[FieldTokens, Any]
-
-# Pairs that are drawn together: a fifth of a second, enough to travel for.
-BLOCK_PAIRS = 16
-# Pairs from which on processes of their own draw ahead: two seconds, in which they have started.
-MANY_PAIRS = 160
-
-
-def draw_in_order(
-    matcher: PairMatcher, pairs: Iterable[tuple[Pair, PairDocument, PairDocument]], workers: Workers
-) -> Generator[tuple[Pair, PairDocument, PairDocument, DrawnPair]]:
-    """Find the subtopics of pairs and draw the views that they are matched by; the same for any number of processes.
-
-    Args:
-        matcher: what matches them.
-        pairs: whatever stands for a pair, and both documents; read a few blocks ahead.
-        workers: processes that draw. A model that finds subtopics stays in this process, which then draws alone.
-
-    Yields:
-        What was given, and what was drawn, in order.
-    """
-    shared = matcher.drawer, range(matcher.settings.views)
-    count = 0 if matcher.drawer.finder.reads_model else workers.count
-    blocks = in_blocks(pairs, BLOCK_PAIRS)
-
-    def sides(block: list[tuple[Pair, PairDocument, PairDocument]]) -> list[tuple[Side, Side]]:
-        return [((a.field, a.features), (b.field, b.features)) for _, a, b in block]
-
-    for block in islice(blocks, workers.after // BLOCK_PAIRS if count else None):
-        for pair, drawn in zip(block, _draw(shared, sides(block)), strict=True):
-            yield *pair, drawn
-    if count:
-        blocks, kept = tee(blocks)
-        # Workers end with an error, not when its traceback is forgotten.
-        with closing(work_ahead(_draw_in_worker, shared, map(sides, blocks), count, setting=None)) as ahead:
-            for block_drawn, block in zip(ahead, kept, strict=True):
-                for pair, drawn in zip(block, block_drawn, strict=True):
-                    yield *pair, drawn
-
-
-def _draw(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side, Side]]) -> list[DrawnPair]:
-    drawer, numbers = shared
-    return [drawer.draw(first, second, numbers, "matching") for first, second in block]
-
-
-def _draw_in_worker(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side, Side]]) -> list[DrawnPair]:
-    # Small matrices gain nothing from threads, which would fight over the cores of other processes.
-    with threadpool_limits(1):
-        return _draw(shared, block)
-
-
 # Documents that are kept ready beside those of the pair at hand: pairs of one query follow each other.
 _KEPT = 512
 
@@ -362,23 +307,28 @@ def match_pairs(
             del ready[next(iter(ready))]
         return made
 
-    prepared = ((None, document(a), document(b)) for a, b in pairs)
+    def drawn() -> Iterator[
+        tuple[tuple[PairDocument, PairDocument, DrawnPair], PairDocument, PairDocument, DrawnPair]
+    ]:
+        for a, b in pairs:
+            first, second = document(a), document(b)
+            pair = matcher.draw(first, second)
+            yield (first, second, pair), first, second, pair
+
     description = pipeline.describe()
-    with closing(draw_in_order(matcher, prepared, Workers.on(pipeline.device, after=MANY_PAIRS))) as drawn:
-        keyed = (((first, second, pair), first, second, pair) for _, first, second, pair in drawn)
-        for (first, second, pair), scores in matcher.view_scores(keyed, options.get("dtype")):
-            values = scores.tolist() if len(scores) == len(pair.views) else [None] * len(pair.views)
-            views = [_matched_view(view, value, first, second) for view, value in zip(pair.views, values, strict=True)]
-            yield PairMatch(
-                first.segmented,
-                second.segmented,
-                matcher.aggregate(scores),
-                bool(matcher.reader.labels),
-                tuple(views),
-                pair.subtopics,
-                (first.field.beyond, second.field.beyond),
-                description,
-            )
+    for (first, second, pair), scores in matcher.view_scores(drawn(), options.get("dtype")):
+        values = scores.tolist() if len(scores) == len(pair.views) else [None] * len(pair.views)
+        views = [_matched_view(view, value, first, second) for view, value in zip(pair.views, values, strict=True)]
+        yield PairMatch(
+            first.segmented,
+            second.segmented,
+            matcher.aggregate(scores),
+            bool(matcher.reader.labels),
+            tuple(views),
+            pair.subtopics,
+            (first.field.beyond, second.field.beyond),
+            description,
+        )
 
 
 def _matched_view(view: ViewPair, score: float | None, first: PairDocument, second: PairDocument) -> MatchedView:

@@ -90,9 +90,6 @@ class DocumentModel(PreTrainedModel):
     main_input_name = "batch"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
     _keep_in_fp32_modules_strict = [  # noqa: RUF012
         *(r"^structural_embeddings\.", r"^projection\.", r"^graph\.", r"^readout\.", r"^head\.", r"^subtopic_head\."),
         *(r"^centre$", r"^lexical\."),

@@ -141,7 +141,7 @@ class TestHeads:
         kept = load(tmp_path, **{key: getattr(encoder.model.config, key), "max_passages": 3})
         assert kept.model.head is not None and kept.model.config.max_passages == 3 and not caplog.records
         other = load(tmp_path, **{key: value})
-        assert f"with {key}=" in caplog.text and f"with {json.dumps(value)} it would give wrong classes" in caplog.text
+        assert f"with another {key}" in caplog.text
         assert getattr(other.model.config, key) == value
         assert other.model.head is None and other.model.config.labels is None
         with pytest.raises(ModelError, match="has no classification head"):

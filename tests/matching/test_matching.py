@@ -7,6 +7,7 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import ModelError
+from graphdoc.evaluation.pairs import MatchedPairs
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.matching import match_pairs
 from graphdoc.matching.matcher import PairMatcher
@@ -85,3 +86,17 @@ def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Callable[.
         assert sorted(near) == [False, True]
         begun.add(near[0])
     assert begun == {False, True}
+
+
+def test_scores_are_those_of_pairs_matched_one_by_one(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    encoder = tiny_encoder(views={"view_tokens": 24, "views": 3}, graph_layers=0, readout="mean")
+    encoder.model.add_head(["different", "similar"])
+    documents = [
+        Document.from_text(" ".join(f"The {word} {noun} rises." for word in WORDS[number:]), id=noun)
+        for number, noun in enumerate(("tide", "dough", "rice", "sea"))
+    ]
+    rows = [(number % 4, (number * 7 + 1) % 4) for number in range(9)]
+    expected = [encoder.match(documents[a], documents[b]).score for a, b in rows]
+    matches = match_pairs(encoder, [(documents[a], documents[b]) for a, b in rows])
+    assert [match.score for match in matches] == pytest.approx(expected, abs=1e-5)
+    assert MatchedPairs(documents, np.array(rows)).scores(encoder).tolist() == pytest.approx(expected, abs=1e-5)
