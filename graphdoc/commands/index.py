@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..retrieval.updating import UpdateReport
 
 Paragraph = Literal["section", "blank_line", "passage"]
-_PARAGRAPHS = {"section": "section", "blank_line": "part between blank lines", "passage": "passage"}
 
 
 def index(
@@ -97,10 +96,8 @@ def index(
         opened.maintain()
     state = opened.state()
     about = opened.describe() | {"rows": state.rows, "waiting": state.waiting}
-    about["kept_sentences"] = opened.count_sentences()
     target = outputs.write(json=lambda path: write_json(path, {**done, "index": about}))
     sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage")]
-    sizes += [counted(about["kept_sentences"], "sentence")] if opened.paragraph is not None else []
     lines.append(f"{opened.place}: {', '.join(sizes)}")
     if describe:
         lines += _description(opened, about)
@@ -113,11 +110,8 @@ def index(
 def _description(opened: DocumentIndex, about: dict[str, Any]) -> list[str]:
     """What an index holds and was made with, in lines."""
     model = about["model"]
-    lines = []
-    if opened.paragraph is not None:
-        lines.append(f"with sentences; those of a {_PARAGRAPHS[opened.paragraph]} belong together")
     return [
-        *lines,
+        f"sentences kept, by {opened.paragraph}" if opened.paragraph else "no sentences kept",
         f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
         f"{counted(about['rows'], 'row')}, {about['waiting']:,} not yet indexed",
         "fields: " + (", ".join(f"{name} ({kind})" for name, kind in about["fields"].items()) or "none"),
@@ -159,11 +153,6 @@ def update_lines(report: UpdateReport) -> list[str]:
     ]
     if report.rebuilt:
         lines.append(f"rebuilt {counted(report.rebuilt, 'document')}, in which other passages repeat than before")
-    if report.numbers_without_column:
-        lines.append(
-            f"found by no filter: {counted(report.numbers_without_column, 'number')} in metadata that no column holds "
-            "(not a number, infinity, from 2^63)"
-        )
     coverage = report.coverage
     if coverage.documents_not_whole:
         reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())

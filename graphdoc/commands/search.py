@@ -11,7 +11,6 @@ from rich.cells import cell_len
 
 from ..analysis.pages.marks import excerpt
 from ..documents.readers import ReadingReport
-from ..documents.readers.folders import is_pattern
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.memory import quick_imports
@@ -32,7 +31,6 @@ from .output import (
 from .sources import CorpusReading, is_missing
 
 if TYPE_CHECKING:
-    from ..documents.document import Document
     from ..retrieval.alignments import HitAlignment
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import Hit, SearchResults
@@ -50,8 +48,6 @@ _SCORES = {
     "paragraphs": "mean similarity of paragraphs to their best matches",
     "document": "similarity of both documents as wholes",
 }
-# Queries with their negatives, and documents of each, that are printed of mined lists.
-_EXAMPLES, _SHOWN = 3, 3
 
 
 def search(
@@ -116,10 +112,14 @@ def search(
 
         reports = report_paths(html, 1)[0].parent
         check_apart([index, document], [], [reports])
-    source, unread = (query, None) if document is None else _read_document(document, index, reading)
+    is_file = document is not None and not is_missing(document) and not document.startswith("#")
+    source = reading.one(document) if document is not None and is_file else query
     opened = open_or_index(index, model, reading, sentences=by in BY_SENTENCES)
     if source is None:
-        source = _document_of(opened, document or "", index, unread)
+        if document not in opened:
+            fix = "name a file, or an id as a search shows it in brackets"
+            raise DocumentError(f"--document {document} is no file and no id in {index}; {fix}")
+        source = opened.document(str(document))
     results = opened.search(
         source,
         top,
@@ -141,30 +141,6 @@ def search(
     )
     _print(target, results, passages)
     outputs.report(target, None, *([reports] if reports is not None and reports.is_dir() else []))
-
-
-def _read_document(source: str, index: str, reading: CorpusReading) -> tuple[Document | None, DocumentError | None]:
-    """The query document; or why no file can be read, where it may be the id of a document of the index."""
-    try:
-        return reading.one(source), None
-    except DocumentError as error:
-        if source == "-":
-            raise
-        is_name = is_missing(source) or is_pattern(source) or source.startswith("#")
-        fix = "name a file, or an id as a search shows it in brackets"
-        unknown = f"--document {source} is no file, and no document that is indexed in {index} has that id; {fix}"
-        return None, DocumentError(unknown) if is_name else error
-
-
-def _document_of(opened: DocumentIndex, source: str, index: str, unread: DocumentError | None) -> Document:
-    """The document of an index that has the id that is given."""
-    if source in opened:
-        return opened.document(source)
-    # The id of a file is its name without suffix.
-    if (name := Path(source).stem) and name in opened:
-        raise DocumentError(f"--document {source} is no file and no id in {index}; did you mean {name}?")
-    assert unread is not None
-    raise unread
 
 
 def open_or_index(
@@ -317,9 +293,4 @@ def mine(
     target = outputs.write(output=lists.write)
     target.lines(lists.describe())
     target.lines([left_out_line(count, reason) for reason, count in judged.left_out.items()])
-    for query in [query for query, ids in lists.lists.items() if ids][:_EXAMPLES]:
-        negatives = ", ".join(lists.lists[query][:_SHOWN])
-        answers = ", ".join(judged.positives(query)[:_SHOWN])
-        target.lines([f"{query}: {one_line(judged.queries[query], 80)}"])
-        target.lines([f"   answers: {answers}; negatives: {negatives}"])
     outputs.report(target)

@@ -33,7 +33,6 @@ from .table import (
     DOCUMENT_COLUMNS,
     REPEATED,
     SENTENCE_COLUMNS,
-    SENTENCE_PLACES,
     Boilerplate,
     Fields,
     document_of,
@@ -212,13 +211,6 @@ class DocumentIndex:
     def paragraph(self) -> Paragraph | None:
         """Which of its sentences belong together; None where it keeps no sentences."""
         return self._store.paragraph
-
-    def count_sentences(self) -> int:
-        """Number of sentences whose vectors it keeps."""
-        if self.paragraph is None:
-            return 0
-        rows = self._latest.batches([SENTENCE_PLACES], IS_DOCUMENT)
-        return sum(len(places.as_py() or b"") // 16 for batch in rows for places in batch.column(0))
 
     @property
     def record(self) -> Mapping[str, Any]:

@@ -45,7 +45,6 @@ REASONS = {
     CLOSE: "have scores too close to that of the best positive, or above it",
     SIMILAR: "are copies or near-duplicates of a positive",
 }
-_AGAIN = "mine the negatives again with: graphdoc mine"
 # Documents that are compared with some queries at once, queries at most, and scores that are held, 4 bytes each.
 _BLOCK, _QUERIES, _MOST_SCORES = 16_384, 256, 2**26
 # Documents wanted of a word search for one negative, since some of those found are none.
@@ -56,13 +55,9 @@ _FEWEST_PASSAGES, K1, B = 1_000, 1.2, 0.75
 
 @dataclass(frozen=True, eq=False)
 class MinedDocuments:
-    """The documents among which negatives are looked for.
+    """The documents among which negatives are looked for; ``groups`` are equal numbers for equal texts.
 
-    Args:
-        ids: their ids.
-        groups: ``(documents,)``, equal numbers for documents of the same text.
-        vectors: ``(documents, hidden)``, their vectors, held or mapped; None where there are none.
-        similarity: ``cosine`` or ``dot``, the measure by which the model compares.
+    ``vectors`` are ``(documents, hidden)``, compared by the ``similarity`` of the model, ``cosine`` or ``dot``.
     """
 
     ids: Sequence[str]
@@ -110,10 +105,10 @@ class MinedDocuments:
 
 @dataclass(frozen=True, slots=True)
 class MiningSettings:
-    """How negatives are mined.
+    """How negatives are mined: the best ``depth`` candidates by words (BM25), by vectors, or both by reciprocal rank.
 
     Args:
-        by: candidates by ``words`` (BM25), by ``vectors`` or by both, fused by reciprocal rank.
+        by: what candidates are ranked by.
         depth: negatives of a query, at most.
         margin: candidates whose score is above that of the best positive less this share of it are no negatives,
             since they may answer the query too (NV-Retriever's percentage margin); None takes all.
@@ -158,13 +153,10 @@ def mine(
     device: torch.device | str = "cpu",
     show_progress: bool | None = None,
 ) -> NegativeLists:
-    """Mine negatives for queries.
-
-    A list holds the best ``depth`` of the candidates that remain. Passed over, and counted, are judged positives,
-    documents whose score is too close to that of the best positive in a ranking, and copies of a positive.
+    """Mine negatives: of every query the best candidates that are no answers, nor copies of one, nor as close.
 
     Args:
-        documents: where negatives are looked for.
+        documents: the documents.
         positives: ids of the documents that answer a query, by query id; a query of which none is among the documents
             is left out.
         settings: how.
@@ -224,7 +216,7 @@ def _negatives(
     scores: Mapping[str, npt.NDArray[Any]],
     settings: MiningSettings,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The negatives of one query by the scores of all documents in each ranking, and how many were passed over."""
+    """The negatives of a query by the scores of all documents in each ranking, and how many were passed over."""
     is_close = np.zeros(len(documents.ids), np.bool_)
     for row in scores.values():
         best = float(row[positives].max())
@@ -247,10 +239,7 @@ def _negatives(
 def _walk(
     documents: MinedDocuments, scores: npt.NDArray[Any], positives: Rows, settings: MiningSettings
 ) -> tuple[list[int], set[int], tuple[float, float]]:
-    """Go down a ranking until there are enough negatives.
-
-    Gives places of the negatives, those of near-duplicates that were passed over, and where the ranking was left.
-    """
+    """Go down a ranking: places of negatives, those of near-duplicates passed over, and where it was left."""
     most, candidates = 2 * settings.depth, np.flatnonzero(scores > -np.inf)
     while True:
         rows = candidates
@@ -294,10 +283,7 @@ def documents_of_index(index: DocumentIndex) -> MinedDocuments:
 
 
 def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) -> WordScores:
-    """The word search of an index, as :func:`mine` asks it for ``depth`` negatives of queries.
-
-    Positives that are not among those found are searched for by themselves.
-    """
+    """The word search of an index as :func:`mine` asks it; positives that it does not find are looked for by id."""
 
     def scores(query: str, positives: Sequence[str]) -> Scores:
         wanted = _FOUND_PER_NEGATIVE * depth + len(positives)
@@ -312,11 +298,7 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
 class PassageWords:
     """Word search in this process, which data loaders may fork, as LanceDB's threads may not be.
 
-    Terms are those of :class:`~graphdoc.segmentation.terms.TermMaker`; scores are those of an index.
-
-    Args:
-        documents: the documents, held as counts of their terms.
-        language: their language, as a two-letter code.
+    Scores are those of an index, but for constants and stop words; ``language`` is a two-letter code.
     """
 
     def __init__(self, documents: Iterable[SegmentedDocument], language: str) -> None:
@@ -365,12 +347,10 @@ def bm25_weights(counts: csr_matrix) -> csr_matrix:
 
 @dataclass(frozen=True)
 class NegativeLists:
-    """Negatives of queries, and where they come from.
+    """Negatives of queries, ids by query id and best first, and a record of what they were mined with.
 
-    Args:
-        record: what they were mined with as plain values: the settings, the model with the hash of its weights, and
-            ``excluded``, the number of candidates by the reason that they are none.
-        lists: ids of documents by query id, best first; a query that has none left has an empty list.
+    In it are the settings, the model with the hash of its weights, and ``excluded``, candidates by the reason that
+    they are none.
     """
 
     record: Mapping[str, Any]
@@ -386,26 +366,23 @@ class NegativeLists:
         return dict(self.record.get("excluded", {}))
 
     @property
-    def without(self) -> tuple[str, ...]:
-        """Queries for which no negative is left."""
-        return tuple(query for query, ids in self.lists.items() if not ids)
-
-    @property
     def content(self) -> str:
         """Hash of the lists, by which they are known again."""
         return hashlib.blake2b(self._lines(), digest_size=16).hexdigest()
 
     def describe(self) -> list[str]:
         """What there is, and what was left out, in a few lines."""
-        total = sum(map(len, self.lists.values()))
-        mean, by = total / len(self.lists) if self.lists else 0.0, self.record.get("by", "unknown means")
+        total, mean = sum(map(len, self.lists.values())), 0.0
+        if self.lists:
+            mean = total / len(self.lists)
+        by, without = self.record.get("by", "unknown means"), sum(not ids for ids in self.lists.values())
         lines = [f"{counted(total, 'mined negative')} of {_queries(len(self))}, {mean:.1f} each, by {by}"]
         lines += [
-            f"no negatives: {self.excluded[reason]:,} candidates that {words}"
-            for reason, words in REASONS.items()
-            if self.excluded.get(reason)
+            f"no negatives: {self.excluded[name]:,} candidates that {REASONS[name]}"
+            for name in REASONS
+            if self.excluded.get(name)
         ]
-        return [*lines, f"{_queries(len(self.without))} without any"] if self.without else lines
+        return [*lines, f"{_queries(without)} without any"] if without else lines
 
     def write(self, path: str | Path) -> Path:
         """Write the lists with their record as JSON Lines, atomically; a name that ends in ``.gz`` is compressed.
@@ -433,6 +410,7 @@ class NegativeLists:
         """
         lists: dict[str, tuple[str, ...]] = {}
         header: dict[str, Any] = {"format": _LISTS_FORMAT, "format_version": _LISTS_VERSION}
+        number = 1
         try:
             for number, text in numbered_lines(path):
                 line = json.loads(text)
@@ -445,15 +423,15 @@ class NegativeLists:
                     lists[query] = tuple(ids)
                 if not is_right:
                     raise ValueError(one_line(text, 60))
+            if len(lists) != header.get("queries"):
+                raise ValueError(f"damaged, {_queries(len(lists))} of {header.get('queries')!r}")
         except DocumentError as error:
             raise RetrievalError(str(error)) from error.__cause__
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise RetrievalError(
-                f"{path}:{number} is no line of a file of negatives of version {_LISTS_VERSION}: {error}; {_AGAIN}"
+                f"{path}:{number} is no line of a file of negatives of version {_LISTS_VERSION}: {error}; mine the "
+                "negatives again with: graphdoc mine"
             ) from error
-        if len(lists) != header.get("queries"):
-            queries = header.get("queries")
-            raise RetrievalError(f"{path} is damaged: it has {_queries(len(lists))} of {queries!r}; {_AGAIN}")
         return cls(header["record"], lists)
 
 

@@ -36,7 +36,6 @@ from .table import (
     add_vectors,
     content_hash,
     document_of,
-    has_no_column,
     repeated_places,
     rows_of,
     table_of,
@@ -64,7 +63,6 @@ class UpdateReport:
         coverage: what of the new and changed documents was encoded.
         skipped: what could not be indexed.
         rebuilt: documents that maintenance encoded again, since other passages of them repeat than before.
-        numbers_without_column: numbers in metadata that no filter finds: NaN, infinity, whole numbers from 2^63.
     """
 
     added: int = 0
@@ -76,7 +74,6 @@ class UpdateReport:
     coverage: Coverage = field(default_factory=Coverage)
     skipped: list[Skipped] = field(default_factory=list)
     rebuilt: int = 0
-    numbers_without_column: int = 0
 
     @property
     def changed(self) -> int:
@@ -195,7 +192,6 @@ class Update:
             report.encoded_passages += new
             report.known_passages += len(one.passages) - new
             report.coverage += one.coverage
-            report.numbers_without_column += sum(map(has_no_column, one.document.metadata.values()))
         ids = [one.document.id for one in window]
         self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
         self._bar.update(len(window))

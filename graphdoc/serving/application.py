@@ -6,7 +6,6 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,10 +15,6 @@ from ..retrieval.results import SearchResults
 from ..version import __version__
 from .service import SearchService, tool_server
 
-# Seconds that a client has to send a whole request, and to take some of the answer.
-PATIENCE = 10.0
-# Connections that may wait for their request at once; the oldest give way to new ones.
-MOST_WAITING = 100
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -29,13 +24,6 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
     ``/`` is the page, ``/search`` gives JSON, ``/documents/ID`` a document, ``/compare`` the report of two documents,
     ``/mcp`` the tools, ``/openapi.json`` describes all of it. Requests that name another host than those given are
     refused, so that no web page can reach a server on this machine under a name of its own.
-
-    Args:
-        service: what is served.
-        hosts: names by which it may be reached.
-
-    Raises:
-        MissingExtraError: the libraries are not installed.
     """
     try:
         from fastapi import FastAPI, Query, Request
@@ -47,7 +35,6 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
 
     # It logs a traceback for every client that goes away.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
-    most_hits, passages_shown = min(10, service.limits.k), min(3, service.limits.passages)
     tools = tool_server(service)
     ports = [f"{host}:*" for host in hosts]
     agents = tools.streamable_http_app(
@@ -82,7 +69,7 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         document: str | None = None,
         by: str = "hybrid",
         where: str | None = None,
-        k: int = Query(most_hits, ge=1),
+        k: int = Query(10, ge=1),
     ) -> HTMLResponse:
         text, status, index = (q or "").strip(), 200, service.index.describe()
         query = {"text": text, "document": document, "title": ""}
@@ -105,8 +92,8 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         document: str | None = None,
         by: str = "hybrid",
         where: str | None = None,
-        k: int = Query(most_hits, ge=1),
-        passages: int = Query(passages_shown, ge=0),
+        k: int = Query(10, ge=1),
+        passages: int = Query(3, ge=0),
         explain: bool = False,
         weight: float | None = None,
         pool: int | None = Query(None, ge=1),
@@ -133,17 +120,10 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
 
 
 def serve(application: Any, host: str, port: int, announce: Callable[[str], object]) -> None:
-    """Serve an application until interrupted.
-
-    Args:
-        application: what :func:`search_application` gives.
-        host: address to listen at.
-        port: port to listen at; 0 for one that is free.
-        announce: called with the address once it answers.
+    """Serve an application until interrupted; ``announce`` is called with its address once it answers.
 
     Raises:
         RetrievalError: the address cannot be listened at.
-        MissingExtraError: uvicorn is not installed.
     """
     try:
         import uvicorn
@@ -151,26 +131,7 @@ def serve(application: Any, host: str, port: int, announce: Callable[[str], obje
         raise MissingExtraError("uvicorn", "serve", "serve an index") from error
 
     class Server(uvicorn.Server):
-        """Ends connections that stand still, which would otherwise occupy it for ever."""
-
-        def __init__(self, config: uvicorn.Config) -> None:
-            super().__init__(config)
-            self._waiting: dict[Any, tuple[object, float]] = {}
-
-        async def on_tick(self, counter: int) -> bool:
-            now, before = monotonic(), self._waiting
-            self._waiting = {}
-            for connection in self.server_state.connections:
-                cause = _waits_for(connection)
-                if cause is not None:
-                    known, since = before.get(connection, (None, now))
-                    self._waiting[connection] = (cause, since if known == cause else now)
-            too_many = len(self._waiting) - MOST_WAITING
-            oldest_first = sorted(self._waiting.items(), key=lambda waiting: waiting[1][1])
-            for place, (connection, (_, since)) in enumerate(oldest_first):
-                if place < too_many or now - since > PATIENCE:
-                    connection.transport.abort()
-            return await super().on_tick(counter)
+        """Says so once it answers."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -186,11 +147,3 @@ def serve(application: Any, host: str, port: int, announce: Callable[[str], obje
     with listener:
         config = uvicorn.Config(application, log_level="warning", ws="none", timeout_graceful_shutdown=5)
         Server(config).run([listener])
-
-
-def _waits_for(connection: Any) -> object:
-    """What keeps a connection waiting for its client: the request after some cycle, or an answer that is not taken."""
-    cycle = connection.cycle
-    if cycle is None or cycle.response_complete or cycle.more_body:
-        return "request", id(cycle)
-    return ("answer", id(cycle)) if connection.flow.write_paused else None

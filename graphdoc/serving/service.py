@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.report.page import render_report
@@ -15,36 +14,15 @@ from ..retrieval.results import SearchResults
 from ..retrieval.search import BY_SENTENCES
 from ..version import __version__
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a request may ask for.
-
-    Args:
-        query: characters of the longest query.
-        where: characters of the longest filter.
-        k: most documents found by one search.
-        passages: most passages shown of each.
-        pool: most documents that a first search hands to one by sentences.
-    """
-
-    query: int = 10_000
-    where: int = 1_000
-    k: int = 100
-    passages: int = 10
-    pool: int = 1_000
+# The most that a request may ask for: characters of query and filter, hits, their passages, documents of a pool.
+MOST = {"query": 10_000, "where": 1_000, "k": 100, "passages": 10, "pool": 1_000}
 
 
 class SearchService:
-    """Searches an index for others; it reads the index and nothing else.
+    """Searches an index for others; it reads the index and nothing else."""
 
-    Args:
-        index: the index.
-        limits: what a request may ask for.
-    """
-
-    def __init__(self, index: DocumentIndex, limits: Limits | None = None) -> None:
-        self.index, self.limits = index, limits or Limits()
+    def __init__(self, index: DocumentIndex) -> None:
+        self.index = index
 
     def search(
         self,
@@ -58,29 +36,18 @@ class SearchService:
         weight: float | None = None,
         pool: int | None = None,
     ) -> SearchResults:
-        """Find documents by a text, or by a document of the index.
-
-        Args:
-            query: the text.
-            document: id of the document.
-            k: how many.
-            by: what to search by; see :meth:`~graphdoc.retrieval.index.DocumentIndex.search`.
-            where: a filter.
-            passages: passages that are shown of each document.
-            weight: weight of words.
-            pool: by sentences: documents of a hybrid search that are ranked.
+        """Find documents by a text, or by the id of a document of the index (:meth:`DocumentIndex.search`).
 
         Raises:
-            SettingsError: both or neither are given, or one exceeds a limit.
+            SettingsError: both or neither are given, or one exceeds what may be asked for.
             RetrievalError: the index does not have the document.
         """
         if (query is None) == (document is None):
             raise SettingsError("give either a query or the id of a document")
         sizes = {"query": len(query or ""), "where": len(where or ""), "k": k, "passages": passages, "pool": pool or 0}
         for name, size in sizes.items():
-            most = getattr(self.limits, name)
-            if size > most:
-                raise SettingsError(f"{name}={size} is too much; at most {most:,} are served")
+            if size > MOST[name]:
+                raise SettingsError(f"{name}={size} is too much; at most {MOST[name]:,} are served")
         if by in BY_SENTENCES and self.index.paragraph is None:
             # A request shall not make the server encode for minutes.
             raise SettingsError(f"by is {by!r}, but the index keeps no sentences; choose hybrid, words or vectors")
@@ -89,11 +56,7 @@ class SearchService:
         return self.index.search(source, k, **options, passages=passages, pool=pool)
 
     def document(self, id: str) -> dict[str, Any]:
-        """A document of the index as JSON has it, with its sections and metadata; NaN and infinity are null there.
-
-        Raises:
-            RetrievalError: the index does not have it.
-        """
+        """A document of the index as JSON has it; NaN and infinity are null there."""
         content = json.dumps(self.index.document(id).to_dict(), default=str)
         return dict(json.loads(content, parse_constant=lambda _: None))
 
@@ -104,11 +67,7 @@ class SearchService:
 
 
 def tool_server(service: SearchService) -> Any:
-    """A server of tools that search the index and read its documents (of the library ``mcp``).
-
-    Args:
-        service: what is served.
-    """
+    """A server of tools that search the index and read its documents (of the library ``mcp``)."""
     from mcp.server import MCPServer
 
     server = MCPServer(
@@ -117,10 +76,9 @@ def tool_server(service: SearchService) -> Any:
         version=__version__,
         log_level="WARNING",
     )
-    few = min(10, service.limits.k)
 
     @server.tool()
-    def search_documents(query: str, k: int = few, by: str = "hybrid", where: str | None = None) -> dict[str, Any]:
+    def search_documents(query: str, k: int = 10, by: str = "hybrid", where: str | None = None) -> dict[str, Any]:
         """Find documents for a query; each hit has its best passages, and the parts of its score.
 
         Args:
@@ -133,7 +91,7 @@ def tool_server(service: SearchService) -> Any:
             return service.search(query, k=k, by=by, where=where).to_dict()
 
     @server.tool()
-    def similar_documents(id: str, k: int = few, where: str | None = None, by: str = "hybrid") -> dict[str, Any]:
+    def similar_documents(id: str, k: int = 10, where: str | None = None, by: str = "hybrid") -> dict[str, Any]:
         """Find documents that resemble a document of the index.
 
         Args:

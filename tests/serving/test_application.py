@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -24,20 +24,20 @@ pytest.importorskip("lancedb", reason="needs the extra graphdoc[serve]")
 from starlette.testclient import TestClient
 
 from graphdoc.serving.application import search_application, serve
-from graphdoc.serving.service import Limits, SearchService
+from graphdoc.serving.service import MOST, SearchService
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 
 
 @pytest.fixture(scope="module")
 def service(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory) -> SearchService:
-    """An index of three documents, one of them hostile, with narrow limits."""
+    """An index of three documents, one of them hostile."""
     encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
     index = DocumentIndex.create(tmp_path_factory.mktemp("served") / "index", encoder)
     texts = {"tides": "Tides rise twice a day.", "rice": "Steamed rice is cooled.", "a/b c": f"Rice and {HOSTILE}."}
     odd = {"depth": float("nan"), "height": float("inf")}
     index.update([Document(id, [Section(text)], f"About {id} {HOSTILE}", None, odd) for id, text in texts.items()])
-    return SearchService(index, Limits(query=100, where=40, k=5, passages=4))
+    return SearchService(index)
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def test_hostile_words_stay_words(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "key"),
     [
-        ("/search", {"q": "x" * 101}, 422, "query=101"),
-        ("/search", {"q": "x", "k": 6}, 422, "k=6"),
+        ("/search", {"q": "x" * (MOST["query"] + 1)}, 422, "query=10001"),
+        ("/search", {"q": "x", "k": 101}, 422, "k=101"),
         ("/search", {"q": "x", "where": "yaer > 3"}, 422, "yaer"),
         ("/search", {"q": "x", "where": "repeat(id,10000000) = 'b'"}, 422, "repeat"),
         ("/search", {"q": " "}, 422, "empty"),
@@ -167,54 +167,19 @@ def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.Capt
     assert "99999" in capsys.readouterr().err
 
 
-def test_a_server_answers_once_it_says_so_and_ends_connections_that_stand_still(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
-) -> None:
+def test_a_server_answers_once_it_says_so(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
     model = tiny_encoder("roberta", graph_layers=0, readout="mean").save_pretrained(tmp_path / "model")
     index = DocumentIndex.create(tmp_path / "index", DocumentEncoder.from_pretrained(model, device="cpu"))
     index.update([Document("tides", [Section("Tides rise.")])])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = ["serve", index.place, "--port", str(port)]
-    script = (
-        "import graphdoc.serving.application as serving; serving.PATIENCE = 1; from graphdoc.cli import main; "
-        f"main({command!r})"
-    )
-    head = f"Host: 127.0.0.1:{port}\r\n"
-    accepts = "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
-
-        def held(sent: str) -> socket.socket:
-            connection = socket.create_connection(("127.0.0.1", port), timeout=30)
-            connection.sendall(sent.encode())
-            return connection
-
-        def answers() -> bool:
-            with urlopen(f"http://127.0.0.1:{port}/index", timeout=30) as answer:
-                return json.load(answer)["documents"] == 1
-
+    command = [sys.executable, "-m", "graphdoc", "serve", index.place, "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             assert f"http://127.0.0.1:{port}/" in server.stdout.readline()
-            assert answers()
-            idle = [
-                held(sent)
-                for sent in (
-                    *[""] * 200,
-                    "GET /ind",
-                    f"GET /index HTTP/1.1\r\n{head}",
-                    f"GET /index HTTP/1.1\r\n{head}\r\nG",
-                    f"POST /mcp HTTP/1.1\r\n{head}{accepts}Content-Length: 99\r\n\r\n{{",
-                    f"GET /mcp HTTP/1.1\r\n{head}{accepts}\r\n",
-                )
-            ]
-            assert answers()
-            for connection in idle:
-                with connection, suppress(ConnectionResetError):
-                    # What ends, ends with nothing; what does not is a timeout.
-                    while connection.recv(65_536):
-                        pass
-            assert answers()
+            with urlopen(f"http://127.0.0.1:{port}/index", timeout=30) as answer:
+                assert json.load(answer)["documents"] == 1
             with pytest.raises(RetrievalError, match=str(port)):
                 serve(None, "127.0.0.1", port, print)
         finally:
@@ -248,14 +213,14 @@ def test_documents_are_ranked_by_sentences(
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
     texts = {"tides": f"Tides rise. {HOSTILE} They fall.", "rice": "Rice is washed.", "marsh": "Tides flood a marsh."}
     index.update([Document(id, [Section(text)]) for id, text in texts.items()])
-    application = search_application(SearchService(index, Limits(pool=2)))
+    application = search_application(SearchService(index))
     with TestClient(application, base_url="http://127.0.0.1:8765") as asked:
         by = {"document": "tides", "by": "sentences"}
         found = asked.get("/search", params={**by, "weight": 0.5, "explain": True}).json()
         assert {hit["id"] for hit in found["hits"]} == {"rice", "marsh"} and found["by"] == "sentences"
         assert all(hit["alignment"]["pairs"] and "words" in hit["parts"] for hit in found["hits"])
         assert len(asked.get("/search", params={**by, "pool": 1}).json()["hits"]) == 1
-        assert "pool=3" in asked.get("/search", params={**by, "pool": 3}).json()["error"]
+        assert "pool=1001" in asked.get("/search", params={**by, "pool": 1001}).json()["error"]
         assert "Document" in asked.get("/search", params={"q": "tides", "by": "flat"}).json()["error"]
         page, report = asked.get("/", params=by), asked.get("/compare", params={"a": "tides", "b": "rice"})
         assert page.status_code == report.status_code == 200
