@@ -102,7 +102,7 @@ document.addEventListener('keydown', (event) => {
   }
   if (event.key === '/' && document.activeElement !== find('#find')) { event.preventDefault(); find('#find').focus(); }
 });
-redraws.push(() => { recolour(); showCard(); showTable(); });
+redrawWith(() => { recolour(); showCard(); showTable(); });
 wireTabs(openTab);
 openTab('groups');
 recolour();

@@ -1,22 +1,12 @@
-// What the scripts of all pages share: finding and making elements, light and dark, tabs, printing.
+// What the scripts of all pages share: finding and making elements, light and dark, tabs.
 
 const root = document.documentElement;
 const find = (selector) => document.querySelector(selector);
 const data = JSON.parse(find('#data')?.textContent ?? 'null');
-const narrow = window.matchMedia('(max-width: 899.98px)');
 const prefersDark = window.matchMedia('(prefers-color-scheme: dark)');
-const isDark = () => (root.dataset.theme ? root.dataset.theme === 'dark' : prefersDark.matches);
-
+const isDark = () => prefersDark.matches;
 // What a page draws in its own colours is drawn anew when they change.
-const redraws = [];
-const redraw = () => { for (const draw of redraws) draw(); };
-prefersDark.addEventListener('change', redraw);
-find('#theme').addEventListener('click', () => {
-  root.dataset.theme = isDark() ? 'light' : 'dark';
-  try { localStorage.setItem('graphdoc-theme', root.dataset.theme); } catch { /* kept for this visit only */ }
-  redraw();
-});
-find('#print').addEventListener('click', () => window.print());
+const redrawWith = (draw) => prefersDark.addEventListener('change', draw);
 
 const make = (tag, className = '', ...children) => {
   const element = document.createElement(tag);

@@ -19,6 +19,8 @@ from markupsafe import Markup
 from ...runtime.text import counted
 
 _SHARED = Path(__file__).parent
+# Styles are of a page with scripts from its first moment.
+_BOOT = "document.documentElement.classList.add('js');"
 # Lone surrogates cannot be written as UTF-8, and HTML has no form for the other control characters.
 _UNWRITABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
 
@@ -43,16 +45,15 @@ def render(
         form: whether the page may send a form to where it came from.
     """
     style = _source(_SHARED / "base.css", *styles)
-    boot = _source(_SHARED / "boot.js")
     script = f"(() => {{\n'use strict';\n{_source(_SHARED / 'page.js', *scripts)}\n}})();\n"
     target = "'self'" if form else "'none'"
     policy = (
-        f"default-src 'none'; script-src {_hash(boot)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
+        f"default-src 'none'; script-src {_hash(_BOOT)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         f"base-uri 'none'; form-action {target}"
     )
     # Characters as they are: escaped, a page in Russian or Chinese would be three times as large.
     json = None if data is None else htmlsafe_json_dumps(data, allow_nan=False, ensure_ascii=False)
-    parts = {"policy": policy, "style": style, "boot": boot, "script": script}
+    parts = {"policy": policy, "style": style, "boot": _BOOT, "script": script}
     page = _template(template).render(**{name: Markup(text) for name, text in parts.items()}, data=json, **values)
     return _UNWRITABLE.sub("\ufffd", page)
 

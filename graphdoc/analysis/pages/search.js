@@ -1,6 +1,4 @@
-// Keys, buttons, and passages cut to the stretch with the matching words; all texts are in the page already.
-
-const hits = [...document.querySelectorAll('.hit')];
+// Buttons, and passages cut to the stretch with the matching words; all texts are in the page already.
 
 const showWhole = (passage, whole) => {
   passage.classList.toggle('is-whole', whole);
@@ -26,16 +24,4 @@ document.querySelector('#open-all')?.addEventListener('click', ({ currentTarget:
   button.setAttribute('aria-pressed', String(open));
   for (const part of document.querySelectorAll('details.why, details.pair')) part.open = open;
   for (const whole of document.querySelectorAll('.whole')) showWhole(whole.closest('.passage'), open);
-});
-
-document.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const at = hits.indexOf(document.activeElement?.closest('.hit'));
-  if (event.key === 'j' || event.key === 'k') {
-    const hit = hits[event.key === 'j' ? at + 1 : Math.max(0, at - 1)];
-    hit?.focus({ preventScroll: true });
-    hit?.scrollIntoView({ block: 'start' });
-  }
-  const why = event.key === 'o' && hits[at]?.querySelector('details.why');
-  if (why) why.open = !why.open;
 });

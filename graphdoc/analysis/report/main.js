@@ -1,4 +1,4 @@
-// Panels, controls, keys and printing: how the page is wired up.
+// Panels, controls and keys: how the page is wired up.
 
 const setLevel = (level) => {
   state.level = level;
@@ -6,20 +6,10 @@ const setLevel = (level) => {
   showAll();
 };
 
-const openPanel = (panel, focusIt = false) => {
-  state.panel = panel;
-  if (panel !== 'a' && panel !== 'b') state.tool = panel;
-  root.dataset.panel = state.panel;
-  root.dataset.tool = state.tool;
-  chooseTab(narrow.matches ? state.panel : state.tool);
-  if (narrow.matches) {
-    const pane = panes[panel];
-    const { selection, focus } = state;
-    if (pane && selection) pane.reveal(selection.level, selection[panel]);
-    else if (pane && focus) pane.reveal('passages', focus.side === panel ? focus.index : (bestOf(focus.side, focus.index, 1)[0] || { other: 0 }).other);
-    else if (!pane) window.scrollTo({ top: 0, behavior: 'instant' });
-  }
-  if (focusIt) find(panel === 'a' || panel === 'b' ? `#pane-${panel}` : panel === 'map' ? '#map' : `#panel-${panel}`).focus({ preventScroll: narrow.matches });
+const openPanel = (tool) => {
+  state.tool = tool;
+  root.dataset.tool = tool;
+  chooseTab(tool);
   showAll();
   if (data.subtopics) showSubtopics();
 };
@@ -59,8 +49,6 @@ document.addEventListener('change', ({ target }) => {
   if (target.name === 'direction') state.direction = target.value;
   if (target.id === 'head') state.head = target.value;
   if (target.name === 'direction' || target.id === 'head') showAll();
-  showPairBar();
-  if (target.id === 'print-texts') root.classList.toggle('print-texts', target.checked);
 });
 find('#threshold').addEventListener('input', ({ target }) => {
   measure().position = Number(target.value);
@@ -70,18 +58,13 @@ document.addEventListener('click', (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey) return;
   const link = event.target.closest('a[data-level]');
   const section = event.target.closest('a[data-section]');
-  const skip = event.target.closest('a[data-open]');
-  if (link || section || skip) event.preventDefault();
+  if (link || section) event.preventDefault();
   if (link) {
     const [a, b] = [Number(link.dataset.a), Number(link.dataset.b)];
     if (!link.dataset.pair) select(link.dataset.level, a, b);
     else openPair(Number(link.dataset.pair), ...(link.dataset.level === 'sentences' ? [a, b] : []));
   }
-  if (section) {
-    if (narrow.matches) openPanel(section.dataset.section);
-    panes[section.dataset.section].reveal('sections', Number(section.dataset.index));
-  }
-  if (skip) openPanel(skip.dataset.open, true);
+  if (section) panes[section.dataset.section].reveal('sections', Number(section.dataset.index));
 });
 wireTabs(openPanel);
 find('#zoom-in').addEventListener('click', () => heatMap.zoom(0.6));
@@ -91,34 +74,11 @@ document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && data.subtopics && chosenSubtopic !== null) chooseSubtopic(chosenSubtopic);
   if (event.key === 'Escape' && (state.selection || state.focus || state.pointed || heatMap.cursor)) clear();
 });
-redraws.push(() => {
+redrawWith(() => {
   showAll();
   showAligned();
   if (data.subtopics) showSubtopics();
 });
-const drawPrintMaps = () => {
-  printing = true;
-  showMatches();
-  const place = find('#print-maps');
-  place.replaceChildren();
-  for (const level of ['sections', 'passages']) {
-    const drawn = levels[level];
-    const canvas = make('canvas');
-    const [width, height] = [680, Math.max(200, Math.min(level === 'sections' ? 520 : 620, 130 + (560 * drawn.rows) / drawn.columns))];
-    canvas.width = 2 * width;
-    canvas.height = 2 * height;
-    const context = canvas.getContext('2d');
-    context.setTransform(2, 0, 0, 2, 0, 0);
-    const shown = drawn[state.measure] || drawn.similarity;
-    paintMap(context, width, height, drawn, { r0: 0, r1: drawn.rows, c0: 0, c1: drawn.columns }, shown, LIGHT);
-    const limit = Number.isFinite(shown.threshold) ? `; cells below ${shown.format(shown.threshold)} are pale` : '';
-    const caption = `${names[level]} of A (rows) by ${level} of B (columns), ${describe(shown)} from ${shown.format(shown.low)} to ${shown.format(shown.high)}${limit}.`;
-    place.append(make('figure', '', make('figcaption', '', caption), canvas));
-  }
-};
-window.addEventListener('beforeprint', drawPrintMaps);
-window.addEventListener('afterprint', () => { printing = false; showAll(); });
-narrow.addEventListener('change', () => openPanel(narrow.matches ? state.panel : state.tool));
 window.addEventListener('hashchange', readHash);
 new ResizeObserver(() => { showScale(); showRibbons(); }).observe(find('#histogram').parentElement);
 new ResizeObserver(showRibbons).observe(find('#gutter'));

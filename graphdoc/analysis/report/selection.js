@@ -49,7 +49,6 @@ const refreshSelection = (reveal) => {
   showMarks();
   showMap();
   showReadout();
-  showPairBar();
   showRibbons();
   remember();
 };
@@ -79,7 +78,7 @@ const focusPassage = (side, index) => {
   Object.assign(state, { focus: same ? null : { side, index }, selection: null, aligned: null, pointed: null });
   panes[side].rove(index);
   if (state.level !== 'passages') setLevel('passages');
-  if (!narrow.matches && state.tool !== 'map') openPanel('map');
+  if (state.tool !== 'map') openPanel('map');
   refreshSelection(!same);
   if (state.focus) {
     const [best] = bestOf(side, index, 1);
@@ -103,7 +102,7 @@ const step = (by) => {
   const at = links.findIndex((link) => link.hasAttribute('aria-current'));
   const next = links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + by))];
   select(next.dataset.level, Number(next.dataset.a), Number(next.dataset.b));
-  if (state.panel === 'matches') next.scrollIntoView({ block: 'nearest' });
+  if (state.tool === 'matches') next.scrollIntoView({ block: 'nearest' });
 };
 
 const drillDown = (a, b) => {

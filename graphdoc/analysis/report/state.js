@@ -18,13 +18,12 @@ for (const [name, { rows, columns, similarity, contribution, attention }] of Obj
 const severalSections = levels.sections.rows * levels.sections.columns > 3;
 const state = {
   level: severalSections ? 'sections' : 'passages',
-  measure: 'similarity', direction: 'to_b', head: 'mean', panel: 'map', tool: 'map', pointed: null, selection: null, focus: null,
+  measure: 'similarity', direction: 'to_b', head: 'mean', tool: 'map', pointed: null, selection: null, focus: null,
   // The pair of paragraphs whose sentence pairs are shown.
   aligned: null,
 };
 
-let printing = false;
-const palette = () => (isDark() && !printing ? DARK : LIGHT);
+const palette = () => (isDark() ? DARK : LIGHT);
 const map = () => levels[state.level];
 // A level without the chosen measure shows similarity, and so does everything else then.
 const shownName = () => (map()[state.measure] ? state.measure : 'similarity');

@@ -23,7 +23,6 @@ const showMarks = () => {
 
 const showRibbons = () => {
   // Ribbons of other pairs would hide which sentences have one colour.
-  if (narrow.matches) return;
   if (state.tool === 'subtopics') { drawRibbons(find('#gutter'), panes.a, panes.b, [], palette()); return; }
   const level = state.level === 'paragraphs' && !state.focus ? 'paragraphs' : 'passages';
   const matrix = measureAt(level);
@@ -137,16 +136,3 @@ const showMatches = () => {
 };
 
 const showAll = () => { showControls(); showMap(); showScale(); showMatches(); showMarks(); showReadout(); showRibbons(); };
-
-const showPairBar = () => {
-  const bar = find('#pair-bar');
-  const { selection } = state;
-  bar.hidden = !selection;
-  if (!selection) return;
-  const { attention, similarity } = levels[selection.level] ?? {};
-  const shown = (shownName() === 'attention' && attention) || similarity;
-  const value = shown ? shown.format(shown.at(selection.a, selection.b)) : '';
-  const close = button('×', clear, 'icon');
-  close.setAttribute('aria-label', 'Clear the selection');
-  bar.replaceChildren(make('span', 'score', value), ...['a', 'b'].map((side) => button(`Read ${letters[side]}${selection[side] + 1}`, () => openPanel(side))), close);
-};

@@ -181,7 +181,7 @@ def test_pairs_reports_colours_and_themes(browser: Any, path: Path, overview: Ov
         return float(picture[5, 5].mean())
 
     assert brightness() < 0.2
-    shown.page.click("#theme")
+    shown.page.emulate_media(color_scheme="light")
     assert brightness() > 0.9
     for field, legend in (("label", "label bread 30 clocks 30 tides 30 vinegar 30"), ("date", "date 1990 2019")):
         shown.page.select_option("#colour", field)

@@ -80,12 +80,6 @@ def test_keys_and_buttons(shown: Report) -> None:
     assert shown.page.is_visible("#hit-1 table >> nth=0")
     keyboard.press("Space")
     assert not shown.page.is_visible("#hit-1 table >> nth=0")
-    shown.page.evaluate("document.activeElement.blur()")
-    for key, hit in (("j", 1), ("j", 2), ("k", 1), ("k", 1), ("j", 2), ("j", 3), ("j", 3)):
-        keyboard.press(key)
-        assert shown.page.evaluate("document.activeElement.id") == f"hit-{hit}"
-    keyboard.press("o")
-    assert shown.page.is_visible("#hit-3 table >> nth=0") and not shown.page.is_visible("#hit-1 table >> nth=0")
     passage = shown.page.locator("#hit-2 .passage").nth(1)
     text = " ".join(passage.locator(".text").inner_text().split())
     assert text.startswith("… ") and text.endswith(" …") and "The tidal range is large." in text and len(text) < 600
@@ -122,8 +116,6 @@ def test_results_full_of_attacks_run_nothing_and_fit_on_a_phone(browser: Any, tm
     assert shown.page.evaluate(FITS)
     for box in (one.bounding_box() for one in shown.page.locator(".passage, .why, h1, h2, .score-of-hit").all()):
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 360
-    for key in ("j", "o", "k"):
-        shown.page.keyboard.press(key)
     shown.page.pdf()
     assert shown.page.evaluate("window.attacked") is None and dialogs == []
     assert shown.page.locator("img, iframe, main a, svg[onload]").count() == 0
@@ -176,17 +168,16 @@ def test_light_dark_print_and_pages_without_scripts(browser: Any, path: Path, re
     assert brightness("body", "backgroundColor") < 150 and brightness(".text", "color") > 600
     shown.page.emulate_media(media="print", color_scheme="dark")
     assert brightness("body", "backgroundColor") > 600
-    for selector in ("#theme", "#open-all", ".keys", "#hit-2 .whole"):
+    for selector in ("#open-all", "#hit-2 .whole"):
         assert not shown.page.is_visible(selector)
-    shown.page.emulate_media(media="screen", color_scheme="dark")
-    shown.page.click("#theme")
+    shown.page.emulate_media(media="screen", color_scheme="light")
     assert brightness("body", "backgroundColor") > 600 and brightness(".text", "color") < 150
     shown.close()
     shown = Report(browser, path, java_script_enabled=False)
     for number, hit in enumerate(results["hits"], start=1):
         for found, passage in zip(shown.page.locator(f"#hit-{number} .text").all(), hit["passages"], strict=True):
             assert " ".join(found.inner_text().split()) == " ".join(passage["text"].split())
-    for selector in ("#theme", "#open-all", ".keys", ".whole >> nth=0", ".gap >> nth=0"):
+    for selector in ("#open-all", ".whole >> nth=0", ".gap >> nth=0"):
         assert not shown.page.is_visible(selector)
     shown.close()
 
@@ -204,7 +195,6 @@ def test_a_matrix_of_attacks_runs_nothing(browser: Any, tmp_path: Path, width: i
     }
     path = write_text(tmp_path / "m.html", render_matrix(payload, {}))
     shown = Report(browser, path, viewport={"width": width, "height": 844}, color_scheme="dark")
-    shown.page.click("#theme")
-    assert shown.page.evaluate("document.documentElement.dataset.theme") == "light" and shown.page.evaluate(FITS)
+    assert shown.page.evaluate(FITS)
     assert shown.page.evaluate("window.attacked") is None and shown.page.locator("img, iframe").count() == 0
     shown.close()
