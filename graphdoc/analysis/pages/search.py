@@ -207,7 +207,7 @@ def _share(part: Any, score: Any) -> float | None:
 
 def _explanation(hit: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a hit: what terms and passages add to the scores by these."""
-    return {name: _table(rows, hit["parts"].get(name)) for name, rows in hit["explanation"].items()}
+    return {kind: _table(hit["explanation"].get(kind, ()), hit["parts"].get(kind)) for kind in ("words", "vectors")}
 
 
 def _table(rows: Sequence[Mapping[str, Any]], ranking: Mapping[str, Any] | None) -> dict[str, Any]:
