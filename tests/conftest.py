@@ -26,7 +26,7 @@ from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
 # Fixtures of several folders.
-pytest_plugins = ["training_fixtures"]
+pytest_plugins = ["open_report", "training_fixtures"]
 
 # Libraries that report what they do have to know before they are imported.
 os.environ["LANGSMITH_TRACING"] = "false"
@@ -243,6 +243,22 @@ def tiny_encoder(backbone_folder: Callable[[str], Path]) -> EncoderFactory:
         return DocumentEncoder.from_backbone(
             backbone_folder(backbone), device="cpu", **{"projection_size": 16, "passage_words": 20, **settings}
         )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_classifier(tiny_encoder: EncoderFactory) -> EncoderFactory:
+    """Makes an encoder with a head whose classes are far apart: ``tiny_classifier(multi_label=True)``."""
+
+    def make(**settings: Any) -> DocumentEncoder:
+        encoder = tiny_encoder("bert", **{"labels": ["rice", "<b>sea</b>", "[clocks]"], **settings})
+        assert encoder.model.head is not None
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(2)
+            for weight in encoder.model.head.parameters():
+                weight.normal_(std=0.4)
+        return encoder
 
     return make
 

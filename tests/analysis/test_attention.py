@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,19 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import GATConv
+from typed import Encoders
 
 from graphdoc.analysis.attention import CSV_COLUMNS, AttentionTable
+from graphdoc.analysis.projection import order_of, project, sample_rows
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import GraphdocError
+from graphdoc.errors import EvaluationError, GraphdocError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
-EncoderFactory = Callable[..., DocumentEncoder]
-
 
 @pytest.fixture(scope="module")
-def table(tiny_encoder: EncoderFactory, structured: list[Document]) -> AttentionTable:
+def table(tiny_encoder: Encoders, structured: list[Document]) -> AttentionTable:
     encoder = tiny_encoder(graph_kind="hierarchical", readout="attention", graph_heads=4)
     return encoder.attention(structured[0])
 
@@ -42,7 +41,7 @@ def shows_readout(encoder: DocumentEncoder, document: Document) -> bool:
     ],
 )
 def test_weights_of_one_target_sum_to_one(
-    tiny_encoder: EncoderFactory, structured: list[Document], kind: str, readout: str, layers: int
+    tiny_encoder: Encoders, structured: list[Document], kind: str, readout: str, layers: int
 ) -> None:
     encoder = tiny_encoder(graph_kind=kind, readout=readout, graph_layers=layers)
     for document in structured:
@@ -59,7 +58,7 @@ def test_weights_of_one_target_sum_to_one(
 
 
 @pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_it_is_the_attention_of_gatconv(tiny_encoder: EncoderFactory, structured: list[Document], kind: str) -> None:
+def test_it_is_the_attention_of_gatconv(tiny_encoder: Encoders, structured: list[Document], kind: str) -> None:
     encoder = tiny_encoder(
         graph_kind=kind, graph_layers=2, graph_settings={"window": 1} if kind == "window" else None, skip="linear"
     )
@@ -81,57 +80,43 @@ def test_it_is_the_attention_of_gatconv(tiny_encoder: EncoderFactory, structured
             for head in range(2)
         }
         rows = table.layer == number
-        found = {
-            (head, source, target): weight
-            for head, source, target, weight in zip(
-                table.head[rows].tolist(),
-                table.source[rows].tolist(),
-                table.target[rows].tolist(),
-                table.weight[rows].tolist(),
-                strict=True,
-            )
-        }
+        places = np.stack([table.head, table.source, table.target], axis=1)[rows].tolist()
+        found = {tuple(place): weight for place, weight in zip(places, table.weight[rows].tolist(), strict=True)}
         assert found.keys() == expected.keys()
         np.testing.assert_allclose([found[key] for key in expected], list(expected.values()), atol=1e-6)
     assert float(np.ptp(table.weight)) > 1e-3
 
 
-def test_dropout_and_training_mode_change_nothing(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+def test_dropout_and_training_mode_change_nothing(tiny_encoder: Encoders, structured: list[Document]) -> None:
     encoder = tiny_encoder()
-    expected = encoder.attention(structured[0])
-    vector = encoder.encode(structured[0])
+    expected, vector = encoder.attention(structured[0]), encoder.encode(structured[0])
     encoder.model.train()
     encoder.model.passage_encoder.eval()
-    found = encoder.attention(structured[0])
-    np.testing.assert_array_equal(found.weight, expected.weight)
-    assert encoder.model.training
+    np.testing.assert_array_equal(encoder.attention(structured[0]).weight, expected.weight)
     np.testing.assert_array_equal(encoder.encode(structured[0]), vector)
     comparison = encoder.compare(structured[0], structured[1])
     assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-5)
-    assert encoder.model.training
-    assert encoder.model.graph.training
-    assert not encoder.model.passage_encoder.training
+    assert encoder.model.training and encoder.model.graph.training and not encoder.model.passage_encoder.training
 
 
-class TestMini:
-    @pytest.mark.parametrize("values", [{}, {"lexical": None}])
-    def test_without_graph_the_table_is_what_passages_add_to_the_vector(
-        self, structured: list[Document], values: dict[str, Any]
-    ) -> None:
-        encoder = DocumentEncoder.from_pretrained("mini", device="cpu", **values)
-        for document in structured:
-            table = encoder.attention(document)
-            frame = table.to_frame()
-            vector = encoder.encode(document).astype(np.float64)
-            passages = encoder.encode(document, level="passage").astype(np.float64)
-            count = len(passages)
-            assert frame["edge_kind"].unique().tolist() == ["contribution"] and table.has_contributions
-            assert frame["target"].tolist() == [0] * count and frame["source"].tolist() == list(range(1, count + 1))
-            assert table.section_of.tolist()[1:] == [one.section for one in table.segmented.passages]
-            assert frame["weight"].sum() == pytest.approx(1, abs=1e-6)
-            if not encoder.model.config.lexical:
-                by_hand = passages @ vector / count / (vector @ vector)
-                np.testing.assert_allclose(frame["weight"], by_hand, atol=1e-6)
+@pytest.mark.parametrize("values", [{}, {"lexical": None}])
+def test_without_graph_the_table_is_what_passages_add_to_the_vector(
+    structured: list[Document], values: dict[str, Any]
+) -> None:
+    encoder = DocumentEncoder.from_pretrained("mini", device="cpu", **values)
+    for document in structured:
+        table = encoder.attention(document)
+        frame = table.to_frame()
+        vector = encoder.encode(document).astype(np.float64)
+        passages = encoder.encode(document, level="passage").astype(np.float64)
+        count = len(passages)
+        assert frame["edge_kind"].unique().tolist() == ["contribution"] and table.has_contributions
+        assert frame["target"].tolist() == [0] * count and frame["source"].tolist() == list(range(1, count + 1))
+        assert table.section_of.tolist()[1:] == [one.section for one in table.segmented.passages]
+        assert frame["weight"].sum() == pytest.approx(1, abs=1e-6)
+        if not encoder.model.config.lexical:
+            by_hand = passages @ vector / count / (vector @ vector)
+            np.testing.assert_allclose(frame["weight"], by_hand, atol=1e-6)
 
 
 class TestTable:
@@ -170,43 +155,31 @@ class TestTable:
                 assert row.edge_kind == expected
         assert set(frame["head"][frame["edge_kind"] != "readout"]) == {0, 1, 2, 3}
 
-    def test_matrix(self, table: AttentionTable) -> None:
+    def test_matrices_and_weights_of_the_document_node(self, table: AttentionTable) -> None:
         whole = table.matrix(0)
         np.testing.assert_allclose(whole.sum(axis=1), 1, atol=1e-5)
         heads = np.stack([table.matrix(0, head) for head in range(4)])
         np.testing.assert_allclose(whole, heads.mean(axis=0), atol=1e-7)
-        np.testing.assert_array_equal(table.matrix(-1), table.matrix(1))
-        np.testing.assert_array_equal(table.matrix(-2), table.matrix(0))
+        for negative, layer in ((-1, 1), (-2, 0)):
+            np.testing.assert_array_equal(table.matrix(negative), table.matrix(layer))
         row = (table.layer == 1) & (table.head == 2) & (table.source == 1) & (table.target == 2)
         assert table.matrix(1, 2)[2, 1] == pytest.approx(float(table.weight[row][0]))
-
-    def test_weights_of_the_document_node(self, table: AttentionTable) -> None:
         readout = table.weight[table.layer == 2]
-        np.testing.assert_allclose(table.document_weights()[1 : len(readout) + 1], readout)
-        assert table.document_weights()[0] == 0
+        np.testing.assert_allclose(table.document_weights()[: len(readout) + 1], [0, *readout])
         # The readout has no heads, so a head means the last graph layer.
-        np.testing.assert_array_equal(table.document_weights(head=3), table.matrix(1, 3)[0])
-        np.testing.assert_array_equal(table.document_weights(0, 3), table.matrix(0, 3)[0])
+        for layer, number in ((None, 1), (0, 0)):
+            np.testing.assert_array_equal(table.document_weights(layer, head=3), table.matrix(number, 3)[0])
         assert (table.document_layer(), table.document_layer(head=1), table.document_layer(0)) == (2, 1, 0)
-
-    @pytest.mark.parametrize(
-        ("layer", "head", "named"),
-        [(3, None, "layer 3"), (-3, None, "layer -3"), (0, 4, "head 4"), (2, 1, "head 1")],
-    )
-    def test_layers_and_heads_that_do_not_exist(
-        self, table: AttentionTable, layer: int, head: int | None, named: str
-    ) -> None:
-        for call in (table.matrix, table.document_weights):
-            with pytest.raises(GraphdocError, match=named):
-                call(layer, head)
+        for layer, head, named in ((3, None, "layer 3"), (-3, None, "layer -3"), (0, 4, "head 4"), (2, 1, "head 1")):
+            for call in (table.matrix, table.document_weights):
+                with pytest.raises(GraphdocError, match=named):
+                    call(layer, head)
 
     def test_csv(self, table: AttentionTable, tmp_path: Path) -> None:
         path = table.to_csv(tmp_path / "attention.csv")
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        assert list(rows[0]) == CSV_COLUMNS
-        assert list(rows[0])[:6] == ["layer", "head", "source", "target", "edge_kind", "weight"]
-        assert len(rows) == len(table)
+        assert list(rows[0]) == CSV_COLUMNS and len(rows) == len(table)
         np.testing.assert_allclose([float(row["weight"]) for row in rows], table.weight, rtol=1e-6)
         table.to_csv(path, texts=True)
         with path.open(newline="", encoding="utf-8") as file:
@@ -219,7 +192,7 @@ class TestTable:
 
 
 def test_a_readout_before_the_graph_shows_the_attention_of_the_graph_alone(
-    tiny_encoder: EncoderFactory, structured: list[Document]
+    tiny_encoder: Encoders, structured: list[Document]
 ) -> None:
     encoder = tiny_encoder(readout="initial_mean", graph_layers=2)
     other = tiny_encoder(readout="document_node", graph_layers=2)
@@ -228,3 +201,34 @@ def test_a_readout_before_the_graph_shows_the_attention_of_the_graph_alone(
     assert table.layers == [0, 1]
     assert table.readout_layer is None
     np.testing.assert_array_equal(table.weight, other.attention(structured[0]).weight)
+
+
+def test_neighbours_stay_together() -> None:
+    draw = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 20)
+    vectors = (np.eye(3, 10)[labels] * 20 + draw.normal(size=(60, 10))).astype(np.float32)
+    points = project(vectors)
+    assert points.shape == (60, 2)
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(60)
+    assert (labels[distances.argmin(axis=1)] == labels).all()
+    np.testing.assert_array_equal(project(vectors), points)
+    with pytest.raises(EvaluationError, match="3 documents at least, there are 2"):
+        project(np.ones((2, 4)))
+
+
+def test_sample() -> None:
+    np.testing.assert_array_equal(sample_rows(7), np.arange(7))
+    rows = sample_rows(5000)
+    assert len(rows) == 1000
+    assert (np.diff(rows) > 0).all()
+    assert rows[-1] < 5000
+    np.testing.assert_array_equal(rows, sample_rows(5000))
+    assert (sample_rows(5000, seed=1) != rows).any()
+    assert len(sample_rows(50, 10)) == 10
+
+
+def test_alike_documents_stand_together() -> None:
+    kinds = np.arange(8) % 2
+    order = order_of(np.where(kinds[:, None] == kinds, 0.8, 0.1) + 0.2 * np.eye(8))
+    assert sorted(order.tolist()) == list(range(8))
+    assert len(set((order[:4] % 2).tolist())) == len(set((order[4:] % 2).tolist())) == 1

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
+from corpus_examples import write_rows
+from typed import Backbones, Command, Patch
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import (
@@ -26,10 +27,8 @@ from graphdoc.evaluation import (
     score_run,
     sets,
 )
-from graphdoc.graphs.layout import MiniBatch
-from graphdoc.modeling import DocumentModel
 
-Command = Callable[..., Any]
+Scores = Callable[..., tuple[Any, str]]
 LABELS = ["rice", "<b>sea</b>", "[clocks]"]
 WORDS = dict(zip(LABELS, ("rice steam koji mould grain", "tide wave marsh wall flood", "hour gear tick"), strict=True))
 SIZES = {"train": 12, "test": 9, "dev": 6}
@@ -59,18 +58,17 @@ def rows_of(part: str) -> list[dict[str, Any]]:
     ]
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def read_csv(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
+def loaded(model: str) -> DocumentEncoder:
+    return DocumentEncoder.from_pretrained(model, device="cpu")
+
+
 @pytest.fixture
-def backbone(backbone_folder: Callable[[str], Path]) -> Path:
+def backbone(backbone_folder: Backbones) -> Path:
     return backbone_folder("bert")
 
 
@@ -96,21 +94,29 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_cluster(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) -> None:
-    command = ("evaluate", "cluster", "corpus.jsonl", "--model", model, "--baseline", backbone)
-    files = ("--json", "out/scores.json", "--csv", "out/scores.csv", "--plot", "out/projection.png")
-    status, out, _ = graphdoc(*command, "--probe", "--seeds", "3", *files)
-    assert status == 0 and (tmp_path / "out" / "projection.png").exists()
-    content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
+@pytest.fixture
+def scores(graphdoc: Command) -> Callable[..., tuple[Any, str]]:
+    """Runs an evaluation, and gives what it wrote as JSON and printed: ``scores("cluster", "corpus.jsonl")``."""
+
+    def run(*arguments: object) -> tuple[Any, str]:
+        status, out, err = graphdoc("evaluate", *arguments, "--json", "out/scores.json")
+        assert (status, err) == (0, "")
+        return json.loads(Path("out/scores.json").read_text(encoding="utf-8")), out
+
+    return run
+
+
+def test_cluster(scores: Scores, backbone: Path, model: str, tmp_path: Path) -> None:
+    rest = ("--model", model, "--baseline", backbone, "--probe", "--seeds", "3")
+    files = ("--csv", "out/scores.csv", "--plot", "out/projection.png")
+    content, out = scores("cluster", "corpus.jsonl", *rest, *files)
+    assert (tmp_path / "out" / "projection.png").exists()
     assert content["data"] == {"train": 12, "test": 9, "without_label": {"train": 0, "test": 0}}
-    assert [(row["name"], row["role"]) for row in content["rows"]] == [
-        ("tiny-bert, untrained mean", "untrained"),
-        (model, "model"),
-    ]
+    names = [("tiny-bert, untrained mean", "untrained"), (model, "model")]
+    assert [(row["name"], row["role"]) for row in content["rows"]] == names
     row = content["rows"][1]
     train, test = ([Document.from_mapping(one) for one in rows_of(part)] for part in ("train", "test"))
-    evaluator = ClusteringEvaluator(train, test, seeds=range(3), probe=True)
-    expected = evaluator(DocumentEncoder.from_pretrained(model, device="cpu"))
+    expected = ClusteringEvaluator(train, test, seeds=range(3), probe=True)(loaded(model))
     assert row["nmi"]["mean"] == pytest.approx(expected["nmi"])
     assert row["probe"]["macro_f1"] == pytest.approx(expected["probe_macro_f1"])
     assert (row["clusters"], row["seeds"], row["coverage"]["documents"]) == (3, [0, 1, 2], 21)
@@ -120,55 +126,22 @@ def test_cluster(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) 
     # Two sources are the same as two splits.
     for part in ("train", "test"):
         write_rows(tmp_path / f"{part}.jsonl", rows_of(part))
-    apart = graphdoc(*command[:2], "--train", "train.jsonl", "--test", "test.jsonl", *command[3:], "--json", "-")
-    assert json.loads(apart.out) == json.loads(graphdoc(*command, "--json", "-").out)
+    assert scores("cluster", "--train", "train.jsonl", "--test", "test.jsonl", *rest)[0] == content
 
 
-def test_passages_are_encoded_once_for_all_models_on_one_backbone(
-    graphdoc: Command, backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"projection_size": 8, "passage_words": 20, "device": "cpu"}
-    for name, seed in (("a", 0), ("b", 1)):
-        DocumentEncoder.from_backbone(backbone, seed=seed, **settings).save_pretrained(name)
-    encoded: list[int] = []
-    plain = DocumentModel.encode_mini_batch
-
-    def counting(self: DocumentModel, mini_batch: MiniBatch) -> torch.Tensor:
-        encoded.append(len(mini_batch.passage_order))
-        return plain(self, mini_batch)
-
-    monkeypatch.setattr(DocumentModel, "encode_mini_batch", counting)
-
-    def rows(*models: str) -> tuple[list[dict[str, str]], int]:
-        encoded.clear()
-        chosen = [part for name in models for part in ("--model", name)]
-        command = ("evaluate", "cluster", "corpus.jsonl", "--baseline", backbone, "--csv", "scores.csv")
-        assert graphdoc(*command, *chosen)[0] == 0
-        return read_csv(tmp_path / "scores.csv"), sum(encoded)
-
-    together, passages = rows("a", "b")
-    alone = [rows(name) for name in ("a", "b")]
-    assert [count for _, count in alone] == [passages, passages]
-    assert together == [*alone[0][0], alone[1][0][1]]
-
-
-def test_compare(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) -> None:
+def test_compare(scores: Scores, backbone: Path, model: str, tmp_path: Path) -> None:
     data = ("corpus.jsonl", "--pairs", "test.tsv", "--validation-pairs", "dev.tsv", "--baseline", backbone)
-    measures = ("--fuse-words", "--leave-out-section", "abstract")
-    files = ("--json", "out/scores.json", "--csv", "out/scores.csv", "--plot", "out/pairs.png")
-    status, out, _ = graphdoc("evaluate", "compare", *data, "--model", model, *measures, *files)
-    assert status == 0 and (tmp_path / "out" / "pairs.png").exists()
-    content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
+    options = ("--model", model, "--fuse-words", "--leave-out-section", "abstract")
+    content, out = scores("compare", *data, *options, "--csv", "out/scores.csv", "--plot", "out/pairs.png")
+    assert (tmp_path / "out" / "pairs.png").exists()
     assert content["data"]["sections_left_out"] == {"abstract": 27}
     rows = content["rows"]
     assert [row["role"] for row in rows] == ["words", "untrained", "untrained, fused", "model", "model, fused"]
     documents = [
         Document.from_mapping(row | {"sections": row["sections"][1:]}) for part in SIZES for row in rows_of(part)
     ]
-    pairs = [read_pair_file(tmp_path / f"{part}.tsv") for part in ("test", "dev")]
-    evaluator = PairEvaluator(documents, *pairs)
-    similarities = evaluator.similarities(DocumentEncoder.from_pretrained(model, device="cpu"))
-    expected = evaluator.score(similarities)
+    evaluator = PairEvaluator(documents, *(read_pair_file(tmp_path / f"{part}.tsv") for part in ("test", "dev")))
+    expected = evaluator.score(evaluator.similarities(loaded(model)))
     assert {key: rows[3][key] for key in expected.to_dict()} == json.loads(json.dumps(expected.to_dict()))
     assert rows[3]["more_than_words"]["auc"]["value"] == pytest.approx(rows[3]["auc"] - rows[0]["auc"])
     table = [line for line in read_csv(tmp_path / "out" / "scores.csv") if line["model"] == model]
@@ -176,138 +149,93 @@ def test_compare(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) 
     assert f"{expected.test.values['auc']:.3f} ±" in out
 
 
-def test_what_is_left_out_and_models_that_are_alike(
-    graphdoc: Command, backbone: Path, tiny_encoder: Callable[..., Any], tmp_path: Path
-) -> None:
-    plain = {"projection_size": None, "graph_layers": 0, "readout": "mean", "normalize_passages": True}
-    tiny_encoder("bert", **plain, max_passages=30).save_pretrained(tmp_path / "[red]plain")
-    write_rows(tmp_path / "rows.jsonl", [*rows_of("test"), {"id": "zero", "text": "\u200b"}])
-    with (tmp_path / "test.tsv").open("a") as file:
-        file.write("zero\ttest0\t0\ngone\ttest1\t1\ntest2\ttest2\t1\ntest1\ttest0\t0\n")
-    command = ("evaluate", "compare", "rows.jsonl", "--pairs", "test.tsv", "--baseline", backbone)
-    status, out, _ = graphdoc(*command, "--model", "./[red]plain", "--on-error", "skip", "--json", "scores.json")
-    assert status == 0
-    content = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
-    assert content["data"]["left_out"] == {"unknown": 2, "with_themselves": 1}
-    assert (content["data"]["repeated"], content["rows"][2]["validation"]) == (1, None)
-    # The plain model is its own baseline.
-    assert content["rows"][1]["name"] == "tiny-bert, untrained mean"
-    assert content["rows"][2]["auc"] == content["rows"][1]["auc"]
-    for said in ("./[red]plain", "zero", "upper bounds"):
-        assert said in out
-
-
-def test_classify(graphdoc: Command, classifiers: Callable[..., str], tmp_path: Path) -> None:
+def test_classify(scores: Scores, classifiers: Callable[..., str], tmp_path: Path) -> None:
     model = classifiers()
     rows = [row for part in SIZES for row in rows_of(part)]
     rows[12]["label"], rows[13]["label"], rows[14]["label"] = None, ["rice", "[clocks]"], "[red]new"
     corpus = write_rows(tmp_path / "corpus.jsonl", rows)
-    names = {"json": "scores.json", "csv": "classes.csv", "plot": "c.png"}
+    names = {"csv": "classes.csv", "plot": "c.png"}
     files = [part for option, name in names.items() for part in (f"--{option}", f"out/{name}")]
-    status, out, err = graphdoc("evaluate", "classify", corpus, "--model", model, *files)
-    assert (status, err) == (0, "")
-    assert {path.name for path in (tmp_path / "out").glob("[!.]*")} == {*names.values()}
-    content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
+    content, out = scores("classify", corpus, "--model", model, *files)
+    assert {path.name for path in (tmp_path / "out").glob("[!.]*")} == {"scores.json", *names.values()}
     test = [one for one in read_documents(corpus) if one.metadata["split"] == "test"]
-    expected = ClassificationEvaluator(test)(DocumentEncoder.from_pretrained(model, device="cpu"))
+    expected = ClassificationEvaluator(test)(loaded(model))
     assert content["data"] == {"documents": 7, "without_label": 1, "with_several_labels": 1, "train": 12}
     first, words = content["rows"]
     assert (first["accuracy"], first["unknown"]) == (expected["accuracy"], {"[red]new": 1})
     assert first["calibration_error"] == pytest.approx(expected["calibration_error"])
-    assert (words["name"], words["calibration_error"]) == ("TF-IDF + linear SVM", None)
+    assert words["calibration_error"] is None
     table = read_csv(tmp_path / "out" / "classes.csv")
     assert [float(line["f1"]) for line in table[:3]] == [entry["f1"] for entry in first["classes"][:3]]
     assert f"{expected['accuracy']:.3f}" in out and "[red]new" in out
     assert len(content["mistakes"]) == round(7 * (1 - first["accuracy"]))
-
-
-def test_several_labels(graphdoc: Command, classifiers: Callable[..., str], tmp_path: Path) -> None:
+    # Several labels in one cell.
     lines = [["id", "text", "label"]]
     for number, row in enumerate(rows_of("test")):
         lines.append([row["id"], row["sections"][1]["text"], [row["label"], "rice; [clocks]", ""][number % 3]])
     with (tmp_path / "rows.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(lines)
     model = classifiers(multi_label=True)
-    command = ("evaluate", "classify", "--test", "rows.csv", "--model", model, "--label-separator", ";")
-    status, out, err = graphdoc(*command, "--threshold", "0.4", "--json", "-")
-    assert (status, err) == (0, "")
-    content = json.loads(out)
-    expected = ClassificationEvaluator(
-        list(read_documents(tmp_path / "rows.csv")), multi_label=True, separator=";", threshold=0.4
-    )(DocumentEncoder.from_pretrained(model, device="cpu"))
+    options = ("--label-separator", ";", "--threshold", "0.4")
+    content, _ = scores("classify", "--test", "rows.csv", "--model", model, *options)
+    settings = {"multi_label": True, "separator": ";", "threshold": 0.4}
+    expected = ClassificationEvaluator(list(read_documents(tmp_path / "rows.csv")), **settings)(loaded(model))
     row = content["rows"][0]
     assert (row["accuracy"], row["micro_f1"], row["confusion"]) == (expected["accuracy"], expected["micro_f1"], None)
     assert all(mistake["missed"] == (mistake["label"] in mistake["truth"]) for mistake in content["mistakes"])
-    assert graphdoc(*command, "--plot", "c.png")[0] == 2
 
 
-def test_search(graphdoc: Command, model: str, tmp_path: Path) -> None:
+def test_search(scores: Scores, model: str, tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
     (tmp_path / "other.run").write_text("q1 Q0 test0 1 3.0 other\nq2 Q0 test0 1 3.0 other\n")
-    command = ("evaluate", "search", "--queries", "judged", "--measure", "ndcg@2", "--measure", "map")
-    options = ("--run", "other.run", "--index", "kept.index", "--model", model)
-    files = ("--json", "out/scores.json", "--csv", "out/scores.csv", "--run-folder", "out/runs")
-    status, out, err = graphdoc(*command, *options, *files)
-    assert (status, err) == (0, "")
-    content = json.loads((tmp_path / "out" / "scores.json").read_text())
+    command = ("search", "--queries", "judged", "--index", "kept.index")
+    options = ("--measure", "ndcg@2", "--measure", "map", "--run", "other.run", "--model", model)
+    content, _ = scores(*command, *options, "--csv", "out/scores.csv", "--run-folder", "out/runs")
     systems = content["systems"]
-    assert list(systems) == [
-        *("words", "words-documents", "vectors", "vectors-documents", "hybrid", "documents-weighted"),
-        "other",
-    ]
-    assert systems["words"]["differences"] is None
+    rows = ["words", "words-documents", "vectors", "vectors-documents", "hybrid", "documents-weighted", "other"]
+    assert list(systems) == rows and systems["words"]["differences"] is None
     low, high = systems["hybrid"]["differences"]["nDCG@2"]["interval"]
     assert low <= systems["hybrid"]["differences"]["nDCG@2"]["value"] <= high
     assert set(content["weights"]["documents-weighted"]["folds"]) == {"q1", "q2", "q3"}
-    assert [row["system"] for row in read_csv(tmp_path / "out" / "scores.csv")] == list(systems)
+    assert [row["system"] for row in read_csv(tmp_path / "out" / "scores.csv")] == rows
     # Another tool finds the same numbers in the runs.
     qrels = read_qrels(tmp_path / "out" / "runs" / "qrels.tsv")
     for name, system in systems.items():
-        scores = score_run(read_run(tmp_path / "out" / "runs" / f"{name}.run"), qrels, ["ndcg@2", "map"])
-        assert scores.means == pytest.approx(system["means"], abs=1e-12)
+        found = score_run(read_run(tmp_path / "out" / "runs" / f"{name}.run"), qrels, ["ndcg@2", "map"])
+        assert found.means == pytest.approx(system["means"], abs=1e-12)
     # An index that is there is used as it is, queries are chosen, and documents that they were written from left out.
     (tmp_path / "judged" / "corpus.jsonl").unlink()
     chosen = ("--only", "kind=plain", "--query-column", "title", "--source-grade", "2")
-    status, out, err = graphdoc(*command[:4], "--index", "kept.index", *chosen, "--run-folder", "runs", "--json", "-")
-    assert status == 0, err
-    assert json.loads(out)["queries"] == 2
+    assert scores(*command, *chosen, "--run-folder", "runs")[0]["queries"] == 2
     assert "test1" not in read_run(tmp_path / "runs" / "words.run")["q1"]
     assert read_qrels(tmp_path / "runs" / "qrels.tsv")["q1"] == {"test4": 1}
 
 
-def test_related(graphdoc: Command, model: str, tmp_path: Path) -> None:
+def test_related(scores: Scores, model: str, tmp_path: Path) -> None:
     pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
     (tmp_path / "links.tsv").write_text("test0\ttest3\ntest3\ttest0\ntest1\ttest4\ntest0\tsun\ntest2\ttest2\n")
     (tmp_path / "ours.run").write_text("test0 Q0 test3 1 2.0 x\ntest0 Q0 sun 2 1.0 x\n")
     rows = ("tf-idf", "sentences", "tf-idf+sentences")
-    command = ("evaluate", "related", "corpus.jsonl", "--relevant", "links.tsv", "--model", model)
+    command = ("related", "corpus.jsonl", "--relevant", "links.tsv")
     by = [part for name in rows for part in ("--by", name)]
-    options = ("--as-published", "--run", "ours.run", "--json", "out/scores.json", "--run-folder", "out/runs")
-    status, _, err = graphdoc(*command, *by, *options)
-    assert (status, err) == (0, "")
-    content = json.loads((tmp_path / "out" / "scores.json").read_text())
+    options = ("--model", model, "--as-published", "--run", "ours.run", "--run-folder", "out/runs")
+    content, _ = scores(*command, *by, *options)
     assert (content["queries"], content["data"]["absent"], list(content["systems"])) == (3, 1, [*rows, "ours"])
     qrels = read_qrels(tmp_path / "out" / "runs" / "qrels.tsv")
     for name in rows:
         run = read_run(tmp_path / "out" / "runs" / f"{name}.run")
-        assert all(len(scores) == 26 and source not in scores for source, scores in run.items())
+        assert all(len(found) == 26 and source not in found for source, found in run.items())
         expected = score_run(run, qrels, content["measures"], candidates=Candidates(26, {"test0": 1}))
         assert content["systems"][name]["means"] == pytest.approx(expected.means)
-    mutual = ("corpus.jsonl", "--relevant", "links.tsv", "--by", "bm25", "--mutual", "--json", "-")
-    status, out, err = graphdoc("evaluate", "related", *mutual)
-    assert status == 0, err
-    content = json.loads(out)
+    content, _ = scores(*command, "--by", "bm25", "--mutual")
     assert (content["data"]["relevant"], content["model"]) == (2, None)
 
 
-def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all(scores: Scores, backbone: Path, model: str, tmp_path: Path, monkeypatch: Patch) -> None:
     # A row of one's own is a function and a line.
     monkeypatch.setitem(sets.ROWS, "words again", sets.Row(sets.words))
-    command = ("evaluate", "all", "sets.yaml", "--model", model, "--baseline", backbone, "--seeds", 2)
-    outputs = ("--resamples", 30, "--json", "s.json", "--markdown", "s.md")
-    status, _, err = graphdoc(*command, *outputs)
-    assert status == 0, err
-    content = json.loads((tmp_path / "s.json").read_text())
+    options = ("--model", model, "--baseline", backbone, "--seeds", 2, "--resamples", 30)
+    content, _ = scores("all", "sets.yaml", *options, "--markdown", "s.md")
     lines = {(line["set"], line["measure"]): line["cells"] for line in content["lines"]}
     assert list(lines) == [
         *(("labelled", name) for name in ("NMI", "purity", "10-NN", "pair AUC", "random pair AUC")),
@@ -324,7 +252,7 @@ def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path, monk
             low, high = difference["interval"]
             assert cells[row]["verdict"] == ("better" if low > 0 else "worse" if high < 0 else "no difference")
     # What is measured of a model is what its evaluators measure.
-    encoder = DocumentEncoder.from_pretrained(model, device="cpu")
+    encoder = loaded(model)
     parts = {part: [Document.from_mapping(row) for row in rows_of(part)] for part in SIZES}
     pairs = PairEvaluator(parts["test"], read_pair_file(tmp_path / "test.tsv"))
     assert lines["labelled", "pair AUC"][model]["value"] == pytest.approx(pairs(encoder)["pair_auc"], abs=1e-6)
@@ -358,21 +286,15 @@ JUDGED = ("--queries", "judged")
     ],
 )
 def test_refusals(
-    refused: Command,
-    tmp_path: Path,
-    model: str,
-    classifiers: Callable[..., str],
-    task: str,
-    options: tuple[str, ...],
-    value: str,
+    refused: Command, tmp_path: Path, model: str, classifiers: Command, task: str, options: tuple[str, ...], value: str
 ) -> None:
     if task in ("search", "related"):
         pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
     (tmp_path / "far.tsv").write_text("test0\ttest1\t0\ntest0\t[b]x\t1\n")
     (tmp_path / "words.run").write_text("q1 Q0 test0 1 3.0 other\n")
+    (tmp_path / "strange.run").write_text("q9 Q0 test0 1 3.0 other\n")
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "qrels.tsv").write_text("test0 0 test1 1\n")
-    (tmp_path / "strange.run").write_text("q9 Q0 test0 1 3.0 other\n")
     words = [model if option == "MODEL" else option for option in options]
     given = () if "--model" in words else ("--model", classifiers() if task == "classify" else model)
     assert value in refused("evaluate", task, *given, *words)

@@ -1,124 +1,94 @@
+"""graphdoc finetune classify."""
+
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
+from corpus_examples import write_rows
+from training_runs import corpus_of, refusal, require_same_after_interruption, results_of, told, write_config
+from typed import Backbones, Patch
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import ClassificationEvaluator
-from graphdoc.training import step as cached_step
 
+Classify = Callable[..., Any]
 WORDS = {"rice": "rice mould steam grain koji", "tide": "tide marsh flood silt wall"}
+FEW = ("training.max_steps=1", "validation.share=0")
 
 
-def text_of(name: str, draw: np.random.Generator) -> str:
-    return " ".join(f"{' '.join(draw.permutation(WORDS[name].split()))}." for _ in range(int(draw.integers(2, 9))))
-
-
-def rows(count: int = 40, *, several: bool = False) -> list[dict[str, Any]]:
+def rows(count: int = 40, **changes: Any) -> list[dict[str, Any]]:
+    """Documents of two classes in turns; a change is a value, or made of the number of a document."""
     draw = np.random.default_rng(0)
-    made = []
+    made: list[dict[str, Any]] = []
     for number in range(count):
-        name = list(WORDS)[number % 2]
-        label: Any = [name, "text"] if several else name
-        made.append({"id": f"d{number}", "text": text_of(name, draw), "label": label})
+        label = list(WORDS)[number % 2]
+        text = [f"{' '.join(draw.permutation(WORDS[label].split()))}." for _ in range(int(draw.integers(2, 9)))]
+        made.append({"id": f"d{number}", "text": " ".join(text), "label": label})
+        made[-1] |= {name: value(number) if callable(value) else value for name, value in changes.items()}
     return made
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Callable[..., Path]:
-    """Writes rows as JSON Lines: ``corpus(rows())``."""
+def classify(graphdoc: Callable[..., Any], backbone_folder: Backbones, tmp_path: Path) -> Classify:
+    """Trains a tiny model on rows, or on a folder: ``classify(rows(), "training.epochs=2")``."""
+    settings = {"projection_size": 16, "graph_heads": 2, "graph_layers": 1, "passage_words": 10}
+    training, share = {"epochs": 6, "padding": 0.5}, {"share": 0.2}
+    config = write_config(tmp_path, "unset", backbone_folder("roberta"), settings, training=training, validation=share)
 
-    def write(lines: list[dict[str, Any]]) -> Path:
-        path = tmp_path / "letters.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in lines), encoding="utf-8")
-        return path
-
-    return write
-
-
-@pytest.fixture
-def classify(
-    graphdoc: Callable[..., Any], backbone_folder: Callable[[str], Path], tmp_path: Path
-) -> Callable[..., Any]:
-    """Trains a tiny model: ``classify(source, "training.epochs=2")``."""
-    config = tmp_path / "config.yaml"
-    settings = {"pooling": "mean", "projection_size": 16, "graph_heads": 2, "graph_layers": 1, "passage_words": 10}
-    values = {
-        "corpus": {"source": "unset", "preparing_processes": 1, "cache": str(tmp_path / "cache")},
-        "model": {"start": str(backbone_folder("roberta")), "settings": settings},
-        "training": {
-            "batch_size": 8, "epochs": 6, "learning_rate": 5e-3, "padding": 0.5, "loading_processes": 0, "log_steps": 1
-        },
-        "validation": {"share": 0.2},
-        "output": str(tmp_path / "run"),
-    }  # fmt: skip
-    config.write_text(yaml.safe_dump(values), encoding="utf-8")
-
-    def run(source: Path, *arguments: str) -> Any:
-        return graphdoc(
-            *("finetune", "classify", "--config", config, "--device", "cpu", f"corpus.source={source}"), *arguments
-        )
+    def run(source: Path | list[dict[str, Any]], *arguments: str) -> Any:
+        if isinstance(source, list):
+            source = write_rows(tmp_path / "letters.jsonl", source)
+        command = ("finetune", "classify", "--config", config, "--device", "cpu", f"corpus.source={source}")
+        return graphdoc(*command, *arguments)
 
     return run
 
 
 @pytest.mark.parametrize("tune", ["full", "frozen"])
-def test_a_trained_model_predicts_what_it_was_taught(
-    classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path, tune: str
-) -> None:
-    source = corpus(rows())
-    result = classify(source, f"model.tune={tune}", "training.epochs=10")
-    assert result.status == 0, result.err
-    assert "classes: 16 rice, 16 tide\ntrain: 32\nvalidation: 8" in result.out
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["after"]["accuracy"] == 1.0
+def test_a_trained_model_predicts_what_it_was_taught(classify: Classify, tmp_path: Path, tune: str) -> None:
+    told(classify(rows(), f"model.tune={tune}", "training.epochs=10"))
+    found = corpus_of(tmp_path / "run")
+    assert (found["classes"], found["train"], found["validation"]) == ({"rice": 16, "tide": 16}, 32, 8)
+    assert results_of(tmp_path / "run")["after"]["accuracy"] == 1.0
     encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
     assert encoder.model.config.labels == ["rice", "tide"]
-    documents = list(read_documents(source))
-    predictions = encoder.predict(documents)
-    given = [prediction.labels for prediction in predictions]
+    documents = list(read_documents(tmp_path / "letters.jsonl"))
+    given = [prediction.labels for prediction in encoder.predict(documents)]
     assert np.mean([names == (document.label,) for names, document in zip(given, documents, strict=True)]) > 0.9
-    card = (tmp_path / "run" / "model" / "README.md").read_text()
-    assert "Classification of documents" in card
 
 
-def test_documents_name_their_part_by_the_field_split(
-    classify: Callable[..., Any], corpus: Callable[..., Path]
-) -> None:
-    made = rows()
+def test_parts_and_classes_are_those_of_fields_and_folders(classify: Classify, tmp_path: Path) -> None:
     splits = ["train", "Train", "training", ""] * 5 + ["dev"] * 10 + ["test", " TEST"] * 5
-    for row, split in zip(made, splits, strict=True):
-        row["split"] = split
+    made = rows(split=lambda number: splits[number])
     made[21]["label"] = "moss"
     del made[3]["label"]
-    result = classify(corpus(made), "training.epochs=1")
-    assert result.status == 0, result.err
-    told = result.out + result.err
-    assert "train: 19\nvalidation: 10\nmeasured with unknown labels: 1 moss\n" in told
-    assert "left out: 1 without a label, 10 whose split is test" in told
+    assert "1 moss" in told(classify(made, "training.epochs=1"))
+    found = corpus_of(tmp_path / "run")
+    assert (found["classes"], found["validation"]) == ({"rice": 10, "tide": 9}, 10)
+    assert sorted(filter(None, found["left_out"].values())) == [1, 10]
+    for row in rows(16):
+        path = tmp_path / "classes" / row["label"] / f"{row['id']}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(row["text"])
+    output = tmp_path / "folders"
+    told(classify(tmp_path / "classes", "corpus.label_from=folder", "training.epochs=1", f"output={output}"))
+    assert (corpus_of(output)["classes"], corpus_of(output)["validation"]) == ({"rice": 7, "tide": 7}, 2)
 
 
-def test_what_is_measured_meanwhile_is_what_the_trained_model_gives(
-    classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
-) -> None:
-    made = rows()
-    for number, row in enumerate(made):
-        row["split"] = "dev" if number % 4 == 3 else "train"
+def test_what_is_measured_meanwhile_is_what_the_trained_model_gives(classify: Classify, tmp_path: Path) -> None:
+    made = rows(split=lambda number: "dev" if number % 4 == 3 else "train")
     # Copies in both parts, and the same id for another document.
     made += [{**made[3], "split": "train"}, {**made[4], "split": "dev"}, {**made[7], "id": "d3", "text": "Rice."}]
-    source = corpus(made)
     changes = ("corpus.deduplicate=false", "corpus.max_passages=1", "model.tune=frozen", "training.epochs=1")
-    result = classify(source, *changes, "model.settings.max_passages=null")
-    assert result.status == 0, result.err
-    measured = json.loads((tmp_path / "run" / "results.json").read_text())["after"]
+    told(classify(made, *changes, "model.settings.max_passages=null"))
+    measured = results_of(tmp_path / "run")["after"]
     encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
-    documents = [one for one in read_documents(source, unique_ids=False) if one.metadata["split"] == "dev"]
+    read = read_documents(tmp_path / "letters.jsonl", unique_ids=False)
+    documents = [one for one in read if one.metadata["split"] == "dev"]
     assert len(documents) == 12
     assert measured == pytest.approx(ClassificationEvaluator(documents)(encoder), abs=1e-5)
     # What is trained on is less.
@@ -126,124 +96,63 @@ def test_what_is_measured_meanwhile_is_what_the_trained_model_gives(
     assert measured["loss"] != pytest.approx(ClassificationEvaluator(documents)(short)["loss"], abs=1e-4)
 
 
-def test_any_number_of_classes(classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path) -> None:
+def test_any_number_of_classes(classify: Classify, tmp_path: Path) -> None:
     options = ("labels.multi_label=true", "labels.class_weights=balanced", "validation.best=micro_f1")
-    result = classify(corpus(rows(several=True)), *options)
-    assert result.status == 0, result.err
+    told(classify(rows(label=lambda number: [list(WORDS)[number % 2], "text"]), *options))
     config = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu").model.config
     assert config.labels == ["rice", "text", "tide"] and config.multi_label
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["after"]["micro_f1"] > 0.9
-
-
-def test_one_folder_per_class(classify: Callable[..., Any], tmp_path: Path) -> None:
-    for row in rows(16):
-        path = tmp_path / "classes" / row["label"] / f"{row['id']}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(row["text"])
-    result = classify(tmp_path / "classes", "corpus.label_from=folder", "training.epochs=1")
-    assert "classes: 7 rice, 7 tide\ntrain: 14\nvalidation: 2\n" in result.out
+    assert results_of(tmp_path / "run")["after"]["micro_f1"] > 0.9
 
 
 def test_a_run_that_was_interrupted_ends_as_if_nothing_had_been(
-    classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    classify: Classify, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    source = corpus(rows())
     options = ("training.epochs=2", "training.save_steps=3", "labels.dropout=0.3")
-    assert classify(source, *options, f"output={tmp_path / 'whole'}").status == 0
-    original, calls = cached_step.CachedStep.__call__, 0
-
-    def failing(self: Any, batch: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 6:
-            raise KeyboardInterrupt
-        return original(self, batch)
-
-    monkeypatch.setattr(cached_step.CachedStep, "__call__", failing)
-    assert classify(source, *options).status != 0
-    monkeypatch.undo()
-    assert classify(source, *options, "--resume").status == 0
-    files = [tmp_path / run / "model" / "model.safetensors" for run in ("whole", "run")]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert calls == 6
+    require_same_after_interruption(lambda *arguments: classify(rows(), *options, *arguments), tmp_path, monkeypatch)
 
 
-class TestBadInput:
-    def refused(self, result: Any) -> str:
-        assert result.status == 2, result.err
-        (line,) = [line for line in result.err.splitlines() if line.startswith("graphdoc finetune")]
-        return str(line)
+@pytest.mark.parametrize(
+    ("made", "options", "values"),
+    [
+        (rows(6, label=None), (), ["corpus.columns.label", "corpus.label_from"]),
+        (rows(6, label=lambda n: [["a", "b"], [], None][(n > 2) + (n > 4)]), (), ["5 ", "1 ", "labels.multi_label"]),
+        (rows(6, label="rice"), (), ["rice"]),
+        (rows(6), ("corpus.label_from=folder",), ["corpus.label_from"]),
+        (rows(6), ("labels.multi_lable=true",), ["labels.multi_label"]),
+        (rows(6), ("model.lora_rank=0",), ["model.lora_rank=0"]),
+        (rows(12)[4:] + rows(4, label="moss", split="dev"), (), ["rice, tide", "moss"]),
+        (
+            rows(12)[4:] + rows(4, label=["rice", "moss"], split="dev"),
+            ("labels.multi_label=true", "validation.best=loss"),
+            ["validation.best=loss"],
+        ),
+        (rows(12), ("training.learning_rate=1e22", "training.warmup=0", "training.save_steps=1"), ["NaN"]),
+    ],
+    ids=["none", "several", "one", "folders", "name", "bounds", "unknown", "loss of unknown", "diverges"],
+)
+def test_bad_input(classify: Classify, made: list[Any], options: tuple[str, ...], values: list[str]) -> None:
+    line = refusal(classify(made, *options))
+    assert all(value in line for value in values), line
 
-    @pytest.mark.parametrize(
-        ("labels", "options", "values"),
-        [
-            ([None] * 6, (), ["corpus.columns.label", "corpus.label_from"]),
-            ([["a", "b"]] * 3 + [[]] * 2 + [None], (), ["5 ", "1 ", "labels.multi_label=true"]),
-            (["rice"] * 6, (), ["rice"]),
-            (["rice", "tide"] * 3, ("corpus.label_from=folder",), ["corpus.label_from"]),
-            (["rice", "tide"] * 3, ("labels.multi_lable=true",), ["labels.multi_label"]),
-            (["rice", "tide"] * 3, ("model.lora_rank=0",), ["model.lora_rank=0"]),
-        ],
-        ids=["none", "several", "one", "folders", "name", "bounds"],
-    )
-    def test_labels_and_settings_that_cannot_be(
-        self,
-        classify: Callable[..., Any],
-        corpus: Callable[..., Path],
-        labels: list[Any],
-        options: tuple[str, ...],
-        values: list[str],
-    ) -> None:
-        made = [{**row, "label": label} for row, label in zip(rows(6), labels, strict=True)]
-        told = self.refused(classify(corpus(made), *options))
-        assert all(value in told for value in values)
 
-    def test_a_model_that_diverges_is_reported_before_it_is_measured(
-        self, classify: Callable[..., Any], corpus: Callable[..., Path]
-    ) -> None:
-        options = ("training.learning_rate=1e22", "training.warmup=0", "training.save_steps=1")
-        result = classify(corpus(rows(12)), *options)
-        line = self.refused(result)
-        assert "NaN" in line
-        assert "RuntimeWarning" not in result.err
+def test_labels_that_training_does_not_have_are_measured_without_a_loss(classify: Classify, tmp_path: Path) -> None:
+    made = rows(12)[4:] + rows(4, label=["rice", "moss"], split="dev")
+    told(classify(made, "labels.multi_label=true", "training.max_steps=1"))
+    after = results_of(tmp_path / "run")["after"]
+    assert "macro_f1" in after and "loss" not in after
 
-    def test_labels_to_measure_that_training_does_not_have(
-        self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
-    ) -> None:
-        made = [{**row, "split": "dev", "label": "moss"} if n < 4 else row for n, row in enumerate(rows(12))]
-        line = self.refused(classify(corpus(made)))
-        assert "rice, tide" in line and "moss" in line
-        several = [{**row, "label": [row["label"]]} for row in rows(12)]
-        for row in several[:4]:
-            row |= {"split": "dev", "label": [*row["label"], "moss"]}
-        options = ("labels.multi_label=true", "training.max_steps=1")
-        line = self.refused(classify(corpus(several), *options, "validation.best=loss"))
-        assert "validation.best=loss" in line
-        assert classify(corpus(several), *options).status == 0
-        after = json.loads((tmp_path / "run" / "results.json").read_text())["after"]
-        assert "macro_f1" in after
-        assert "loss" not in after
 
-    def test_going_on_with_other_documents(
-        self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
-    ) -> None:
-        options = ("training.max_steps=1", "validation.share=0")
-        source = corpus(rows(12))
-        assert classify(source, *options).status == 0
-        # The same documents once more, written later: stored anew, and the same.
-        corpus([{**row} for row in rows(12)])
-        assert classify(source, *options, "--resume").status == 0
-        corpus([{**row, "label": "moss"} if row["id"] == "d0" else row for row in rows(12)])
-        line = self.refused(classify(source, *options, "--resume"))
-        assert str(tmp_path / "run") in line and "classes." in line
-        # Two documents change their classes, and all counts are as they were.
-        swapped = {"d0": rows(12)[1]["label"], "d1": rows(12)[0]["label"]}
-        assert swapped["d0"] != swapped["d1"]
-        corpus([{**row, "label": swapped.get(row["id"], row["label"])} for row in rows(12)])
-        assert "labels_hash" in self.refused(classify(source, *options, "--resume"))
-        corpus(rows(12))
-        state = tmp_path / "run" / "checkpoint-1" / "trainer_state.json"
-        state.write_text("{")
-        assert str(state.parent) in self.refused(classify(source, *options, "--resume"))
-        state.unlink()
-        assert str(state) in self.refused(classify(source, *options, "--resume"))
+def test_a_run_does_not_go_on_with_other_labels_or_a_damaged_state(classify: Classify, tmp_path: Path) -> None:
+    told(classify(rows(12), *FEW))
+    # The same documents once more, written later: stored anew, and the same.
+    told(classify(rows(12), *FEW, "--resume"))
+    made = rows(12)
+    for changed, value in (({"d0": "moss"}, "classes."), ({"d0": "tide", "d1": "rice"}, "labels_hash")):
+        other = [{**row, "label": changed.get(row["id"], row["label"])} for row in made]
+        line = refusal(classify(other, *FEW, "--resume"))
+        assert str(tmp_path / "run") in line and value in line
+    state = tmp_path / "run" / "checkpoint-1" / "trainer_state.json"
+    state.write_text("{")
+    assert str(state.parent) in refusal(classify(made, *FEW, "--resume"))
+    state.unlink()
+    assert str(state) in refusal(classify(made, *FEW, "--resume"))

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 from two_processes import run_commands
+from typed import Backbones
 
 WORDS = {"rice": "rice steam koji mould grain", "<b>sea</b>": "tide wave marsh wall flood"}
-TASKS = {
-    "cluster": ["--probe", "--seeds", "2"],
-    "compare": ["--pairs", "pairs.tsv"],
-    "classify": [],
-}
+TASKS = {"cluster": ["--probe", "--seeds", "2"], "compare": ["--pairs", "pairs.tsv"], "classify": []}
 # Coverage is that of all documents, not of a share.
 COVERED = {"cluster": 13, "compare": 6, "classify": 5}
 
@@ -49,10 +46,7 @@ def without_noise(value: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.distributed
 def test_two_processes_are_one(
-    graphdoc: Callable[..., Any],
-    classifiers: Callable[..., str],
-    backbone_folder: Callable[[str], Path],
-    tmp_path: Path,
+    graphdoc: Callable[..., Any], classifiers: Callable[..., str], backbone_folder: Backbones, tmp_path: Path
 ) -> None:
     model, backbone = classifiers(max_passages=3), ["--baseline", str(backbone_folder("bert"))]
     write(tmp_path / "corpus.jsonl", corpus())

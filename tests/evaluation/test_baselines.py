@@ -1,31 +1,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
+from typed import Backbones, Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import EvaluationError
-from graphdoc.evaluation.baselines import (
-    TfidfVectors,
-    has_same_passage_vectors,
-    lexical_predictions,
-    untrained_mean,
-)
+from graphdoc.evaluation.baselines import TfidfVectors, has_same_passage_vectors, lexical_predictions, untrained_mean
 from graphdoc.evaluation.labels import LabelledDocuments
-
-EncoderFactory = Callable[..., DocumentEncoder]
-BackboneFactory = Callable[[str], Path]
 
 
 def test_the_untrained_mean_is_that_of_the_backbone(
-    tiny_encoder: EncoderFactory, backbone_folder: BackboneFactory, structured: list[Document]
+    tiny_encoder: Encoders, backbone_folder: Backbones, structured: list[Document]
 ) -> None:
     encoder = tiny_encoder("bert", pooling="mean", passage_words=12, max_passages=3)
     with torch.no_grad():
@@ -44,7 +32,7 @@ def test_the_untrained_mean_is_that_of_the_backbone(
     np.testing.assert_allclose(baseline.encode("Rice."), untouched.encode("Rice."), atol=1e-6)
 
 
-def test_encoders_that_read_passages_alike(tiny_encoder: EncoderFactory) -> None:
+def test_encoders_that_read_passages_alike(tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder("bert")
     # What lies above the passage encoder plays no part.
     other = tiny_encoder("bert", graph_layers=0, readout="mean")
@@ -105,23 +93,3 @@ def test_labels_are_learned_from_words() -> None:
     assert () in found and any(len(labels) == 2 for labels in found)
     right = [set(labels) == set(document.label or ()) for labels, document in zip(found, test, strict=True)]
     assert np.mean(right) > 0.9
-
-
-def test_what_cannot_be_learned() -> None:
-    def document(text: str, label: object) -> Document:
-        return Document.from_mapping({"text": text, "label": label})
-
-    with pytest.raises(EvaluationError, match=r"train .*'a'"):
-        lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "a")]), [])
-    with pytest.raises(EvaluationError, match=r"train .*label"):
-        lexical_predictions(LabelledDocuments.of([document("x y", [])], multi_label=True), [])
-    with pytest.raises(EvaluationError, match=r"TF-IDF \+ linear SVM.*empty vocabulary"):
-        lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "b")]), [])
-
-
-def test_a_class_that_all_documents_have() -> None:
-    labels = [("a", "b"), ("a",), ("a",)]
-    texts = ["rice steam", "rice tide", "rice wave"]
-    train = [Document(text, (Section(text),), label=own) for text, own in zip(texts, labels, strict=True)]
-    found = lexical_predictions(LabelledDocuments.of(train, multi_label=True), train)
-    assert all("a" in names for names in found)

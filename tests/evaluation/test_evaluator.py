@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import Encoders, Patch
 
 from graphdoc.documents.document import Document
-from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import ClassificationEvaluator, ClusteringEvaluator, Evaluator, LabelledPair, PairEvaluator
 from graphdoc.segmentation.spans import Coverage
 
-EncoderFactory = Callable[..., DocumentEncoder]
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
 
 
@@ -67,9 +66,7 @@ def evaluators() -> dict[str, Evaluator]:
 
 
 @pytest.mark.parametrize("task", ["classify", "cluster", "compare"])
-def test_processes_share_the_work_and_get_the_same_numbers(
-    task: str, tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_share_work_and_get_the_same_numbers(task: str, tiny_encoder: Encoders, monkeypatch: Patch) -> None:
     count, settings = 3, {"readout": "mean", "labels": list(WORDS), "max_passages": 2}
     evaluator = evaluators()[task]
     assert evaluator.task == task
@@ -88,7 +85,7 @@ def test_processes_share_the_work_and_get_the_same_numbers(
     assert evaluator.best in expected and evaluator.greater_is_better
 
 
-def test_coverage_is_that_of_all_documents(tiny_encoder: EncoderFactory) -> None:
+def test_coverage_is_that_of_all_documents(tiny_encoder: Encoders) -> None:
     evaluator, exchange = evaluators()["compare"], Exchange(2)
     alone, shared = Coverage(), [Coverage(), Coverage()]
     evaluator.encode(tiny_encoder("bert", max_passages=1), totals=alone)
@@ -101,7 +98,3 @@ def test_coverage_is_that_of_all_documents(tiny_encoder: EncoderFactory) -> None
         list(pool.map(encode, range(2)))
     assert alone.documents == len(evaluator.documents) == 3
     assert [one.to_dict() for one in shared] == [alone.to_dict()] * 2
-
-
-def test_loss_is_better_when_lower() -> None:
-    assert not ClassificationEvaluator(documents("test", 2), best="loss").greater_is_better

@@ -8,36 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from typed import Encoders, Patch
 
 from graphdoc.documents.document import Document
-from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError
 from graphdoc.evaluation import LabelledPair, faithfulness
 from graphdoc.evaluation.faithfulness import contribution_curves, deletion_curves, encode_shortened
 from graphdoc.prediction import predict
 from graphdoc.segmentation.spans import SegmentedDocument
 
-EncoderFactory = Callable[..., DocumentEncoder]
-LABELS = ["rice", "sea", "clocks"]
+LABELS = ["rice", "<b>sea</b>", "[clocks]"]
 PAIRS = [LabelledPair("first", "second", 1), LabelledPair("second", "third", 0)]
 SECTIONS = {"readout": "sections", "graph_layers": 0, "chunk_attention_heads": 2, "section_lstm_size": 6}
-
-
-@pytest.fixture
-def classifier(tiny_encoder: EncoderFactory) -> EncoderFactory:
-    """Makes an encoder with a head whose classes are far apart: ``classifier(multi_label=True)``."""
-
-    def make(**settings: object) -> DocumentEncoder:
-        encoder = tiny_encoder("bert", **{"labels": LABELS, **settings})
-        assert encoder.model.head is not None
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(2)
-            for weight in encoder.model.head.parameters():
-                weight.normal_(std=0.4)
-        return encoder
-
-    return make
 
 
 def part_of(segmented: SegmentedDocument, rows: list[int]) -> SegmentedDocument:
@@ -58,7 +40,7 @@ def plain_curve(
 
 @pytest.mark.parametrize("settings", [{"graph_kind": "section", "readout": "attention"}, SECTIONS])
 def test_curves_of_similarity_are_those_of_documents_that_are_cut(
-    tiny_encoder: EncoderFactory, structured: list[Document], settings: dict[str, Any]
+    tiny_encoder: Encoders, structured: list[Document], settings: dict[str, Any]
 ) -> None:
     encoder = tiny_encoder("bert", **settings)
     first, second, _ = structured
@@ -80,9 +62,9 @@ def test_curves_of_similarity_are_those_of_documents_that_are_cut(
 
 
 def test_curves_of_classes_are_those_of_documents_that_are_cut(
-    classifier: EncoderFactory, structured: list[Document]
+    tiny_classifier: Encoders, structured: list[Document]
 ) -> None:
-    encoder = classifier(graph_kind="section", readout="document_node", multi_label=True)
+    encoder = tiny_classifier(graph_kind="section", readout="document_node", multi_label=True)
     prediction = predict(encoder, structured[0], threshold=0.99)[0]
     label = LABELS[int(prediction.logits.argmax())]
     decision = next(one for one in prediction.decisions if one.label == label)
@@ -97,18 +79,18 @@ def test_curves_of_classes_are_those_of_documents_that_are_cut(
 
 
 def test_where_the_model_is_a_sum_contributions_beat_chance(
-    tiny_encoder: EncoderFactory, classifier: EncoderFactory, structured: list[Document]
+    tiny_encoder: Encoders, tiny_classifier: Encoders, structured: list[Document]
 ) -> None:
     """A mean of the contributions that are left is least without the greatest, whichever others went."""
     similarity = tiny_encoder("bert", readout="mean", graph_layers=0, similarity="dot")
-    classes = classifier(readout="mean", graph_layers=0, multi_label=True)
+    classes = tiny_classifier(readout="mean", graph_layers=0, multi_label=True)
     for encoder, pairs in ((similarity, PAIRS), (classes, None)):
         for curve, at_random in contribution_curves(encoder, structured, pairs, steps=20, orders=8).values():
             assert (curve <= at_random + 1e-6).all()
             assert (curve[1:-1] < at_random[1:-1] - 1e-4).any()
 
 
-def test_few_steps_and_equal_importance(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+def test_few_steps_and_equal_importance(tiny_encoder: Encoders, structured: list[Document]) -> None:
     encoder = tiny_encoder("bert")
     (segmented,) = encoder.with_passage_vectors(structured[:1])
     count = len(segmented.passages)
@@ -130,11 +112,7 @@ def test_few_steps_and_equal_importance(tiny_encoder: EncoderFactory, structured
     [({"graph_kind": "hierarchical"}, 2**18), ({"labels": LABELS, "readout": "mean"}, 1), (SECTIONS, 1)],
 )
 def test_a_shortened_document_is_encoded_as_if_it_had_never_been_longer(
-    tiny_encoder: EncoderFactory,
-    structured: list[Document],
-    monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, Any],
-    most: int,
+    tiny_encoder: Encoders, structured: list[Document], monkeypatch: Patch, settings: dict[str, Any], most: int
 ) -> None:
     monkeypatch.setattr(faithfulness, "_MOST_PAIRS", most)
     encoder = tiny_encoder("bert", **settings)
@@ -152,7 +130,7 @@ def test_a_shortened_document_is_encoded_as_if_it_had_never_been_longer(
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
 
 
-def test_what_cannot_be(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+def test_what_cannot_be(tiny_encoder: Encoders, structured: list[Document]) -> None:
     encoder = tiny_encoder("bert")
     with pytest.raises(ModelError):
         contribution_curves(encoder, structured)

@@ -1,106 +1,22 @@
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from corpus_examples import write_rows
+from hypothesis import given
+from hypothesis import strategies as st
+from typed import Folders
 
-from graphdoc.errors import EvaluationError, SettingsError
-from graphdoc.evaluation.judgements import Judgements, find_rows, read_judgements, read_queries
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
-QUERIES = [
-    {"_id": "q1", "text": "high tide", "split": "test"},
-    {"_id": "q2", "text": "low tide", "split": "train"},
-    {"_id": "q3", "text": "waves", "split": "test"},
-]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "queries.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in QUERIES), encoding="utf-8")
-    return tmp_path
-
-
-def qrels_file(path: Path, *lines: str) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in ("query-id\tcorpus-id\tscore", *lines)), encoding="utf-8")
-    return path
-
-
-def test_one_file_of_judgements(folder: Path) -> None:
-    (folder / "qrels.tsv").write_text(
-        "q1\t0\ttide\t2\nq1\t0\tebb\t1\nq1\t0\twave\t0\nq2\t0\ttide\t1\n", encoding="utf-8"
-    )
-    found = read_judgements(folder)
-    assert found.queries == {"q1": "high tide", "q2": "low tide"}
-    assert found.qrels == {"q1": {"tide": 2, "ebb": 1, "wave": 0}, "q2": {"tide": 1}}
-    assert found.positives("q1") == ["tide", "ebb"]
-    assert found.left_out == {"queries without a positive": 1}
-    test = read_judgements(folder, split="test")
-    # Judgements of queries that were not chosen are neither used nor unknown.
-    assert (dict(test.queries), test.left_out) == ({"q1": "high tide"}, {"queries without a positive": 1})
-    assert read_judgements(folder, only=["split=test"]) == test
-    assert len(test) == 1
-
-
-def test_a_file_of_judgements_per_split(folder: Path) -> None:
-    qrels_file(folder / "qrels" / "test.tsv", "q1\ttide\t1", "q3\ttide\t0")
-    qrels_file(folder / "qrels" / "train.tsv", "q2\ttide\t1", "q1\tebb\t1")
-    test = read_judgements(folder, split="test")
-    # Queries of other splits are no queries without a positive.
-    assert (test.qrels, test.left_out) == ({"q1": {"tide": 1}}, {"queries without a positive": 1})
-    everything = read_judgements(folder)
-    assert everything.qrels == {"q1": {"tide": 1, "ebb": 1}, "q2": {"tide": 1}}
-    with pytest.raises(EvaluationError, match=r"qrels.*'dev'.*test, train"):
-        read_judgements(folder, split="dev")
-
-
-def test_unknown_queries(folder: Path) -> None:
-    qrels_file(folder / "qrels.tsv", "q1\ttide\t1", "q8\ttide\t1", "q9\ttide\t1")
-    found = read_judgements(folder)
-    assert found.left_out == {"queries without a positive": 2, "judged queries that are unknown": 2}
-    qrels_file(folder / "qrels.tsv", "q8\ttide\t1", "q9\ttide\t1")
-    with pytest.raises(EvaluationError) as raised:
-        read_judgements(folder)
-    assert str(raised.value).startswith(f"{folder}: ") and "'q8', 'q9'" in str(raised.value)
-
-
-def test_unknown_documents() -> None:
-    found = Judgements.of(
-        {"q1": "high tide", "q2": "waves", "q3": " "},
-        {"q1": {"tide": 1, "ebb": 1}, "q2": {"wave": 1}, "q3": {"ebb": 1}},
-    )
-    assert found.left_out == {"queries without text": 1}
-    assert found.without({"q1": ["tide", "ebb"]}).queries == {"q2": "waves"}
-    assert found.among(["tide", "ebb", "wave"]) is found
-    known = found.among({"tide", "other"})
-    assert (known.queries, known.qrels) == ({"q1": "high tide"}, {"q1": {"tide": 1}})
-    assert known.left_out == {
-        "queries without a positive": 1,
-        "queries without text": 1,
-        "judged documents that are unknown": 2,
-    }
-    with pytest.raises(EvaluationError, match=r"3 judged documents.*'tide', 'ebb', 'wave'"):
-        found.among(["other"])
-
-
-def test_pairs_of_query_and_document(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\tdocument_id\nhigh tide\ttide\n\nwaves\twave\nhigh tide \tebb\nhigh tide\ttide\n", "utf-8")
-    found = read_judgements(path)
-    assert found.queries == {"q1": "high tide", "q2": "waves"}
-    assert found.qrels == {"q1": {"tide": 1, "ebb": 1}, "q2": {"wave": 1}}
-    settings: dict[str, Any]
-    for content, value in (("high tide\ttide\nwaves\n", "pairs.tsv:2"), ("", "pairs.tsv")):
-        path.write_text(content, encoding="utf-8")
-        with pytest.raises(EvaluationError, match=value):
-            read_judgements(path)
-    for settings in ({"split": "test"}, {"only": ["kind=specific"]}, {"text_column": "title"}):
-        with pytest.raises(SettingsError, match=str(path)):
-            read_judgements(path, **settings)
-
+from graphdoc.documents.document import Document
+from graphdoc.evaluation import read_relevant
+from graphdoc.evaluation.judgements import Judgements, read_judgements, read_queries
+from graphdoc.evaluation.labels import LabelledDocuments, class_names, held_out_rows, ordered_classes
+from graphdoc.evaluation.trec import leave_out, own_documents, ranked, read_qrels, read_run, write_run
 
 ROWS: list[dict[str, Any]] = [
     {"_id": "q1", "text": "high tide", "kind": "specific", "split": "test", "tags": ["sea", "moon"], "open": True},
@@ -108,18 +24,53 @@ ROWS: list[dict[str, Any]] = [
     {"_id": 3, "text": " low tide\n", "kind": "specific", "split": "train", "tags": [], "title": "ebb"},
     {"_id": "q4", "text": "", "kind": "none", "split": "dev", "title": None},
 ]
+WITHOUT = {"queries without a positive": 1}
 
 
-def written(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_rows(tmp_path / "queries.jsonl", ROWS)
+    (tmp_path / "qrels").mkdir()
+    return tmp_path
 
 
-def test_queries_by_their_fields(tmp_path: Path) -> None:
-    path = written(tmp_path / "queries.jsonl", ROWS)
-    everything, known = read_queries(path)
-    assert everything == {"q1": "high tide", "q2": "Everything", "3": "low tide", "q4": ""}
-    assert known == {"q1", "q2", "3", "q4"}
+def test_judgements_of_one_file_and_of_a_file_per_split(folder: Path) -> None:
+    (folder / "qrels.tsv").write_text("q1\t0\ttide\t2\nq1\t0\tebb\t1\nq1\t0\twave\t0\n3\t0\ttide\t1\nq9\t0\ttide\t1\n")
+    found = read_judgements(folder)
+    assert found.queries == {"q1": "high tide", "3": "low tide"}
+    assert found.qrels == {"q1": {"tide": 2, "ebb": 1, "wave": 0}, "3": {"tide": 1}}
+    assert found.positives("q1") == ["tide", "ebb"] and found.left_out["judged queries that are unknown"] == 1
+    test = read_judgements(folder, split="test")
+    # Judgements of queries that were not chosen are not used.
+    assert dict(test.queries) == {"q1": "high tide"} and read_judgements(folder, only=["split=test"]) == test
+    (folder / "qrels.tsv").unlink()
+    for name, lines in {"test": "q1\ttide\t1\nq2\ttide\t0\n", "train": "3\ttide\t1\nq1\tebb\t1\n"}.items():
+        (folder / "qrels" / f"{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{lines}")
+    # Queries of other splits are no queries without a positive.
+    test = read_judgements(folder, split="test")
+    assert (test.qrels, test.left_out) == ({"q1": {"tide": 1}}, WITHOUT)
+    assert read_judgements(folder).qrels == {"q1": {"tide": 1, "ebb": 1}, "3": {"tide": 1}}
+    path = folder / "pairs.tsv"
+    path.write_text("query\tdocument_id\nhigh tide\ttide\n\nwaves\twave\nhigh tide \tebb\nhigh tide\ttide\n")
+    found = read_judgements(path)
+    assert found.queries == {"q1": "high tide", "q2": "waves"}
+    assert found.qrels == {"q1": {"tide": 1, "ebb": 1}, "q2": {"wave": 1}}
+
+
+def test_unknown_documents() -> None:
+    texts = {"q1": "high tide", "q2": "waves", "q3": " "}
+    found = Judgements.of(texts, {"q1": {"tide": 1, "ebb": 1}, "q2": {"wave": 1}, "q3": {"ebb": 1}})
+    no_text = {"queries without text": 1}
+    assert found.left_out == no_text and found.among(["tide", "ebb", "wave"]) is found
+    assert found.without({"q1": ["tide", "ebb"]}).queries == {"q2": "waves"}
+    known = found.among({"tide", "other"})
+    assert (known.queries, known.qrels) == ({"q1": "high tide"}, {"q1": {"tide": 1}})
+    assert known.left_out == WITHOUT | no_text | {"judged documents that are unknown": 2}
+
+
+def test_queries_by_their_fields(folder: Path) -> None:
+    path = folder / "queries.jsonl"
+    assert read_queries(path)[0] == {"q1": "high tide", "q2": "Everything", "3": "low tide", "q4": ""}
     for only, ids in (
         (["kind=specific"], {"q1", "3"}),
         (["kind=specific", "split = test"], {"q1"}),
@@ -128,40 +79,109 @@ def test_queries_by_their_fields(tmp_path: Path) -> None:
         (["open=true"], {"q1"}),
     ):
         texts, known = read_queries(path, only)
-        assert (texts.keys(), len(known)) == (ids, 4)
+        assert (texts.keys(), known) == (ids, {"q1", "q2", "3", "q4"})
     assert read_queries(path, ["split=train", "split=dev"], "title")[0] == {"3": "ebb", "q4": ""}
 
 
-@pytest.mark.parametrize(
-    ("row", "value"),
-    [
-        ({"text": "ebb"}, "_id"),
-        ({"_id": "q2", "text": "ebb", "kind": "specific"}, "'q2'"),
-        ({"_id": "q9", "question": "ebb", "kind": "specific"}, "'text'"),
-        (["q9", "ebb"], "list"),
-    ],
-)
-def test_bad_queries(tmp_path: Path, row: Any, value: str) -> None:
-    path = written(tmp_path / "queries.jsonl", [*ROWS, row])
-    with pytest.raises(EvaluationError, match=f"queries.jsonl:5: .*{value}"):
-        read_queries(path, ["kind=specific"])
+def labelled(*labels: Any) -> list[Document]:
+    """Documents d0, d1, ... with labels as rows have them."""
+    return [
+        Document.from_mapping({"id": f"d{n}", "text": "Some text.", "label": label}) for n, label in enumerate(labels)
+    ]
 
 
-def test_bad_folders_and_conditions(folder: Path) -> None:
-    with pytest.raises(EvaluationError, match="qrels"):
-        read_judgements(folder)
-    qrels_file(folder / "qrels.tsv", "q1\ttide\t0")
-    with pytest.raises(EvaluationError, match="0 of 3 queries"):
-        read_judgements(folder)
-    for only in (["knd=specific"], ["split=tst"], ["split=test", "text=x"]):
-        with pytest.raises(EvaluationError, match=only[-1]):
-            read_queries(folder / "queries.jsonl", only)
-    for wrong in ("kind", "=test", "kind="):
-        with pytest.raises(SettingsError, match=wrong):
-            read_queries(folder / "queries.jsonl", [wrong])
-    assert find_rows(folder, "corpus") is None
-    (folder / "queries.jsonl").unlink()
-    with pytest.raises(EvaluationError, match="queries"):
-        read_judgements(folder)
-    with pytest.raises(EvaluationError, match="none"):
-        read_judgements(folder / "none")
+def test_classes_that_a_label_names() -> None:
+    for label, names in (
+        (" rice\n and\tkoji ", ("rice and koji",)),
+        (2.0, ("2",)),
+        ("<b>x</b>", ("<b>x</b>",)),
+        (["a", "b", "a\n", ""], ("a", "b")),
+        ([], ()),
+        *((nothing, None) for nothing in ([" "], "", None, float("nan"))),
+    ):
+        assert class_names(labelled(label)[0].label) == names
+    names = ["b", "10", "a", "9", "-1", "a", "²", "1" * 30]
+    assert ordered_classes(names) == ["-1", "9", "10", "1" * 30, "a", "b", "²"]
+
+
+def test_single_labels() -> None:
+    documents = labelled("b", None, ["a"], ["a", "b"], "", [], "a;b")
+    labels = LabelledDocuments.of(documents, separator=";")
+    assert [document.id for document in labels.documents] == ["d0", "d2", "d6"]  # type: ignore[union-attr]
+    assert labels.single_labels == ["b", "a", "a;b"]
+    assert (labels.without_label, labels.with_several, labels.left_out) == (("d1", "d4"), ("d3", "d5"), 4)
+    assert (len(labels), labels.classes) == (3, ["a", "a;b", "b"])
+    targets = labels.targets(["c", "b", "a", "a;b"])
+    assert (targets.dtype, targets.tolist()) == (np.int64, [1, 2, 3])
+
+
+def test_several_labels() -> None:
+    labels = LabelledDocuments.of(labelled(["a", "b"], None, [], "c; a"), multi_label=True, separator=";")
+    assert labels.labels == (("a", "b"), (), ("c", "a"))
+    assert (labels.without_label, labels.with_several, labels.classes) == (("d1",), (), ["a", "b", "c"])
+    targets = labels.targets(["c", "b", "a"])
+    assert (targets.dtype, targets.tolist()) == (np.float32, [[0, 1, 1], [0, 0, 0], [1, 0, 1]])
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=60), st.floats(0, 1), st.integers(0, 5))
+def test_the_same_share_of_every_class_is_held_out(labels: list[str], share: float, seed: int) -> None:
+    rows = held_out_rows(labels, share, seed)
+    for name in set(labels):
+        is_name = np.array(labels) == name
+        assert (rows & is_name).sum() == int(is_name.sum() * share)
+    assert (rows == held_out_rows(labels, share, seed)).all()
+
+
+IDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6)
+SCORES = st.floats(allow_nan=False, allow_infinity=False)
+TREC = "q1\t0\ttide gate\t2\nq1\t0\twave\t0\n\nq2\t0\twave\t1\n"
+BEIR = "query-id\tcorpus-id\tscore\nq1\ttide gate\t2\nq1\twave\t0\nq2\twave\t1\n"
+THREE = "q1\ttide gate\t2\r\nq1\twave\t0\r\nq2\twave\t1\r\n"
+
+
+def test_forms_of_judgements(tmp_path: Path) -> None:
+    for content in (TREC, BEIR, THREE):
+        (tmp_path / "a.tsv").write_bytes(content.encode())
+        (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(content.encode()))
+        for name in ("a.tsv", "a.tsv.gz"):
+            assert read_qrels(tmp_path / name) == {"q1": {"tide gate": 2, "wave": 0}, "q2": {"wave": 1}}
+    (tmp_path / "spaces.qrels").write_text("q1 0 tide 2\nq1   0 wave -1\n", encoding="utf-8")
+    assert read_qrels(tmp_path / "spaces.qrels") == {"q1": {"tide": 2, "wave": -1}}
+
+
+@given(st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=5), min_size=1, max_size=4))
+def test_runs_come_back_as_they_were(tmp_path_factory: Folders, run: dict[str, dict[str, float]]) -> None:
+    path = tmp_path_factory.mktemp("run") / "run.tsv"
+    assert read_run(write_run(path, run, "mine")) == run
+    lines = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    for query, scores in run.items():
+        own = [cells for cells in lines if cells[0] == query]
+        assert [cells[2] for cells in own] == ranked(scores)
+        assert [cells[3] for cells in own] == [str(rank) for rank in range(1, len(scores) + 1)]
+        assert {(cells[1], cells[5]) for cells in own} == {("Q0", "mine")}
+
+
+def test_own_documents() -> None:
+    qrels = {"q:tide": {"tide": 2, "wave": 1, "ebb": 2}, "gate": {"gate": 1}}
+    assert own_documents(qrels, grade=2) == {"q:tide": {"tide", "ebb"}}
+    by_id = own_documents(qrels)
+    assert by_id == {"q:tide": {"q:tide"}, "gate": {"gate"}}
+    run = {"gate": {"gate": 3.0, "tide": 1.0}, "other": {"other": 1.0}}
+    assert leave_out(run, by_id) == {"gate": {"tide": 1.0}, "other": {"other": 1.0}}
+    assert leave_out(qrels, by_id)["gate"] == {}
+
+
+def test_forms_of_links_and_lists(tmp_path: Path) -> None:
+    expected = {"a": {"b": 1, "c": 1}, "b": {"a": 1}}
+    for name, content in {
+        "links.tsv": "a\tb\na\tc\nb\ta\na\tb\n",
+        "links.txt": "a b\na c\nb a\n",
+        "qrels.tsv": "a 0 b 1\na 0 c 1\nb 0 a 1\n",
+        "lists.json": json.dumps({"a": ["b", "c"], "b": ["a"]}),
+        "objects.json": json.dumps(expected),
+    }.items():
+        (tmp_path / name).write_text(content)
+        assert read_relevant(tmp_path / name) == expected
+        assert read_relevant(tmp_path / name, mutual=True) == {"a": {"b": 1}, "b": {"a": 1}}
+    (tmp_path / "grades.json").write_text(json.dumps({"a": {"b": 0, "c": 2, "d": -1, "e": 1.0}}))
+    assert read_relevant(tmp_path / "grades.json") == {"a": {"b": 0, "c": 2, "d": -1, "e": 1}}

@@ -10,18 +10,12 @@ import pytest
 from small_index import documents as documents
 from small_index import encoder as encoder
 from small_index import read_index as read_index
+from typed import Encoders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import DocumentError, EvaluationError, RetrievalError, SettingsError
-from graphdoc.evaluation.rankers import (
-    RANKERS,
-    SEARCHES,
-    WEIGHTED,
-    RankedCorpus,
-    parts_of,
-    rank_documents,
-    rank_queries,
-)
+from graphdoc.evaluation import score_run
+from graphdoc.evaluation.query_ranking import RankingEvaluator
+from graphdoc.evaluation.rankers import RANKERS, SEARCHES, WEIGHTED, RankedCorpus, rank_documents, rank_queries
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.similarity.hierarchical import DocumentScorer, SentenceSet
 
@@ -94,9 +88,7 @@ def test_bm25_against_a_loop(corpus: RankedCorpus) -> None:
 
 
 @pytest.mark.parametrize("normalisation", ["none", "zscore"])
-def test_sentences_by_the_definition_of_the_paper(
-    texts: list[Document], encoder: DocumentEncoder, normalisation: str
-) -> None:
+def test_sentences_by_definition_of_paper(texts: list[Document], encoder: DocumentEncoder, normalisation: str) -> None:
     corpus = RankedCorpus(texts, lambda: encoder, normalisation=normalisation, show_progress=False)  # type: ignore[arg-type]
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
     sets = list(encode_sentences(encoder, texts, encoder.model.config.paragraph, False))
@@ -123,21 +115,6 @@ def test_words_joined_with_sentences(corpus: RankedCorpus) -> None:
     words, others = parts
     expected = {id: share * words[id] + (1 - share) * others[id] for id in words}
     assert dict(found.runs["tf-idf+sentences"]["tides"]) == pytest.approx(expected)
-
-
-def test_mistakes(corpus: RankedCorpus, texts: list[Document], encoder: DocumentEncoder) -> None:
-    for names in (["bm52"], ["sentences+bm52"]):
-        with pytest.raises(SettingsError, match="bm52"):
-            parts_of(names)
-    with pytest.raises(EvaluationError, match="1 document"):
-        rank_documents(RankedCorpus(texts[:1], lambda: encoder), ["tides"], RELEVANT, ["tf-idf"])
-    with pytest.raises(RetrievalError, match="'tides'"):
-        RankedCorpus([texts[0], texts[0]], lambda: encoder)
-    headings = Document("bare", (Section("", "A heading"),))
-    with pytest.raises(DocumentError, match="bare"):
-        _ = RankedCorpus([texts[0], headings], lambda: encoder, show_progress=False).sentences
-    with pytest.raises(RetrievalError, match="no words"):
-        RANKERS["bm25"](RankedCorpus([Document.from_text("?", id="a")], lambda: encoder))
 
 
 QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood on a lathe"}
@@ -169,3 +146,53 @@ def test_own_documents_are_taken_out_before_rankings_are_joined(read_index: Docu
     assert all("tides" not in run["a"] for run in found.runs.values())
     few = rank_queries(read_index, QUERIES, QRELS, k=1, folds=4)
     assert not few.weights and list(few.runs["words"]["b"]) == ["rice"]
+
+
+pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
+
+ANSWERS = {"a": "Rice is steamed. Koji grows on rice.", "b": "Tides rise and fall.", "c": "A kiln is fired with wood.",
+         "d": "Rice mould."}  # fmt: skip
+QUESTIONS = {"q1": "steamed rice", "q2": "high tide", "q3": "wood fire"}
+JUDGED = {"q1": {"a": 1, "d": 2}, "q2": {"b": 1}, "q3": {"c": 1, "a": 0}}
+
+
+@pytest.fixture
+def answers() -> list[Document]:
+    return [Document.from_text(text, id=id) for id, text in ANSWERS.items()]
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_documents_are_ranked_by_the_vectors_that_the_encoder_gives(
+    tiny_encoder: Encoders, answers: list[Document], similarity: str
+) -> None:
+    encoder = tiny_encoder(similarity=similarity)
+    evaluator = RankingEvaluator(answers, QUESTIONS, JUDGED, depth=3)
+    queries, vectors = encoder.encode_query(list(QUESTIONS.values())), encoder.encode(answers)
+    scores = np.asarray(queries, np.float64) @ np.asarray(vectors, np.float64).T
+    if similarity == "cosine":
+        scores /= np.outer(np.linalg.norm(queries, axis=1), np.linalg.norm(vectors, axis=1))
+    for one in (evaluator, evaluator.prepared(encoder), evaluator.prepared(encoder, encode_passages=True)):
+        run = one.rank(encoder)
+        for query, row in zip(QUESTIONS, scores, strict=True):
+            best = np.argsort(-row)[:3]
+            assert list(run[query]) == [list(ANSWERS)[place] for place in best]
+            assert list(run[query].values()) == pytest.approx(row[best].tolist(), abs=1e-5)
+        numbers = one(encoder)
+        assert set(numbers) == {"ndcg_at_10", "map", "mrr_at_10", "recall_at_100"}
+        assert one.best == "ndcg_at_10"
+        assert numbers == score_run(run, JUDGED, evaluator.measures).metrics()
+
+
+def test_documents_are_ranked_by_their_best_passages(tiny_encoder: Encoders) -> None:
+    encoder = tiny_encoder(passage_words=4)
+    draw = np.random.default_rng(0)
+    words = " ".join(ANSWERS.values()).split()
+    texts = [". ".join(" ".join(draw.choice(words, 4)) for _ in range(count)) for count in range(1, 9)]
+    answers = [Document.from_text(f"{text}.", id=f"d{number}") for number, text in enumerate(texts)]
+    run = RankingEvaluator(answers, QUESTIONS, JUDGED, unit="passage").rank(encoder)
+    unit = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in encoder.encode(answers, level="passage")]
+    for query, vector in zip(QUESTIONS, encoder.encode_query(list(QUESTIONS.values())), strict=True):
+        scores = [np.sort(part @ vector)[-3:].sum() / 3 / np.linalg.norm(vector) for part in unit]
+        expected = dict(zip((one.id for one in answers), scores, strict=True))
+        assert run[query] == pytest.approx(expected, abs=1e-5)
+    assert max(map(len, unit)) > 4

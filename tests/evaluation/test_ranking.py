@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ranking_by_hand import by_hand
 
-from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.evaluation import Candidates, RankingTable, best_weight, own_documents, score_run
 from graphdoc.evaluation.measures import DEFAULT_MEASURES, Measure
 from graphdoc.evaluation.resampling import resampled
@@ -67,25 +66,7 @@ def test_measures_as_users_write_them() -> None:
     ):
         assert str(Measure.parse(text)) == name
     assert all(str(Measure.parse(name)) == name for name in (*MEASURES, *DEFAULT_MEASURES))
-    wrong: Any
-    for wrong in ("ndcg@0", "ndcg@1.5", "ndcg@", "f1", "", "ndcg 10", "recall", "p", "mpr@10", 10, None):
-        with pytest.raises(SettingsError) as raised:
-            Measure.parse(wrong)
-        assert str(wrong) in str(raised.value)
-    for measures, value in (([], "measures"), (["mpr"], "candidates")):
-        with pytest.raises(SettingsError, match=value):
-            score_run({}, {"q1": {"a": 1}}, measures)
     assert score_run({}, {"q1": {"a": 1}}, ["map", "ap", "MAP"]).measures == ("MAP",)
-
-
-def test_what_cannot_be_measured() -> None:
-    for qrels in ({}, {"q1": {"a": 0, "b": -1}}):
-        with pytest.raises(EvaluationError, match=f"0 of {len(qrels)} "):
-            score_run({"q1": {"a": 1.0}}, qrels)
-    with pytest.raises(EvaluationError, match=r"'b'.*inf"):
-        score_run({"q1": {"a": 1.0, "b": np.inf}}, {"q1": {"a": 1}})
-    with pytest.raises(SettingsError, match=r"'bm25'.*BM25"):
-        RankingTable.of({"BM25": {}}, {"q1": {"a": 1}}, against="bm25")
 
 
 # Percentile rank, hit rate and the measures as SDR's published code counts them.
@@ -138,13 +119,9 @@ def test_systems_against_one() -> None:
         np.testing.assert_allclose(found.samples, expected, atol=1e-12)  # type: ignore[arg-type]
     assert table.difference("one", "MRR") is None
     frame = table.to_frame()
-    heads = [f"{name} {end}" for name in table.measures for end in ("ahead", "low", "high")]
-    assert frame.columns.tolist() == ["system", "MPR", "MRR", *heads]
     assert frame["system"].tolist() == ["one", "two"] and np.isnan(frame.loc[0, "MRR ahead"])
     content = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert content["bootstrap"] == {"resamples": 500, "seed": 4, "confidence": 0.95}
-    assert (content["against"], content["queries"], content["measures"]) == ("one", 30, ["MPR", "MRR"])
-    assert content["systems"]["one"]["differences"] is None
     low, high = content["systems"]["two"]["differences"]["MRR"]["interval"]
     assert (low, high) == pytest.approx(tuple(np.quantile(expected, [0.025, 0.975])))
     assert content["systems"]["two"]["per_query"]["q11"]["MRR"] == table.scores["two"].of("mrr")[11]
@@ -185,20 +162,15 @@ def test_every_fold_is_weighted_by_the_others() -> None:
             assert found.run[query] == fuse(words[query], vectors[query], weight)
     content = json.loads(json.dumps(found.to_dict()))
     assert (content["weight"], content["measure"], "run" in content) == (found.weight, "MRR@10", False)
+    # Where all are as good the first weight is taken, whatever rounding says.
+    same = best_weight(words, words, qrels, fuse, weights=[0.3, 0.1, 0.7], measure="map")
+    assert (same.weight, set(same.fold_weights)) == (0.3, {0.3})
     # Folds depend on nothing but ids and seed.
     again, other = (
         best_weight(words, vectors, dict(reversed(qrels.items())), fuse, measure="mrr@10", folds=4, seed=seed)
         for seed in (2, 3)
     )
     assert (again.folds, again.run) == (found.folds, found.run) and other.folds != found.folds
-
-
-def test_the_better_ranking_gets_the_weight() -> None:
-    words, vectors, qrels = drawn_runs(40, (0.05, 5.0))
-    assert best_weight(words, vectors, qrels, fuse).weight < 0.3
-    # Where all are as good the first one is taken, whatever rounding says.
-    same = best_weight(words, words, qrels, fuse, weights=[0.3, 0.1, 0.7], measure="map")
-    assert (same.weight, set(same.fold_weights)) == (0.3, {0.3})
 
 
 def test_queries_that_are_missing_unanswered_or_own_documents() -> None:
@@ -210,7 +182,3 @@ def test_queries_that_are_missing_unanswered_or_own_documents() -> None:
     assert found.run.keys() == found.folds.keys() == qrels.keys() - {"q0", "q6"}
     assert found.run["q5"] == {}
     assert found.run["q3"] == fuse({}, vectors["q3"], found.fold_weights[found.folds["q3"]])
-    with pytest.raises(EvaluationError, match=r"10 queries.*11 folds"):
-        best_weight(words, vectors, qrels, fuse, folds=11, own=own)
-    with pytest.raises(SettingsError, match="folds=1"):
-        best_weight(words, vectors, qrels, fuse, folds=1)

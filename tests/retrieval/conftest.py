@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from open_report import browser as browser
 from small_index import documents as documents
 from small_index import encoder as encoder
 from small_index import index as index

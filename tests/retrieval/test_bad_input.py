@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typed import Encoders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, RetrievalError, SettingsError
@@ -79,7 +80,7 @@ def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[
     text = [Section("Some text.")]
     empty, twice = Document("empty", [Section("  ")]), replace(documents[0], id="new")
     misfit = Document("misfit", text, metadata={"width": 2, "year": "unknown"})
-    many = Document("many", text, metadata={f"field{number}": number for number in range(100_000)})
+    many = Document("many", text, metadata={f"field{number}": number for number in range(MOST_FIELDS + 1)})
     before = index.columns
     for wrong, named in (
         ([empty], "empty"), ([twice, twice], "new"), ([misfit], "year"), ([3], "3"), ([many], f"{MOST_FIELDS:,}"),
@@ -130,7 +131,7 @@ def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, 
 
 
 def test_places_and_models(
-    tmp_path: Path, index: DocumentIndex, encoder: DocumentEncoder, tiny_encoder: Callable[..., DocumentEncoder]
+    tmp_path: Path, index: DocumentIndex, encoder: DocumentEncoder, tiny_encoder: Encoders
 ) -> None:
     record = json.dumps({**index.record, "format_version": 99, "words": {"future": 1}})
     newer = index._store.schema.with_metadata({b"graphdoc": record})

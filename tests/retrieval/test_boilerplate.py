@@ -51,9 +51,7 @@ def make(encoder: DocumentEncoder, tmp_path: Path) -> Callable[..., DocumentInde
     return lambda name, **options: DocumentIndex.create(tmp_path / name, encoder, **options)
 
 
-def test_the_order_of_documents_makes_no_difference(
-    make: Callable[..., DocumentIndex], encoder: DocumentEncoder
-) -> None:
+def test_order_of_documents_makes_no_difference(make: Callable[..., DocumentIndex], encoder: DocumentEncoder) -> None:
     documents = [document_of(number) for number in range(6)]
     at_once, one_by_one = make("a"), make("b")
     report = at_once.update(documents)

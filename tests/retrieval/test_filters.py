@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from typed import Folders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError, SettingsError
@@ -13,26 +14,18 @@ from graphdoc.retrieval.search import condition_of
 from graphdoc.retrieval.table import filter_columns
 
 # By id: named like columns of the table, like words of the language, and like nothing that SQL takes.
-FIELDS = {
-    "a": {"number": 1066, "level": "low", "year of issue": 1990, "Größe": 1.5, "tags": ["rice", "tea"]}
-    | {"new": True, "cell": "2024"},
-    "b": {"number": 7, "level": "high", "year of issue": 2005, "Größe": -2, "tags": ["sea"], "and": "x"}
-    | {"text": "it's", "cell": " 1999.5"},
-    "c": {
-        "number": -3,
-        "level": "100%",
-        "Year of issue": 1,
-        'q"uo`te.': "y",
-        "": "e",
-        "new": False,
-        "id": "own",
-        "cell": "n/a",
-    },
-}
+FIELDS: dict[str, dict[str, object]] = {
+    "a": {"number": 1066, "level": "low", "year of issue": 1990, "Größe": 1.5, "tags": ["rice", "tea"], "new": True,
+          "cell": "2024"},
+    "b": {"number": 7, "level": "high", "year of issue": 2005, "Größe": -2, "tags": ["sea"], "and": "x",
+          "text": "it's", "cell": " 1999.5"},
+    "c": {"number": -3, "level": "100%", "Year of issue": 1, 'q"uo`te.': "y", "": "e", "new": False, "id": "own",
+          "cell": "n/a"},
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder) -> DocumentIndex:
+def index(tmp_path_factory: Folders, encoder: DocumentEncoder) -> DocumentIndex:
     """Three documents that share words, each with fields of its own."""
     made = DocumentIndex.create(tmp_path_factory.mktemp("fields") / "index", encoder)
     made.update([Document(id, [Section("Tides rise.")], metadata=fields) for id, fields in FIELDS.items()])
@@ -99,13 +92,13 @@ def test_whatever_is_given_is_answered_or_refused(index: DocumentIndex) -> None:
         return draw.choice([single, f"({a})", f"NOT {a}", f"{a} AND {b}", f"{a} OR {b}", a[draw.randrange(len(a)) :]])
 
     answered = 0
-    for _ in range(2_000):
+    for _ in range(400):
         try:
             index._store.select(["id"], condition_of(index._store, condition(2) + " ", None))
         except GraphdocError:
             continue
         answered += 1
-    assert answered > 200
+    assert answered > 40
 
 
 def test_fields_keep_the_names_that_people_gave(index: DocumentIndex) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
+from typed import Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.retrieval import lance
@@ -87,17 +88,14 @@ def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documen
     assert sorted(row["level"] for row in own) == ["document", "passage"]
     assert index.document(short.id) == short and index.search("quartz", by="words")[0].id == short.id
     assert index.delete([short.id, "nowhere"]) == 1 and index.delete([]) == 0
+    before = index.state().version
+    assert index.update(documents[1:], maintain=False).unchanged == 3 and index.state().version == before
+    # Changed metadata alone replace a document, and nothing is encoded.
+    report = index.update([replace(documents[1], metadata={"year": 2024})])
+    assert (report.replaced, report.encoded_passages) == (1, 0)
+    assert [hit.id for hit in index.search("tides", where="year = 2024")] == [documents[1].id]
     assert short.id not in index and short.id not in [hit.id for hit in index.search("quartz moon")]
     assert all(row["id"] != short.id for row in rows_by_key(index).values()) and len(index) == len(documents) - 1
-
-
-def test_changed_metadata_alone_replace_a_document(index: DocumentIndex, documents: list[Document]) -> None:
-    before = index.state().version
-    assert index.update(documents, maintain=False).unchanged == 4 and index.state().version == before
-    later = replace(documents[0], metadata={"year": 2024})
-    report = index.update([later])
-    assert (report.replaced, report.encoded_passages) == (1, 0)
-    assert [hit.id for hit in index.search("tides", where="year = 2024")] == [later.id]
 
 
 def test_a_maintained_index_scores_like_a_fresh_one(
@@ -136,7 +134,7 @@ def drawn_rows(index: DocumentIndex, count: int, *columns: str) -> list[dict[str
 
 
 def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
-    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: Patch
 ) -> None:
     index = DocumentIndex.create(tmp_path / "index", encoder, repeats=True)
     columns = ("document_vector", "passage_vector")
@@ -167,7 +165,7 @@ def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
 
 
 def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_rows(
-    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: Patch
 ) -> None:
     index, count = DocumentIndex.create(tmp_path / "index", encoder), 1_500
     vector, store = drawn_rows(index, count, "passage_vector")[0]["passage_vector"], index._store

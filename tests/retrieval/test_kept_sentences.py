@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from typed import Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.retrieval.sentences import Sentences, sentence_set, stored_sentences
+from graphdoc.retrieval.sentences import stored_sentences
 from graphdoc.retrieval.table import SENTENCE_COLUMNS
 from graphdoc.segmentation.segmenter import paragraph_numbers
-from graphdoc.segmentation.spans import SegmentedDocument
 
 
 def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -63,18 +63,14 @@ def test_only_what_changed_is_encoded(sentences: DocumentIndex, documents: list[
 
 
 def test_an_interrupted_update_leaves_whole_documents(
-    place: str, encoder: DocumentEncoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+    place: str, encoder: DocumentEncoder, documents: list[Document], monkeypatch: Patch
 ) -> None:
     index = DocumentIndex.create(place, encoder, sentences=True)
     index.update(documents[:2])
 
-    def stopped(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("graphdoc.retrieval.updating.encode_sentences", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            index.update(documents)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("graphdoc.retrieval.updating.encode_sentences", Mock(side_effect=KeyboardInterrupt))
+        index.update(documents)
     assert sorted(kept(index)) == sorted(document.id for document in documents[:2])
     report = index.update(documents)
     assert (report.unchanged, report.added) == (2, 2) and len(kept(index)) == 4
@@ -90,41 +86,3 @@ def test_an_index_without_sentences_has_no_columns_for_them(
     changed = Document("rice", documents[1].sections[:2], metadata={"sentence_vectors": "a field"})
     assert index.update([changed]).encoded_sentences == 0
     assert [hit.id for hit in index.search("rice", where="sentence_vectors = 'a field'")] == ["rice"]
-
-
-def test_paragraphs_of_two_documents_are_two() -> None:
-    def made(*paragraphs: list[int]) -> list[list[int]]:
-        documents = [
-            Sentences(np.eye(len(own), 5, dtype=np.float16), np.array([[0, 0, 1, number] for number in own], np.int32))
-            for own in paragraphs
-        ]
-        joined = sentence_set(documents)
-        return [joined.paragraphs.tolist(), joined.documents.tolist()]
-
-    assert made([0, 0], [1, 1, 2]) == [[0, 2, 4, 5], [0, 1, 3]]
-    # The same number in both is no reason to join them.
-    assert made([0], [0, 0, 0]) == [[0, 1, 4], [0, 1, 2]]
-
-
-def test_a_document_of_20_000_sentences_is_kept_and_found(
-    place: str, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draw = np.random.default_rng(0)
-
-    def drawn(_: object, documents: list[Document | SegmentedDocument], __: str) -> Iterator[Sentences]:
-        for given in documents:
-            document = given.document if isinstance(given, SegmentedDocument) else given
-            count = 20_000 if document.id == "long" else 3
-            vectors = draw.standard_normal((count, 16), np.float32)
-            numbers = np.arange(count, dtype=np.int32)
-            places = np.column_stack([numbers * 0, numbers % 5, numbers % 5 + 1, numbers // 100])
-            yield Sentences(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), places)
-
-    monkeypatch.setattr("graphdoc.retrieval.updating.encode_sentences", drawn)
-    index = DocumentIndex.create(place, encoder, sentences=True)
-    long, short = (Document(id, [Section("Tides rise. Rice is washed.", heading="A")]) for id in ("long", "short"))
-    assert index.update([long, short]).encoded_sentences == 20_003
-    for source, hit in ((long, "short"), (short, "long")):
-        (found,) = index.search(source, by="sentences", direction="both")
-        assert found.id == hit and found.alignment is not None
-        assert found.alignment.score == pytest.approx(found.score, abs=1e-9)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed import Folders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import RetrievalError, SettingsError
+from graphdoc.documents.section import clean_text
+from graphdoc.errors import OutputError, RetrievalError, SettingsError
 from graphdoc.retrieval import mining
 from graphdoc.retrieval.index import index_words
 from graphdoc.retrieval.mining import (
@@ -20,6 +24,7 @@ from graphdoc.retrieval.mining import (
     SIMILAR,
     MinedDocuments,
     MiningSettings,
+    NegativeLists,
     PassageWords,
     Ranker,
     documents_of_index,
@@ -31,23 +36,20 @@ from graphdoc.retrieval.mining import (
 Words = dict[str, dict[str, float]]
 
 
+def unit(vector: Any) -> Any:
+    return vector / (np.linalg.norm(vector) or 1.0)
+
+
 def by_loops(
     documents: MinedDocuments, positives: dict[str, list[str]], options: MiningSettings, words: Words, vectors: Any
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, int]]:
     """The lists and counts, one document after another."""
-    rows, given = documents.rows, documents.vectors
-
-    def unit(vector: Any) -> Any:
-        return vector / (np.linalg.norm(vector) or 1.0)
+    rows, given, groups = documents.rows, documents.vectors, documents.groups
 
     def is_similar(id: str, others: list[str]) -> bool:
-        for other in others:
-            if documents.groups[rows[id]] == documents.groups[rows[other]]:
-                return True
-            cosine = -1.0 if given is None else float(unit(given[rows[id]]) @ unit(given[rows[other]]))
-            if options.mask_similar is not None and cosine > options.mask_similar:
-                return True
-        return False
+        cosines = [-1.0 if given is None else float(unit(given[rows[id]]) @ unit(given[rows[one]])) for one in others]
+        is_close = options.mask_similar is not None and max(cosines) > options.mask_similar
+        return is_close or any(groups[rows[id]] == groups[rows[one]] for one in others)
 
     lists, counts = {}, dict.fromkeys(REASONS, 0)
     for place, (query, all_positives) in enumerate(positives.items()):
@@ -60,30 +62,26 @@ def by_loops(
         if "vectors" in options.rankings:
             compare = unit if documents.similarity == "cosine" else np.asarray
             scores["vectors"] = {id: float(compare(given[rows[id]]) @ compare(vectors[place])) for id in rows}
-        close, judged, similar, kept = set(), set(), set(), {}
+        passed: dict[str, set[str]] = {reason: set() for reason in REASONS}
         for own in scores.values():
             best = max(own.get(id, 0.0) for id in answers)
             limit = np.inf if options.margin is None else best - options.margin * abs(best)
-            close |= {id for id, score in own.items() if score > limit and id not in answers}
-        for way, own in scores.items():
-            kept[way] = []
+            passed[CLOSE] |= {id for id, score in own.items() if score > limit and id not in answers}
+        ranks: dict[str, float] = {}
+        for own in scores.values():
+            kept = 0
             for id in sorted(own, key=lambda id: (-own[id], id)):
-                if len(kept[way]) == options.depth:
+                if kept == options.depth:
                     break
                 if id in answers:
-                    judged.add(id)
-                elif id in close:
-                    continue
-                elif is_similar(id, answers):
-                    similar.add(id)
-                else:
-                    kept[way].append(id)
-        ranks: dict[str, float] = {}
-        for ids in kept.values():
-            for rank, id in enumerate(ids, start=1):
-                ranks[id] = ranks.get(id, 0.0) + 1 / (60 + rank)
+                    passed[JUDGED].add(id)
+                elif id not in passed[CLOSE] and is_similar(id, answers):
+                    passed[SIMILAR].add(id)
+                elif id not in passed[CLOSE]:
+                    kept += 1
+                    ranks[id] = ranks.get(id, 0.0) + 1 / (60 + kept)
         lists[query] = tuple(sorted(ranks, key=lambda id: (-ranks[id], id))[: options.depth])
-        for reason, ids in ((JUDGED, judged), (CLOSE, close), (SIMILAR, similar)):
+        for reason, ids in passed.items():
             counts[reason] += len(ids)
     return lists, counts
 
@@ -169,7 +167,7 @@ def test_documents_that_are_never_negatives_and_queries_that_have_none(named: Mi
     assert found.lists == {"q": ()}
 
 
-def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_nothing(monkeypatch: Patch) -> None:
     draw = np.random.default_rng(3)
     # Whole numbers, so that many scores are equal.
     vectors = draw.integers(-1, 2, (400, 6)).astype(np.float32)
@@ -222,7 +220,7 @@ def test_documents_are_those_of_the_index(index: DocumentIndex, documents: list[
     assert groups["copy"] == groups[documents[0].id] and len(set(groups.values())) == len(documents)
 
 
-def test_word_scores_are_those_of_a_search(index: DocumentIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_scores_are_those_of_a_search(index: DocumentIndex, monkeypatch: Patch) -> None:
     hits = {hit.id: hit.score for hit in index.search(QUERIES["a"], 4, by="words", words_unit="passage")}
     assert word_scores(index, QUERIES, 1)("a", ["rice"]) == pytest.approx(hits) and set(hits) == {"tides", "marsh"}
     scores = DocumentIndex.scores
@@ -255,12 +253,71 @@ def test_words_alone_and_words_in_this_process_find_what_an_index_finds(
     assert words.scores("the of nowhere", ["rice"], 5) == {}
 
 
-def test_a_positive_below_the_best_passages_has_its_score(
-    monkeypatch: pytest.MonkeyPatch, encoder: DocumentEncoder
-) -> None:
+def test_a_positive_below_the_best_passages_has_its_score(monkeypatch: Patch, encoder: DocumentEncoder) -> None:
     monkeypatch.setattr(mining, "_FEWEST_PASSAGES", 1)
     documents = [Document(f"d{n:03d}", [Section("Tides rise. " + "Salt marsh. " * n)]) for n in range(100)]
     words = PassageWords([encoder.segment_with_text(document) for document in documents], "en")
     few, whole = words.scores("tides", ["d099"], 1), words.scores("tides", [], 100)
     assert len(few) < len(whole) == 100 and "d099" not in words.scores("tides", [], 1)
     assert {id: whole[id] for id in few} == few
+
+
+LISTS = NegativeLists(
+    {"by": "both", "depth": 3, "excluded": {JUDGED: 2, CLOSE: 0, SIMILAR: 1}},
+    {"q1": ("tide", "wave", "ökö"), "q2": (), "q3": ("tide",)},
+)
+
+
+@pytest.mark.parametrize("name", ["lists.jsonl", "deep/er/lists.jsonl.gz"])
+def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+    path = LISTS.write(tmp_path / name)
+    found = NegativeLists.read(path)
+    assert found == LISTS and list(found.lists) == list(LISTS.lists) and found.content == LISTS.content
+    assert LISTS.write(path).read_bytes() == path.read_bytes()
+    # Lists are known by their content, whatever their record says.
+    assert NegativeLists({"by": "words"}, LISTS.lists).content == LISTS.content
+    assert NegativeLists({}, {**LISTS.lists, "q3": ("wave",)}).content != LISTS.content
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError):
+        LISTS.write(tmp_path / "file" / "lists.jsonl")
+
+
+# A byte order mark alone is no id, as white space is none.
+IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9).filter(
+    lambda id: clean_text(id).strip()
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(lists=st.dictionaries(IDS, st.lists(IDS, unique=True, max_size=4).map(tuple), max_size=4))
+def test_any_ids_are_kept(tmp_path_factory: Folders, lists: dict[str, tuple[str, ...]]) -> None:
+    path = tmp_path_factory.mktemp("lists") / "lists.jsonl"
+    assert NegativeLists.read(NegativeLists({}, lists).write(path)).lists == lists
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    path = LISTS.write(tmp_path / "lists.jsonl")
+    header, *lines = path.read_text().splitlines()
+    values = json.loads(header)
+    for content, named in (
+        ([], "damaged"),
+        (lines, ":1"),
+        (["[1, 2]"], ":1"),
+        ([header, *lines[:-1]], "2 queries"),
+        ([header, *lines[:-1], lines[-1][:-4]], ":4"),
+        ([header, '{"query": 1, "negatives": []}'], ":2"),
+        ([header, '{"query": "q1", "negatives": ["a", 2]}'], ":2"),
+        ([header, '{"query": "q1", "negatives": "abc"}'], ":2"),
+        ([header, lines[0], lines[0]], ":3"),
+        ([header, '{"query": "q1", "negatives": ["a", "a"]}'], ":2"),
+        ([json.dumps({**values, "format_version": 7}), *lines], "7"),
+    ):
+        path.write_text("".join(f"{line}\n" for line in content))
+        with pytest.raises(RetrievalError) as error:
+            NegativeLists.read(path)
+        assert path.name in str(error.value) and named in str(error.value) and "\n" not in str(error.value)
+    packed = LISTS.write(tmp_path / "lists.jsonl.gz")
+    packed.write_bytes(packed.read_bytes()[:-9])
+    for missing in (packed, tmp_path / "nowhere"):
+        with pytest.raises(RetrievalError, match=missing.name):
+            NegativeLists.read(missing)

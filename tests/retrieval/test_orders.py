@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typed import Folders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 
@@ -22,7 +23,7 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def index(mini: DocumentEncoder, tmp_path_factory: pytest.TempPathFactory) -> DocumentIndex:
+def index(mini: DocumentEncoder, tmp_path_factory: Folders) -> DocumentIndex:
     filler = [f"{text} This is part {number} of the year book." for number in range(8) for text in OTHERS.values()]
     book = [Section(text, heading=f"Chapter {number}") for number, text in enumerate(filler)]
     touched = [

@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from forked import PATIENCE, run
+from typed import Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError, OutputError, RetrievalError
@@ -40,7 +42,7 @@ def test_kills_lose_nothing_that_was_acknowledged(
 
 
 def test_a_second_writer_into_a_folder_is_refused(
-    index: DocumentIndex, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+    index: DocumentIndex, documents: list[Document], monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.05)
     changed = [replace(documents[0], title="Changed")]
@@ -54,10 +56,7 @@ def test_a_second_writer_into_a_folder_is_refused(
 
 
 def test_a_reader_sees_what_others_have_changed(
-    index: DocumentIndex,
-    encoder: DocumentEncoder,
-    documents: list[Document],
-    tiny_encoder: Callable[..., DocumentEncoder],
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], tiny_encoder: Callable[..., Any]
 ) -> None:
     reader = DocumentIndex.open(index.place, encoder)
     index.delete("rice")
@@ -209,6 +208,7 @@ def test_a_full_disk_loses_nothing(index: DocumentIndex, encoder: DocumentEncode
     assert report.added + report.unchanged == 3 and len(index) == 7
 
 
+@pytest.mark.slow
 def test_a_process_is_forked_for_other_work_without_a_warning() -> None:
     script = """if True:
         import os, lancedb, graphdoc.retrieval.lance

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
+import io
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from tqdm.auto import tqdm
+from typed import Patch
 
 from graphdoc.documents.document import Document
+from graphdoc.runtime.progress import Parts, progress_bar
 from graphdoc.runtime.text import class_name, counted, markdown, one_line, section_name
-
-
-def test_the_name_of_a_class_is_on_one_line() -> None:
-    assert class_name(" comp.\n graphics\t") == "comp. graphics"
-    assert class_name("<b>a</b> | \u200b") == "<b>a</b> | \u200b"
-    assert (class_name(7), class_name("7"), class_name(" \n")) == ("7", "7", "")
-    assert class_name("a\ud800") == "a?"
-    # As one file system and another write the folder of a class.
-    assert class_name("e\u0301tude") == class_name("\u00e9tude") == "\u00e9tude"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
@@ -24,19 +21,46 @@ def test_markdown_shows_any_text_as_it_is(text: str) -> None:
     assert " ".join("".join(token.content for token in shown).split()) == f"x {one_line(text)}".rstrip()
 
 
-def test_markdown_in_a_table() -> None:
+def test_names_and_counts() -> None:
     page = MarkdownIt().enable("table").render(f"| a |\n|---|\n| {markdown('x | <b>y</b> *z*')} |\n")
-    assert "<td>x | &lt;b&gt;y&lt;/b&gt; *z*</td>" in page
-    assert markdown("abcdef*", 4) == "abc…"
-
-
-def test_counts() -> None:
+    assert "<td>x | &lt;b&gt;y&lt;/b&gt; *z*</td>" in page and markdown("abcdef*", 4) == "abc…"
+    # As one file system and another write the folder of a class.
+    assert class_name("e\u0301tude") == class_name("\u00e9tude") == "\u00e9tude"
+    names = {
+        " comp.\n graphics\t": "comp. graphics",
+        "<b>a</b> | \u200b": "<b>a</b> | \u200b",
+        7: "7",
+        "a\ud800": "a?",
+    }
+    assert {given: class_name(given) for given in names} == names
     assert [counted(count, "section") for count in (0, 1, 3000)] == ["0 sections", "1 section", "3,000 sections"]
-
-
-def test_names_of_sections() -> None:
-    assert section_name("Salt", 0, 1) == "Salt"
-    assert Document.from_text("Some words.").section_name(0) == "Whole text"
     document = Document.from_markdown("Words.\n\n# Salt\n\nMore.\n\n# Air\n\nMore.")
     assert [document.section_name(number) for number in range(3)] == ["Opening", "Salt", "Air"]
+    assert Document.from_text("Some words.").section_name(0) == "Whole text"
     assert section_name("", 1, 2) == "Without heading"
+
+
+def test_bars_advance_by_whole_documents_and_show_parts_of_a_long_one() -> None:
+    shown = io.StringIO()
+    with tqdm(total=1, file=shown, mininterval=0) as bar:
+        bar.last_print_t = 0
+        parts = Parts(bar, 1, 3_000, "sentences")
+        parts(1_200)
+        assert "1,200 of 3,000 sentences" in shown.getvalue() and bar.n == 0
+        parts(1_800)
+    assert bar.n == 1 and "of 3,000" not in shown.getvalue().rpartition("\r")[2]
+    with tqdm(total=4, file=io.StringIO()) as bar:
+        parts = Parts(bar, 4, 10, "passages")
+        for done, whole in ((3, 1), (4, 2), (1, 3), (2, 4)):
+            parts(done)
+            assert bar.n == whole
+    for hidden in (None, tqdm(total=1, disable=True)):
+        Parts(hidden, 1, 2, "passages")(1)
+
+
+def test_bars_of_what_is_done_or_hidden_are_silent(monkeypatch: Patch) -> None:
+    cases = ((False, 0, True, True), (None, 3, True, True), (True, 3, True, True), (None, 0, False, True))
+    for show, done, is_terminal, is_silent in (*cases, (True, 0, False, False)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda found=is_terminal: found, raising=False)
+        with progress_bar(show, 3, done=done) as bar:
+            assert bar.disable == is_silent

@@ -3,6 +3,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from forked import PATIENCE
+from typed import Patch
 
-from graphdoc.errors import GraphdocError
+from graphdoc.errors import GraphdocError, MissingExtraError, OutputError, SettingsError
+from graphdoc.runtime.ray import RayCluster
 from graphdoc.runtime.workers import work_ahead
 
 ROOT = Path(__file__).parents[2]
@@ -65,13 +68,10 @@ def test_an_error_is_raised_in_its_turn(workers: int, broken: str) -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_that_is_ended_from_outside() -> None:
-    with pytest.raises(GraphdocError) as error:
+def test_workers_that_are_ended_from_outside() -> None:
+    with pytest.raises(GraphdocError, match="workers=2"):
         list(work_ahead(end, 0, [[1], [2]], 2))
-    assert "workers=2" in str(error.value)
-
-
-def test_workers_stay_until_their_program_is_done() -> None:
+    # A request to end waits until their program is done.
     results = work_ahead(total, 0, ([number] for number in range(50)), 2)
     found = [next(results)]
     for worker in multiprocessing.active_children():
@@ -121,3 +121,22 @@ except KeyboardInterrupt:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_addresses_that_lead_nowhere_are_refused(monkeypatch: Patch) -> None:
+    pytest.importorskip("ray", reason="needs the extra graphdoc[scale]")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        closed = taken.getsockname()[1]
+        for address in (f"127.0.0.1:{closed}", f"ray://127.0.0.1:{closed}", "127.0.0.1:99999"):
+            with pytest.raises(OutputError, match=address):
+                RayCluster(address, None)
+    for address in ("nonsense", "http://a:1", "local:x", ""):
+        with pytest.raises(SettingsError, match=repr(address)):
+            RayCluster(address, None)
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: Patch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match="scale"):
+        RayCluster("local", None)

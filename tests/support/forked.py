@@ -85,6 +85,11 @@ class Forked:
         """Send a signal to the process alone."""
         os.kill(self.pid, number)
 
+    def said(self) -> str:
+        """What was written to the output so far."""
+        path = Path(self._texts.name) / "out"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Wait for the end; what was written to the two outputs."""
         self._process.join(timeout)

@@ -108,31 +108,30 @@ def make_results(
 
 
 def make_attack() -> dict[str, Any]:
-    """Results in which every text tries to run a script or to leave its place in the page."""
+    """Results in which every text tries to run a script or to leave its place in the page, and no number is one."""
     evil = f"{ATTACK} {RIGHT_TO_LEFT} \ud800 \x00"
-    results = make_results(hits=2)
+    results = make_results(hits=2, by=evil, fusion=evil, where=evil, k=evil, warnings=[evil])
     results["query"] = {"text": evil, "document": evil, "title": f"{evil}!"}
-    results.update(by=evil, fusion=evil, where=evil, k=evil, warnings=[evil])
     results["index"] = {"place": evil, "documents": 2, "passages": 4, "model": {"name": evil, evil: evil}}
-    for hit in results["hits"]:
-        hit.update(id=evil, title=f"{evil}!", metadata={evil: [evil, {evil: float("nan")}], "long": "x" * 5_000})
-        hit.update(score=float("nan"), comparison="javascript:window.attacked=1")
-        for part in hit["parts"].values():
-            part.update(rank=evil, score=float("nan"), share=float("inf"))
+
+    def spoiled(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: spoiled(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [spoiled(one, key) for one in value]
+        if isinstance(value, float):
+            return float("inf") if key == "share" else float("nan")
+        return evil if isinstance(value, str) or key in ("frequency", "document_frequency") else value
+
+    for place, hit in enumerate(results["hits"]):
+        hit["alignment"] = make_alignment(2, text=evil)
+        hit["explanation"]["sentences"] = [
+            {"source": 0, "candidate": 1, "source_heading": evil, "candidate_heading": evil, "part": 0.5}
+        ]
+        results["hits"][place] = hit = spoiled(hit)
+        hit["metadata"] = {evil: [evil, {evil: float("nan")}], "long": "x" * 5_000}
+        hit["comparison"] = "javascript:window.attacked=1"
         for passage in hit["passages"]:
             text = f"{evil} {'y' * 5_000} {evil}"
-            passage.update(heading=evil, text=text, matches=[[0, 9], [5, 30], [len(text) - 5, 10**9], [-7, 2]])
-            passage.update(words=float("nan"), vectors=float("-inf"))
-        hit["alignment"] = make_alignment(2, text=evil)
-        for pair in hit["alignment"]["pairs"]:
-            pair.update(score=float("nan"), contribution=float("nan"), source_heading=evil)
-            for one in pair["sentences"]:
-                one.update(cosine=float("nan"), contribution=float("inf"))
-        hit["explanation"]["sentences"] = [
-            {"source": 0, "candidate": 1, "source_heading": evil, "candidate_heading": evil, "part": float("nan")}
-        ]
-        for row in hit["explanation"]["words"]:
-            row.update(term=evil, frequency=evil, document_frequency=evil, part=float("nan"))
-        for row in hit["explanation"]["vectors"]:
-            row.update(heading=evil, part=float("nan"))
+            passage.update(text=text, matches=[[0, 9], [5, 30], [len(text) - 5, 10**9], [-7, 2]])
     return results

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
+from typed import Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
@@ -35,41 +35,28 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document]) -> DocumentEncoder:
+def encoder(tiny_encoder: Encoders, documents: list[Document]) -> DocumentEncoder:
     found = find_repeats(documents)
     assert found
     return tiny_encoder("bert", trained=True).leaving_out(found)
 
 
-def put(path: Path, kind: str) -> Path | None:
-    """Put something of others in the place of a file; the file that it leads to, if it does."""
-    path.parent.mkdir(exist_ok=True)
-    outside = path.parent.parent / "outside"
+@pytest.mark.parametrize("kind", ["file", "broken link", "pipe"])
+def test_files_of_others_stay(encoder: DocumentEncoder, documents: list[Document], tmp_path: Path, kind: str) -> None:
+    path, outside = tmp_path / "v" / REPEATS_FILE, tmp_path / "outside"
+    path.parent.mkdir()
     if kind == "file":
         path.write_text("my own file")
-        return path
-    if kind == "pipe":
+    elif kind == "pipe":
         os.mkfifo(path)
-        return None
-    path.symlink_to(outside)
-    return outside
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("kind", ["file", "broken link", "pipe"])
-def test_files_of_others_stay(
-    encoder: DocumentEncoder, documents: list[Document], tmp_path: Path, kind: str, overwrite: bool
-) -> None:
-    folder = tmp_path / "v"
-    path = folder / REPEATS_FILE
-    own = put(path, kind)
+    else:
+        path.symlink_to(outside)
     for leaving in (encoder, encoder.leaving_out(None)):
-        with pytest.raises(OutputError, match=REPEATS_FILE):
-            leaving.encode_to_disk(documents, folder, overwrite=overwrite)
-    assert list(folder.iterdir()) == [path]
-    assert path.is_symlink() == ("link" in kind)
-    assert own is None or own.exists() == (kind == "file")
-    assert kind != "file" or path.read_text() == "my own file"
+        for overwrite in (False, True):
+            with pytest.raises(OutputError, match=REPEATS_FILE):
+                leaving.encode_to_disk(documents, path.parent, overwrite=overwrite)
+    assert list(path.parent.iterdir()) == [path] and not outside.exists()
+    assert path.is_symlink() == ("link" in kind) and (kind != "file" or path.read_text() == "my own file")
 
 
 def test_what_repeats_elsewhere_is_replaced_only_when_asked(
@@ -80,29 +67,37 @@ def test_what_repeats_elsewhere_is_replaced_only_when_asked(
     with pytest.raises(OutputError, match="overwrite"):
         encoder.encode_to_disk(documents, path.parent)
     assert path.read_bytes() == before
+    # A link is replaced, and not what it leads to.
+    outside = path.rename(tmp_path / "outside")
+    path.symlink_to(outside)
     encoder.encode_to_disk(documents, path.parent, overwrite=True)
+    assert outside.read_bytes() == before and not path.is_symlink()
     kept = read_repeats(path.parent)
     assert kept is not None and kept.describe() == encoder.describe()["repeats"]
 
 
-def test_a_link_is_replaced_and_not_what_it_leads_to(
+def test_a_folder_keeps_what_was_left_out_and_is_made_again_with_it(
     encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
 ) -> None:
-    outside = Repeats(HASHES, 9, 3).save(tmp_path / "outside")
-    before = outside.read_bytes()
-    path = tmp_path / "v" / REPEATS_FILE
-    path.parent.mkdir()
-    path.symlink_to(outside)
-    encoder.encode_to_disk(documents, path.parent, overwrite=True)
-    assert outside.read_bytes() == before and not path.is_symlink() and read_repeats(path.parent) is not None
-
-
-def test_a_damaged_file_of_a_finished_folder(
-    encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
-) -> None:
-    encoder.encode_to_disk(documents, tmp_path)
-    path = tmp_path / REPEATS_FILE
+    plain, path = encoder.leaving_out(None), tmp_path / REPEATS_FILE
+    manifest = encoder.encode_to_disk(documents, tmp_path)
+    assert manifest.model["repeats"] == encoder.describe()["repeats"]
+    assert manifest.coverage.left_out["repeated"] > 500
+    with pytest.raises(OutputError, match="repeats"):
+        plain.encode_to_disk(documents, tmp_path)
     before = path.read_bytes()
+    # A run of before it was kept keeps it when it is started again; one that is interrupted ends with the same.
+    for lost in ([REPEATS_FILE], [REPEATS_FILE, "manifest.json"], ["manifest.json"]):
+        for name in lost:
+            (tmp_path / name).unlink()
+        encoder.encode_to_disk(documents, tmp_path)
+        assert path.read_bytes() == before
+    for content in (b"nothing", before[:-4] + b"\xff\xff\xff\xff", before[:40], None):
+        path.unlink()
+        os.mkfifo(path) if content is None else path.write_bytes(content)
+        with pytest.raises(OutputError, match=REPEATS_FILE):
+            read_repeats(tmp_path)
+    path.unlink()
     path.write_bytes(before[:-9])
     with pytest.raises(OutputError, match=REPEATS_FILE):
         encoder.encode_to_disk(documents, tmp_path)
@@ -110,6 +105,8 @@ def test_a_damaged_file_of_a_finished_folder(
     # The manifest says that it is of graphdoc.
     encoder.encode_to_disk(documents, tmp_path, overwrite=True)
     assert path.read_bytes() == before
+    plain.encode_to_disk(documents, tmp_path, overwrite=True)
+    assert not path.exists() and read_repeats(tmp_path) is None
 
 
 @pytest.mark.parametrize("counts", [np.array([9, 3, 1]), np.array(9), None])
@@ -118,11 +115,3 @@ def test_other_counts_are_refused(tmp_path: Path, counts: Any) -> None:
     (tmp_path / "r").write_bytes(safetensors.numpy.save(tensors))
     with pytest.raises(OutputError):
         Repeats.load(tmp_path / "r")
-
-
-def test_a_pipe_is_not_waited_for(encoder: DocumentEncoder, documents: list[Document], tmp_path: Path) -> None:
-    encoder.encode_to_disk(documents, tmp_path)
-    (tmp_path / REPEATS_FILE).unlink()
-    os.mkfifo(tmp_path / REPEATS_FILE)
-    with pytest.raises(OutputError, match=REPEATS_FILE):
-        read_repeats(tmp_path)

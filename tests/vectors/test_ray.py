@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mortal_encoder import Mortal
+from typed import Encoders, Patch
 
 from graphdoc.documents.document import Document
-from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError
 from graphdoc.vectors import writer
 from graphdoc.vectors.folder import MANIFEST_FILE
@@ -26,9 +25,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_cluster_gives_the_same_bytes_also_after_a_death(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cluster_gives_same_bytes_also_after_death(tiny_encoder: Encoders, tmp_path: Path, monkeypatch: Patch) -> None:
     ray = pytest.importorskip("ray", reason="needs the extra graphdoc[scale]")
     encoder = tiny_encoder()
     encoder.encode_to_disk(DOCUMENTS, tmp_path / "here", shard_size=8)

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphdoc import read_documents
 from graphdoc.documents.document import Document
+from graphdoc.documents.parsing.plain_text import parse_plain_text
+from graphdoc.documents.parsing.rst import parse_rst
 from graphdoc.documents.parsing.xml import parse_xml
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError
@@ -58,12 +65,9 @@ def test_tei() -> None:
     )
 
 
-def test_untitled_sections_keep_their_place() -> None:
+def test_untitled_sections_and_xhtml() -> None:
     parsed = parse_xml("<article><body><sec><p>a</p><sec><title>B</title></sec></sec><p>c</p></body></article>")
     assert parsed.sections == (Section("a"), Section("", "B", 2, ("B",)), Section("c"))
-
-
-def test_xhtml_in_an_xml_file() -> None:
     parsed = parse_xml('<html xmlns="http://www.w3.org/1999/xhtml"><body><h1>T</h1><h2>A</h2><p>a</p></body></html>')
     assert (parsed.title, parsed.sections) == ("T", (Section("a", "A", 2, ("A",)),))
 
@@ -108,3 +112,156 @@ def test_other_xml_is_an_error_of_one_line(text: str, message: str) -> None:
     with pytest.raises(DocumentError, match=message) as caught:
         parse_xml(text)
     assert "\n" not in str(caught.value)
+
+
+SOURCE = """\
+.. image:: garden.png
+   :alt: A garden
+
+=====
+Tides
+=====
+
+Read by :func:`gauge <tide.gauge>`, see `the map <https://example.org>`_ and ``level``.
+
+Marsh
+-----
+
+- samphire
+- sea lavender
+
+  - white
+  - blue
+
+.. note:: Closed in May.
+
+.. versionadded:: 3.1
+   The *second* gauge.
+
+.. code-block:: python
+
+   level = 1
+
+.. toctree::
+
+   other
+
+.. a comment
+
+===== =====
+name  metre
+===== =====
+Reed  1.4
+===== =====
+
+Depth
+~~~~~
+
+Four [1]_.
+
+.. [1] At noon.
+
+Night
+-----
+
+Dark.
+"""
+
+
+def test_sections_and_text() -> None:
+    parsed = parse_rst(SOURCE)
+    assert parsed.title == "Tides"
+    assert parsed.sections == (
+        Section("A garden\n\nRead by gauge, see the map and level."),
+        Section(
+            "samphire\nsea lavender\nwhite\nblue\n\nClosed in May.\n\n3.1\n\nThe second gauge.\n\nlevel = 1\n\n"
+            "name\tmetre\n\nReed\t1.4",
+            "Marsh",
+            2,
+            ("Marsh",),
+        ),
+        Section("Four 1.\n\n1\n\nAt noon.", "Depth", 3, ("Marsh", "Depth")),
+        Section("Dark.", "Night", 2, ("Night",)),
+    )
+    assert parsed.metadata == {"dropped_elements": {"comment": 1, "toctree": 1}}
+
+
+def test_nothing_is_included(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret words")
+    file = tmp_path / "page.rst"
+    file.write_text(
+        "Words.\n\n.. include:: secret.txt\n\n.. raw:: html\n   :file: secret.txt\n\n"
+        ".. csv-table::\n   :file: secret.txt\n\n.. literalinclude:: secret.txt\n"
+    )
+    document = Document.from_file(file)
+    assert "secret words" not in document.text and "Words." in document.text
+
+
+def test_broken_markup_keeps_its_words() -> None:
+    document = parse_rst(
+        "Title\n==\n\nText with *open emphasis, |missing| and `bad_.\n\n.. unknown:: Argument\n\n   Inside.\n"
+    )
+    text = " ".join(f"{section.heading} {section.text}" for section in document.sections) + document.title
+    for word in ("Title", "open emphasis", "missing", "bad", "Inside"):
+        assert word in text
+
+
+WORDS = "The tide came in over the marsh at noon and left it again before the night had begun."
+
+
+def outline_of(text: str) -> list[tuple[int, str]]:
+    return [(section.level, section.heading) for section in parse_plain_text(text).sections if section.heading]
+
+
+def letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def test_chapters_are_headings_and_lists_and_tables_are_none() -> None:
+    assert outline_of("1. milk\n\n2. bread\n\n3. tea\n") == []
+    assert outline_of("A NOTE TO ALL\n\nALL OF THIS IS IN CAPITALS, AS TELEGRAMS ARE.\n") == []
+    assert outline_of(f"name    age    town\n-------------------\nann     7      Ham\n\n{WORDS}") == []
+    text = f"{WORDS}\n\n- one\n- two\n\nThe USA joined.\n\n{WORDS}"
+    assert [section.text for section in parse_plain_text(text).sections] == [text]
+    contents = "CHAPTER I\n\nCHAPTER II\n\nCHAPTER III\n\n"
+    chapters = "\n\n".join(f"CHAPTER {number}\n\n{WORDS}" for number in ("I", "II", "III"))
+    assert outline_of(contents + chapters)[-3:] == [(1, "CHAPTER I"), (1, "CHAPTER II"), (1, "CHAPTER III")]
+
+
+def test_divided_words_are_joined() -> None:
+    text = (
+        "The embankment held, and the embank-\nment was dry. A well-known rule, a well-\nknown law; "
+        "the South-\nWest wind, hyphen\xad\nated."
+    )
+    assert parse_plain_text(text).sections[0].text == (
+        "The embankment held, and the embankment was dry. A well-known rule, a well-known law; the South-West wind, "
+        "hyphenated."
+    )
+
+
+def test_switch(tmp_path: Path) -> None:
+    text = f"TIDES\n\n{WORDS}\n\nGATES\n\n{WORDS} {WORDS}\n"
+    file = tmp_path / "tides.txt"
+    file.write_text(text)
+    assert [section.heading for section in Document.from_file(file).sections] == ["TIDES", "GATES"]
+    whole = Document.from_file(file, text_headings=False)
+    assert [(section.heading, section.text) for section in whole.sections] == [("", text.rstrip("\n"))]
+    (read,) = read_documents(file, text_headings=False)
+    assert read.sections == whole.sections
+    # A string is a text, whatever its lines look like.
+    assert len(Document.from_text(text).sections) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["A\n\n" * 20_000, "1. A\n\n" * 20_000, "AA\n--\n" * 20_000, "A-\n" * 20_000, " " * 100_000, "x" * 100_000]
+)
+def test_long_texts_of_one_kind_of_line(text: str) -> None:
+    assert parse_plain_text(text).sections is not None
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab AB1.-=~\n\t", max_size=200))
+def test_no_letter_is_lost(text: str) -> None:
+    parsed = parse_plain_text(text)
+    read = parsed.title + "".join(section.heading + section.text for section in parsed.sections)
+    assert letters(read) == letters(text)

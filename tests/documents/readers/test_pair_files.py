@@ -4,8 +4,11 @@ import gzip
 from pathlib import Path
 
 import pytest
+from typed import Patch
 
+from graphdoc import read_documents
 from graphdoc.documents.document import Document
+from graphdoc.documents.readers.folders import source_reaching
 from graphdoc.documents.readers.pair_files import read_link_file, read_pair_file
 from graphdoc.errors import DocumentError
 
@@ -23,6 +26,11 @@ def test_pairs(tmp_path: Path, name: str) -> None:
     assert list(pairs) == [("a", "b", 1), ("c d", "é", 0), ("<b>", "[red]\u2028x", 1)]
     assert [pairs.place(number) for number in range(3)] == [f"{path}:{line}" for line in (1, 3, 4)]
     assert (len(pairs), pairs.name) == (3, str(path))
+    for heading in ("id_a\tid_b\tlabel", "citing_id\tcited_id\tlabel", "x\ty\tLabel"):
+        assert list(read_pair_file(written(path, f"{heading}\na\tb\t1\n"))) == [("a", "b", 1)]
+    links = read_link_file(written(path, "citing_id\tcited_id\na\tb\nb\tc\n"))
+    assert list(links) == [("a", "b", 1), ("b", "c", 1)] and links.place(1) == f"{path}:3"
+    assert len(read_link_file(written(path, "id_1\tid_2\na\tb\n"))) == 2
 
 
 def test_ids_are_those_of_documents(tmp_path: Path) -> None:
@@ -33,19 +41,6 @@ def test_ids_are_those_of_documents(tmp_path: Path) -> None:
     assert list(read_link_file(written(tmp_path / "links.tsv", "\t".join(given[1:])))) == [(*documents[1:], 1)]
     with pytest.raises(DocumentError, match=r"links.tsv:1: "):
         read_link_file(written(tmp_path / "links.tsv", "a\t \n"))
-
-
-@pytest.mark.parametrize("heading", ["id_a\tid_b\tlabel", "citing_id\tcited_id\tlabel", "x\ty\tLabel"])
-def test_a_heading_is_passed_over(tmp_path: Path, heading: str) -> None:
-    assert list(read_pair_file(written(tmp_path / "pairs.tsv", f"{heading}\na\tb\t1\n"))) == [("a", "b", 1)]
-
-
-def test_links(tmp_path: Path) -> None:
-    path = written(tmp_path / "links.tsv.gz", "citing_id\tcited_id\na\tb\nb\tc\n")
-    links = read_link_file(path)
-    assert list(links) == [("a", "b", 1), ("b", "c", 1)]
-    assert links.place(1) == f"{path}:3"
-    assert len(read_link_file(written(tmp_path / "links.tsv", "id_1\tid_2\na\tb\n"))) == 2
 
 
 def test_pairs_of_documents_that_are_not_there(tmp_path: Path) -> None:
@@ -80,3 +75,62 @@ def test_broken_files_of_pairs(tmp_path: Path, content: bytes, values: list[str]
     with pytest.raises(DocumentError) as raised:
         read_pair_file(path)
     assert all(value in str(raised.value) for value in [str(path), *values])
+
+
+@pytest.fixture
+def papers(tmp_path: Path, monkeypatch: Patch) -> Path:
+    """A folder of documents, reached through a link as well, in the folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "papers" / "deep").mkdir(parents=True)
+    (tmp_path / "papers" / "a.md").write_text("Some text.")
+    (tmp_path / "corpus.jsonl").write_text('{"id": "x", "text": "Some text."}\n')
+    (tmp_path / "link").symlink_to("papers")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "papers" / "out").symlink_to(tmp_path / "outside")
+    return tmp_path / "papers"
+
+
+@pytest.mark.parametrize(
+    ("source", "file", "is_read"),
+    [
+        ("papers", "papers/hits.html", True),
+        ("papers", "papers/deep/down/hits.json.gz", True),
+        ("link", "papers/hits.html", True),
+        ("papers", "link/hits.html", True),
+        ("papers", "papers/out/hits.html", True),
+        ("papers/*.html", "papers/hits.html", True),
+        ("papers/**/*.html", "papers/deep/hits.html", True),
+        ("papers/d*", "papers/deep/hits.html", True),
+        ("corpus.jsonl", "corpus.jsonl", True),
+        ("corpus.jsonl#x", "./corpus.jsonl", True),
+        ("papers", "papers/hits.run", False),
+        ("papers", "papers/.hidden/hits.html", False),
+        ("papers", "papers-hits.html", False),
+        ("papers/*.md", "papers/hits.html", False),
+        ("papers/*.html", "papers/deep/hits.html", False),
+        ("papers/a.md", "papers/hits.html", False),
+        ("corpus.jsonl#x", "hits.jsonl", False),
+    ],
+)
+def test_files(papers: Path, source: str, file: str, is_read: bool) -> None:
+    assert source_reaching(file, ["other.md", source], is_folder=False) == (source if is_read else None)
+    if not Path(file).exists() and not file.endswith(".gz"):
+        # As readers do it.
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_text("<p>Only here.</p>")
+        texts = [document.text for document in read_documents(source, on_error="skip")]
+        assert ("Only here." in texts) is is_read
+
+
+def test_folders(papers: Path) -> None:
+    for source, folder, is_read in (
+        ("papers", "papers", True),
+        ("papers", "papers/vectors", True),
+        ("papers/**/*.parquet", "papers/vectors", True),
+        ("papers/*/*.json", "papers/vectors", True),
+        ("papers/*.md", "papers/vectors", False),
+        ("papers/a.md", "papers", False),
+        ("papers", "papers/.vectors", False),
+        ("papers", "vectors", False),
+    ):
+        assert source_reaching(folder, [source], is_folder=True) == (source if is_read else None)

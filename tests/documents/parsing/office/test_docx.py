@@ -9,6 +9,7 @@ from archives import W, archive, docx, paragraph
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.office.docx import parse_docx
+from graphdoc.documents.parsing.outline import ParsedDocument
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError
 
@@ -31,34 +32,30 @@ def test_styles_name_title_and_headings(tmp_path: Path) -> None:
     )
 
 
+def made(*paragraphs: str) -> ParsedDocument:
+    return parse_docx(docx("".join(paragraphs)))
+
+
 def test_bold_and_larger_lines_are_headings() -> None:
-    body = "".join(
-        (
-            paragraph("A river in two moods", bold=True, size=32),
-            paragraph(TEXT),
-            paragraph("High water", bold=True),
-            paragraph(f"{TEXT} ", extra="<w:r><w:rPr><w:b/></w:rPr><w:t>Bold in a line.</w:t></w:r>"),
-            paragraph("This whole sentence is bold, and it ends as sentences do.", bold=True),
-            paragraph("Low water", bold=True),
-            paragraph(TEXT),
-            paragraph("The keeper", bold=True),
-        )
+    sentence = "This whole sentence is bold, and it ends as sentences do."
+    parsed = made(
+        paragraph("A river in two moods", bold=True, size=32),
+        paragraph(TEXT),
+        paragraph("High water", bold=True),
+        paragraph(f"{TEXT} ", extra="<w:r><w:rPr><w:b/></w:rPr><w:t>Bold in a line.</w:t></w:r>"),
+        paragraph(sentence, bold=True),
+        paragraph("Low water", bold=True),
+        paragraph(TEXT),
+        paragraph("The keeper", bold=True),
     )
-    parsed = parse_docx(docx(body))
     assert parsed.title == "A river in two moods"
     assert [section.heading for section in parsed.sections if section.heading] == ["High water", "Low water"]
-    assert "This whole sentence is bold" in parsed.sections[1].text
-    assert parsed.sections[-1].text.endswith("The keeper")
-
-
-def test_bold_lines_stand_below_styled_headings() -> None:
-    body = paragraph("One", "H1") + paragraph("Detail", bold=True) + paragraph(TEXT) + paragraph("Two", "H1")
-    parsed = parse_docx(docx(body + paragraph(TEXT)))
+    assert sentence in parsed.sections[1].text and parsed.sections[-1].text.endswith("The keeper")
+    # They stand below styled headings, and a text that is bold throughout has none by weight.
+    styled = (paragraph("One", "H1"), paragraph("Detail", bold=True), paragraph(TEXT), paragraph("Two", "H1"))
+    parsed = made(*styled, paragraph(TEXT))
     assert [(section.level, section.heading) for section in parsed.sections] == [(1, "One"), (2, "Detail"), (1, "Two")]
-
-
-def test_a_text_that_is_bold_throughout_has_no_headings_by_weight() -> None:
-    parsed = parse_docx(docx("".join(paragraph(text, bold=True) for text in ("Short", TEXT, "Another", TEXT))))
+    parsed = made(*(paragraph(text, bold=True) for text in ("Short", TEXT, "Another", TEXT)))
     assert [section.heading for section in parsed.sections] == [""]
 
 
@@ -88,8 +85,7 @@ def test_notes_tables_boxes_and_changes() -> None:
 
 
 def test_contents_are_left_out_and_counted() -> None:
-    body = paragraph("One 1", "TOC1") + paragraph("Two 2", "TOC1") + paragraph("One", "H1") + paragraph(TEXT)
-    parsed = parse_docx(docx(body))
+    parsed = made(paragraph("One 1", "TOC1"), paragraph("Two 2", "TOC1"), paragraph("One", "H1"), paragraph(TEXT))
     assert parsed.metadata["dropped_elements"] == {"table of contents": 2}
     assert [section.text for section in parsed.sections] == [TEXT]
 
@@ -126,14 +122,8 @@ def test_the_text_of_a_file_with_macros_is_read_and_the_macros_are_not(tmp_path:
     assert document.sections == (Section(TEXT, "Salt", 1, ("Salt",)), Section(TEXT, "Smoke", 1, ("Smoke",)))
 
 
-def test_what_is_made_to_fill_the_memory_is_refused() -> None:
-    stream = BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("word/document.xml", b"<a>" + b" " * 40_000_000)
+def test_what_is_made_to_fill_the_memory_or_the_stack_is_refused() -> None:
     with pytest.raises(DocumentError, match="40,000,003 bytes"):
-        parse_docx(stream.getvalue())
-
-
-def test_deep_nesting_is_refused() -> None:
+        parse_docx(archive({"word/document.xml": b"<a>" + b" " * 40_000_000}))
     with pytest.raises(DocumentError, match="nested deeper"):
-        parse_docx(docx("<w:sdt>" * 600 + paragraph("x") + "</w:sdt>" * 600))
+        made("<w:sdt>" * 600 + paragraph("x") + "</w:sdt>" * 600)

@@ -163,12 +163,9 @@ def test_notebook(tmp_path: Path) -> None:
     assert document.sections[0].text == f"{TEXT}\n\nprint('```')\n```\n# no heading"
     assert document.sections[1].path == ("High water",)
     assert document.metadata["dropped_elements"] == {"output": 1}
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"cells": 3}'])
-def test_what_is_no_notebook_says_so(text: str) -> None:
-    with pytest.raises(DocumentError, match="it is no notebook"):
-        parse_notebook(text)
+    for text in ("{", "[]", "{}", '{"cells": 3}'):
+        with pytest.raises(DocumentError, match="notebook"):
+            parse_notebook(text)
 
 
 def test_mail_as_page_with_attachments() -> None:

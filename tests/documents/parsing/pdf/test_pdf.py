@@ -1,20 +1,34 @@
+"""PDF files: headings, paragraphs, columns, tables, what surrounds the text, damage, and right-to-left scripts."""
+
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pdf_files import LINES, Words, paragraph, write_pdf
+from typed import Patch
 
+from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.outline import ParsedDocument
 from graphdoc.documents.parsing.pdf import file_process
 from graphdoc.documents.parsing.pdf.reader import parse_pdf
 from graphdoc.errors import DocumentError
 
 TEXT = " ".join(LINES)
+HIGH, LOW = "High water", "Low water"
+
+
+def read(*pages: Sequence[Words]) -> ParsedDocument:
+    return parse_pdf(write_pdf(list(pages)))
+
+
+def names(parsed: ParsedDocument) -> list[str]:
+    return [section.heading for section in parsed.sections if section.heading]
 
 
 def headings(parsed: ParsedDocument) -> list[tuple[int, str]]:
@@ -25,70 +39,105 @@ def body(parsed: ParsedDocument) -> str:
     return "\n\n".join(section.text for section in parsed.sections)
 
 
-def page(*blocks: list[Words] | Words) -> list[Words]:
-    return [words for block in blocks for words in (block if isinstance(block, list) else [block])]
+def column(*lines: tuple[str, float, str], top: int = 790, below: int = 72, left: int = 72) -> list[Words]:
+    """Lines (text, size, font) with a paragraph below each, which begins at a place."""
+    words = []
+    for number, (text, size, font) in enumerate(lines):
+        place = top - 80 * number
+        words += [Words(left, place, text, size, font), *paragraph(below, place - 20, LINES)]
+    return words
 
 
-def test_sizes_weights_and_spaces_make_headings() -> None:
-    first = page(
-        Words(72, 760, "A river in two moods", 20, "B"),
-        paragraph(72, 720, LINES),
-        Words(72, 660, "High water", 14, "B"),
-        paragraph(72, 640, LINES),
-        Words(72, 580, "At body size", 10, "B"),
-        paragraph(72, 565, LINES),
-        Words(72, 505, "Slanted", 10, "I"),
-        paragraph(72, 488, LINES),
-        Words(72, 425, "Low water", 14, "B"),
-        paragraph(72, 405, LINES),
-        Words(72, 345, "Slanted again", 10, "I"),
-        paragraph(72, 328, LINES),
-    )
-    parsed = parse_pdf(write_pdf([first]))
+def sections(*lines: Words, below: int = 72) -> list[Words]:
+    """A page with two headings, and lines with a paragraph below each, which begins at a place."""
+    words = column((HIGH, 14, "B"), (LOW, 14, "B"))
+    for number, line in enumerate(lines):
+        top = 630 - 70 * number
+        words += [Words(line.left, top, line.text, line.size, line.font), *paragraph(below, top - 16, LINES)]
+    return words
+
+
+def warned(parsed: ParsedDocument, *parts: str) -> bool:
+    return any(all(part in warning for part in parts) for warning in parsed.metadata["warnings"])
+
+
+def test_sizes_weights_and_numbers_make_headings_of_levels() -> None:
+    looks = (("A river in two moods", 20, "B"), (HIGH, 14, "B"), ("At body size", 10, "B"), ("Slanted", 10, "I"))
+    parsed = read(column(*looks, (LOW, 14, "B"), ("Slanted again", 10, "I")))
     assert parsed.title == "A river in two moods"
-    assert headings(parsed) == [
-        (2, "High water"),
-        (3, "At body size"),
-        (4, "Slanted"),
-        (2, "Low water"),
-        (4, "Slanted again"),
-    ]
-    assert [section.text for section in parsed.sections] == [TEXT] * 6
-
-
-def test_numbers_give_levels_and_lists_are_no_headings() -> None:
-    first = page(
-        Words(72, 760, "1 Banks", 12, "B"),
-        paragraph(72, 740, LINES),
-        Words(72, 690, "1.1 Mud", 12, "B"),
-        paragraph(72, 670, LINES),
-        Words(90, 620, "1. Take a spade."),
-        Words(90, 608, "2. Wait for the ebb."),
-        Words(72, 580, "2 Beds", 12, "B"),
-        paragraph(72, 560, LINES),
-    )
-    parsed = parse_pdf(write_pdf([first]))
+    levels = [(2, HIGH), (3, "At body size"), (4, "Slanted"), (2, LOW), (4, "Slanted again")]
+    assert headings(parsed) == levels and [section.text for section in parsed.sections] == [TEXT] * 6
+    numbered = column(("1 Banks", 12, "B"), ("1.1 Mud", 12, "B"), top=760)
+    numbered += [Words(90, 610, "1. Take a spade."), Words(90, 598, "2. Wait for the ebb.")]
+    parsed = read([*numbered, *column(("2 Beds", 12, "B"), top=570)])
     assert headings(parsed) == [(1, "1 Banks"), (2, "1.1 Mud"), (1, "2 Beds")]
     assert "1. Take a spade.\n2. Wait for the ebb." in parsed.sections[1].text
-
-
-def test_a_larger_number_alone_heads_a_chapter() -> None:
-    first = page(Words(72, 780, "A river", 20, "B"), Words(72, 750, "IV", 14, "B"), paragraph(72, 730, LINES))
-    parsed = parse_pdf(write_pdf([page(first, Words(290, 40, "12"))]))
+    chapter = [Words(72, 780, "A river", 20, "B"), Words(72, 750, "IV", 14, "B"), *paragraph(72, 730, LINES)]
+    parsed = read([*chapter, Words(290, 40, "12")])
     assert (parsed.title, headings(parsed), body(parsed)) == ("A river", [(2, "IV")], TEXT)
 
 
+@pytest.mark.parametrize(("upper", "lower"), ["FH", "HF"])
+def test_of_looks_that_rank_alike_the_first_stands_above(upper: str, lower: str) -> None:
+    parts = column(*((f"Part {font}", 14, font) for font in (upper, lower, upper)), top=700)
+    page = [*column(("Tides", 20, "B")), *parts]
+    first, second, third = [section.level for section in read(page).sections if section.heading]
+    assert first == third < second
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        Words(72, 0, "Note", 10, "B"),
+        Words(72, 0, "Avertissement", 12, "B"),
+        Words(72, 0, "Semantics:", 10, "B"),
+        Words(72, 0, "-b, --backend", 10, "B"),
+        Words(72, 0, "X X f n", 14, "B"),
+        Words(131, 0, "Storage daemon", 10, "B"),
+    ],
+    ids=lambda line: line.text,
+)
+def test_boxes_options_formulas_and_words_of_pictures_are_no_headings(line: Words) -> None:
+    parsed = read(sections(line))
+    assert names(parsed) == [HIGH, LOW] and line.text in parsed.sections[1].text
+
+
+def test_bold_lines_and_code_apart_from_the_text_are_headings_and_terms_of_a_list_are_none() -> None:
+    for text in ("[2016/05/16 v0.2]", "How to install gates."):
+        assert names(read(sections(Words(72, 0, text, 10, "B")))) == [HIGH, LOW, text]
+    page = [*sections(), Words(72, 630, "3.1.2", 10, "B"), Words(102, 630, "load_gauge()", 10, "C")]
+    page += [Words(72, 610, "gauge load_gauge(name)", 10, "C"), *paragraph(72, 590, LINES)]
+    assert names(read(page)) == [HIGH, LOW, "3.1.2 load_gauge()"]
+    # Letters set lower and higher stay in their word.
+    logo = [Words(72, 630, "The L", 14, "B"), Words(107, 633, "A", 9, "B"), Words(113, 630, "T", 14, "B")]
+    logo += [Words(122, 627, "E", 14, "B"), Words(131, 630, "X of tides", 14, "B")]
+    assert names(read([*sections(), *logo, *paragraph(72, 610, LINES)]))[-1] == "The LATEX of tides"
+    terms = [Words(72, 0, "Ebb gate", 10, "B"), Words(72, 0, "Flood gate", 10, "B")]
+    listed = sections(*terms, below=96)
+    assert names(read(listed)) == [HIGH, LOW]
+    # Where all headings stand out to the left, these do not differ from the others.
+    hanging = [Words(one.left + 24 * (one.font == "F"), one.base, one.text, one.size, one.font)
+               for one in sections(*terms)]  # fmt: skip
+    assert names(read(hanging)) == [HIGH, LOW, "Ebb gate", "Flood gate"]
+
+
+def test_numbers_in_words_and_headings_of_slides_that_go_on_are_left_out_and_counted() -> None:
+    page = [Words(460, 780, "TWO", 14, "B"), *column((HIGH, 14, "B"), top=740)]
+    parsed = read(sections(), page)
+    assert names(parsed) == [HIGH, LOW, HIGH]
+    assert parsed.metadata["dropped_elements"] == {"number in words": 1}
+    slides = [[Words(72, 700, HIGH, 20, "B"), *paragraph(72, 660, [line])] for line in LINES]
+    parsed = read(sections(), *slides)
+    assert names(parsed) == [HIGH, LOW, HIGH]
+    assert all(line in parsed.sections[2].text for line in LINES)
+    assert parsed.metadata["dropped_elements"] == {"running head": 2}
+
+
 def test_code_in_a_line_breaks_neither_a_heading_nor_a_paragraph() -> None:
-    first = page(
-        Words(72, 760, "Calling", 14, "B"),
-        Words(122, 760, "gauge.read()", 14, "C"),
-        Words(230, 760, "by night", 14, "B"),
-        Words(72, 740, "One line calls"),
-        Words(132, 740, "gauge.read()", 10, "C"),
-        Words(207, 740, "and a second line tells what came of it, in words that fill"),
-        paragraph(72, 728, LINES),
-    )
-    parsed = parse_pdf(write_pdf([first]))
+    heading = [Words(72, 760, "Calling", 14, "B"), Words(122, 760, "gauge.read()", 14, "C")]
+    line = [Words(72, 740, "One line calls"), Words(132, 740, "gauge.read()", 10, "C")]
+    line += [Words(207, 740, "and a second line tells what came of it, in words that fill")]
+    parsed = read([*heading, Words(230, 760, "by night", 14, "B"), *line, *paragraph(72, 728, LINES)])
     assert parsed.title == "Calling gauge.read() by night"
     expected = "One line calls gauge.read() and a second line tells what came of it, in words that fill"
     assert body(parsed) == f"{expected} {TEXT}"
@@ -99,12 +148,12 @@ def test_columns_are_read_one_after_the_other() -> None:
         [f"{side} side, line {number} of its column, filled to the gutter" for number in range(12)]
         for side in ("left", "right")
     )
-    first = page(Words(150, 780, "Over both columns", 18, "B"), paragraph(60, 740, left), paragraph(312, 740, right))
+    first = [Words(150, 780, "Over both columns", 18, "B"), *paragraph(60, 740, left), *paragraph(312, 740, right)]
     expected = " ".join([*left, *right])
-    assert body(parse_pdf(write_pdf([first]))) == expected
+    assert body(read(first)) == expected
     # Sorted from top to bottom, as some programs write them.
     by_rows = sorted(first, key=lambda words: (-words.base, words.left))
-    assert body(parse_pdf(write_pdf([by_rows]))) == expected
+    assert body(read(by_rows)) == expected
 
 
 def test_justified_lines_of_few_words_are_no_tables() -> None:
@@ -128,107 +177,79 @@ def test_a_table_is_read_row_by_row() -> None:
     cells = [
         Words(72 + 120 * at, 640 - 14 * row, cell) for row, line in enumerate(rows) for at, cell in enumerate(line)
     ]
-    parsed = parse_pdf(write_pdf([page(paragraph(72, 740, LINES), cells, paragraph(72, 560, LINES))]))
+    parsed = read([*paragraph(72, 740, LINES), *cells, *paragraph(72, 560, LINES)])
     assert "\n".join("\t".join(row) for row in rows) in body(parsed)
 
 
 def test_running_heads_page_numbers_and_contents_are_left_out_and_counted() -> None:
     contents = [Words(72, 700 - 14 * at, f"Part {at} . . . . . . . . . . . . . . . {at}") for at in range(1, 5)]
-    pages = [page(Words(72, 740, "Contents", 14, "B"), contents)]
+    pages = [[Words(72, 740, "Contents", 14, "B"), *contents]]
     for number in range(1, 5):
-        pages.append(
-            page(
-                Words(72, 800, "Notes on a river"),
-                Words(72, 740, f"Part {number}", 14, "B"),
-                paragraph(72, 720, LINES),
-                Words(290, 40, str(number)),
-            )
-        )
-    parsed = parse_pdf(write_pdf(pages))
+        around = [Words(72, 800, "Notes on a river"), Words(290, 40, str(number))]
+        pages.append([around[0], *column((f"Part {number}", 14, "B"), top=740), around[1]])
+    parsed = read(*pages)
     assert headings(parsed) == [(1, f"Part {number}") for number in range(1, 5)]
     assert [section.text for section in parsed.sections] == [TEXT] * 4
     assert parsed.metadata["dropped_elements"] == {"page number": 4, "running head": 4, "table of contents": 5}
 
 
 def test_a_paragraph_goes_on_over_pages_and_words_over_lines() -> None:
-    first = page(
-        [Words(72, 760 - 12 * at, line) for at, line in enumerate(LINES * 18)],
-        Words(72, 112, "The gauge stands at the mouth of the harbour, and its keeper writes down what it says in em-"),
-    )
-    second = page(paragraph(72, 760, ["bankments of ink, a well-known habit of keepers, and then goes home for the"]))
-    text = body(parse_pdf(write_pdf([first, second])))
-    assert text.endswith(
-        "what it says in em-bankments of ink, a well-known habit of keepers, and then goes home for the"
-    )
+    last = "The gauge stands at the mouth of the harbour, and its keeper writes down what it says in em-"
+    first = [*paragraph(72, 760, LINES * 18), Words(72, 112, last)]
+    goes_on = "bankments of ink, a well-known habit of keepers, and then goes home for the"
+    text = body(read(first, paragraph(72, 760, [goes_on])))
+    assert text.endswith(f"what it says in em-{goes_on}")
     # In a text that breaks its words the hyphen goes, but not that of a word that has one.
-    broken = [
-        "The water lifts the boats and the embank-",
-        "ments hold; it is a well-",
-        "known thing, and well-known to all.",
-    ]
-    text = body(parse_pdf(write_pdf([page(paragraph(72, 760, broken * 3))])))
+    broken = ["The water lifts the boats and the embank-", "ments hold; it is a well-",
+              "known thing, and well-known to all."]  # fmt: skip
+    text = body(read(paragraph(72, 760, broken * 3)))
     assert text.count("embankments hold; it is a well-known thing") == 3
 
 
 def test_notes_follow_their_paragraph_without_marks() -> None:
-    first = page(
-        Words(72, 760, "The river rises twice a day"),
-        Words(185.5, 764, "1", 6),
-        Words(190, 760, "and falls as often, and whoever lives beside it learns its hours."),
-        paragraph(72, 740, LINES),
-        Words(72, 75, "1", 6),
-        Words(76, 72, "Seen from the bridge.", 8),
-    )
-    second = page(paragraph(72, 760, LINES))
-    text = body(parse_pdf(write_pdf([first, second])))
+    first = [Words(72, 760, "The river rises twice a day"), Words(185.5, 764, "1", 6)]
+    first += [Words(190, 760, "and falls as often, and whoever lives beside it learns its hours.")]
+    first += [*paragraph(72, 740, LINES), Words(72, 75, "1", 6), Words(76, 72, "Seen from the bridge.", 8)]
+    text = body(read(first, paragraph(72, 760, LINES)))
     assert "a day and falls" in text
     assert text.index("Seen from the bridge.") < text.rindex("The river rises")
 
 
 def test_the_outline_counts_and_useless_ones_do_not() -> None:
-    first = page(Words(72, 760, "plainly set"), paragraph(72, 746, LINES), Words(72, 690, "quite", 14, "B"))
-    first += page(paragraph(72, 676, LINES))
+    first = [Words(72, 760, "plainly set"), *paragraph(72, 746, LINES), *column(("quite", 14, "B"), top=690)]
     parsed = parse_pdf(write_pdf([first], outline=[("plainly set", 0), ("Page 1", 0)]))
-    assert "plainly set" in [parsed.title, *(heading for _, heading in headings(parsed))]
+    assert "plainly set" in [parsed.title, *names(parsed)]
 
 
 def test_a_scan_says_what_it_is() -> None:
     with pytest.raises(DocumentError, match=r"scan.*2 pages are pictures.*ocrmypdf"):
         parse_pdf(write_pdf([[], []], pictures=[0, 1]))
-    parsed = parse_pdf(write_pdf([page(paragraph(72, 760, LINES)), [], []], pictures=[1, 2]))
-    assert any("2-3" in warning and "OCR" in warning for warning in parsed.metadata["warnings"])
+    assert warned(parse_pdf(write_pdf([paragraph(72, 760, LINES), [], []], pictures=[1, 2])), "2-3", "OCR")
 
 
-def test_pages_that_are_lost_are_named() -> None:
-    content = write_pdf(
-        [page(paragraph(72, 760, [f"Page {number}: {line}" for line in LINES])) for number in range(3)]
-    )
+def three_pages() -> bytes:
+    return write_pdf([paragraph(72, 760, [f"Page {number}: {line}" for line in LINES]) for number in range(3)])
+
+
+def test_lost_pages_damaged_parts_a_missing_end_and_cut_strings_are_said() -> None:
+    content = three_pages()
     kids = content[content.index(b"/Kids") :].split(b"]")[0].split(b"[")[1].split(b" 0 R")
-    second = kids[1].strip()
-    damaged = content.replace(b"\n" + second + b" 0 obj\n<< /Type /Page", b"\n" + second + b" 0 obj\n<< /Type /Pag_")
-    assert damaged != content
-    parsed = parse_pdf(damaged)
-    assert "Page 0" in body(parsed)
-    assert any("pages lost: 2 of 3" in warning for warning in parsed.metadata["warnings"])
-
-
-def test_damaged_parts_and_a_missing_end_are_said() -> None:
-    content = write_pdf([page(paragraph(72, 760, LINES * 15)), page(paragraph(72, 760, LINES))])
+    head = b"\n" + kids[1].strip() + b" 0 obj\n<< /Type /Pag"
+    assert head in content
+    parsed = parse_pdf(content.replace(head + b"e", head + b"_"))
+    assert "Page 0" in body(parsed) and warned(parsed, "pages lost: 2 of 3")
+    content = write_pdf([paragraph(72, 760, LINES * 15), paragraph(72, 760, LINES)])
     assert "warnings" not in parse_pdf(content).metadata
     first = content.rindex(b"stream", 0, content.index(b"/Type /Page /Parent"))
     start = content.rindex(b"\nstream\n", 0, first) + 60
-    damaged = content[:start] + b"\0" * 20 + content[start + 20 :]
-    parsed = parse_pdf(damaged)
-    assert any("1 compressed part is damaged" in warning for warning in parsed.metadata["warnings"])
-    parsed = parse_pdf(content[: content.index(b"trailer")])
-    assert any("end of the file is missing" in warning for warning in parsed.metadata["warnings"])
+    assert warned(parse_pdf(content[:start] + b"\0" * 20 + content[start + 20 :]), "1 compressed part is damaged")
+    assert warned(parse_pdf(content[: content.index(b"trailer")]), "end of the file is missing")
+    long = "".join(f"word{number} " for number in range(5000))
+    assert warned(read([Words(72, 760, long, 0.05), *paragraph(72, 700, LINES)]), "32,767")
 
 
-def test_a_page_that_ends_the_process_costs_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = write_pdf(
-        [page(paragraph(72, 760, [f"Page {number}: {line}" for line in LINES])) for number in range(3)]
-    )
-    ask = file_process._Process.ask
+def test_a_page_that_ends_the_process_costs_one_page(monkeypatch: Patch) -> None:
+    content, ask = three_pages(), file_process._Process.ask
 
     def ask_and_die(self: Any, request: dict[str, Any], *rest: Any, **named: Any) -> dict[str, Any]:
         if request.get("number") == 1 and self.running is not None:
@@ -239,15 +260,14 @@ def test_a_page_that_ends_the_process_costs_one_page(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patched:
         patched.setattr(file_process._Process, "ask", ask_and_die)
         parsed = parse_pdf(content)
-    assert "Page 0" in body(parsed)
-    assert "Page 2" in body(parsed)
-    assert any("pages lost: 2 of 3" in warning and "SIGKILL" in warning for warning in parsed.metadata["warnings"])
+    assert "Page 0" in body(parsed) and "Page 2" in body(parsed)
+    assert warned(parsed, "pages lost: 2 of 3", "SIGKILL")
     assert "warnings" not in parse_pdf(content).metadata
 
 
 def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "river.pdf"
-    path.write_bytes(write_pdf([page(paragraph(72, 760, LINES))]))
+    path.write_bytes(write_pdf([paragraph(72, 760, LINES)]))
     code = (
         "import os, sys\n"
         "from graphdoc import Document\n"
@@ -265,7 +285,52 @@ def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
         os.kill(int(result.stdout), 0)
 
 
-def test_strings_that_the_library_cuts_are_said() -> None:
-    long = "".join(f"word{number} " for number in range(5000))
-    parsed = parse_pdf(write_pdf([[Words(72, 760, long, 0.05), *paragraph(72, 700, LINES)]]))
-    assert any("32,767" in warning for warning in parsed.metadata["warnings"])
+FILES = Path(__file__).parent / "right_to_left"
+ARABIC = (
+    "وقال مدير الميناء إن المد قد تحول قبل الظهر، ولا يمكن لأي سفينة "
+    "المغادرة حتى المساء. في عام 1953 أغلقت البوابات 11 مرة "
+    "(انظر الجدول 2) وكتبت صحيفة New York Times عن ذلك."
+)
+HEBREW = (
+    "מנהל הנמל כתב שהגאות פנתה לפני הצהריים ושום אונייה לא תוכל "
+    "לצאת עד הערב (ראו פרק 3). בשנת 1953 נסגרו השערים 11 "
+    'פעמים – כך לפי "הארץ" ו-Washington Post.'
+)
+ENGLISH = "The harbour master wrote שלום עולם in his log, and the reply مرحبا بالعالم came (in 1953) before noon."
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "paragraphs"),
+    [
+        (
+            "report",
+            "דוח על הגאות",
+            [
+                "מנהל הנמל כתב שהגאות פנתה לפני הצהריים ושום אונייה לא "
+                "תוכל לצאת עד הערב. בשנת 1953 נסגרו השערים 11 פעמים.",
+                "كتب مدير الميناء أن المد قد تحول قبل الظهر ولا يمكن لأي "
+                "سفينة المغادرة حتى المساء. درجة الحرارة 25 مئوية. "
+                "המודל BERT קורא טקסט (English) בתוך שורה.",
+            ],
+        ),
+        ("signs_and_names", "דוח על הגאות", [ARABIC, HEBREW]),
+        ("words_in_english", "Report", [ENGLISH, ENGLISH]),
+    ],
+)
+def test_letters_words_numbers_and_brackets_stand_as_they_are_read(
+    name: str, title: str, paragraphs: list[str]
+) -> None:
+    document = Document.from_file(FILES / f"{name}.pdf")
+    assert document.title == title
+    assert document.text.split("\n\n") == paragraphs
+
+
+def test_text_in_a_font_without_meanings_is_refused_and_such_pages_are_left_out_and_named() -> None:
+    unreadable = [Words(one.left, one.base, one.text, one.size, "U") for one in paragraph(72, 760, LINES)]
+    with pytest.raises(DocumentError, match=r"fonts.*ocrmypdf"):
+        read(unreadable, unreadable)
+    parsed = read(paragraph(72, 760, LINES), unreadable)
+    assert [section.text for section in parsed.sections] == [TEXT] and warned(parsed, "pages left out", ": 2")
+    # A bullet of a font of symbols leaves the page as it is.
+    parsed = read([*paragraph(72, 760, LINES), Words(72, 700, "!", 10.0, "U")])
+    assert parsed.sections[0].text.startswith(LINES[0]) and "warnings" not in parsed.metadata

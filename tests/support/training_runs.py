@@ -1,0 +1,105 @@
+"""What tests of training commands share: tiny settings, what a run wrote, and runs that break off or go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from graphdoc.training import step as cached_step
+
+
+def write_config(folder: Path, source: Path | str, backbone: Path, settings: Any, *, tune: str = "full", **parts: Any):
+    """Write the settings of a short run of a tiny model on a corpus; its output is ``run``."""
+    training = {
+        "batch_size": 8,
+        "learning_rate": 5e-3,
+        "loading_processes": 0,
+        "log_steps": 1,
+        **parts.pop("training"),
+    }
+    corpus = {"source": str(source), "preparing_processes": 1, "cache": str(folder / "cache")}
+    values = {
+        "corpus": {**corpus, **parts.pop("corpus", {})},
+        "model": {"start": str(backbone), "tune": tune, "settings": {"pooling": "mean", **settings}},
+        "training": training,
+        "output": str(folder / "run"),
+        **parts,
+    }
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    """The numbers of a run."""
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def corpus_of(folder: Path) -> dict[str, Any]:
+    """What a run wrote down about its data."""
+    found: dict[str, Any] = json.loads((folder / "record.json").read_text(encoding="utf-8"))["corpus"]
+    return found
+
+
+def losses_of(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log that tell of its steps."""
+    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [entry for entry in entries if "loss" in entry]
+
+
+def told(result: Any) -> str:
+    """All that a run that succeeded printed, on one line."""
+    assert result.status == 0, result.err
+    return " ".join((result.out + result.err).split())
+
+
+def refusal(result: Any) -> str:
+    """The one line of a run that was refused."""
+    assert result.status == 2 and "Traceback" not in result.err, result.err
+    (line,) = [line for line in result.err.splitlines() if not line.startswith("graphdoc: ")]
+    return str(line)
+
+
+def cut(folder: Path, target: Path, step: int) -> Path:
+    """A copy of a run as it would be if it had been killed before any checkpoint after a step."""
+    shutil.copytree(folder, target, symlinks=True)
+    for checkpoint in target.glob("checkpoint-*"):
+        if int(checkpoint.name.rpartition("-")[2]) > step:
+            shutil.rmtree(checkpoint)
+    shutil.rmtree(target / "model")
+    return target
+
+
+def same_model(one: Path, other: Path) -> bool:
+    """Whether two runs ended with the same weights."""
+    first, second = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
+    return first.keys() == second.keys() and all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+def require_same_after_interruption(run: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one run to the end, and another one break off in its sixth step and go on: both give the same bytes."""
+    assert run(f"output={folder / 'whole'}").status == 0
+    original, calls = cached_step.CachedStep.__call__, 0
+
+    def failing(self: Any, batch: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise KeyboardInterrupt
+        return original(self, batch)
+
+    monkeypatch.setattr(cached_step.CachedStep, "__call__", failing)
+    assert run().status != 0
+    monkeypatch.undo()
+    assert run("--resume").status == 0 and calls == 6
+    files = [folder / name / "model" / "model.safetensors" for name in ("whole", "run")]
+    assert files[0].read_bytes() == files[1].read_bytes()
