@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from cyclopts import Group, Parameter
 
@@ -38,11 +38,7 @@ class PartOptions:
     """test documents, in place of a corpus; may be repeated"""
 
     def sources(self, corpora: Sequence[str], *, needs_train: bool = True) -> list[str]:
-        """All sources of train and test, which are named in one of both ways.
-
-        Raises:
-            EvaluationError: they are named in both ways, or by half.
-        """
+        """All sources of train and test, which are named in one of both ways."""
         is_whole = bool(self.test) and bool(self.train or not needs_train)
         if is_whole == bool(corpora) or (self.train and not self.test):
             raise EvaluationError("name a corpus with a column split, or --train SOURCE and --test SOURCE")
@@ -51,11 +47,7 @@ class PartOptions:
     def read(
         self, corpora: Sequence[str], reading: LabelledReading, report: ReadingReport
     ) -> tuple[list[Document], list[Document]]:
-        """Read train and test documents, of corpora with a column split or of the options.
-
-        Raises:
-            EvaluationError: there is no document to be measured.
-        """
+        """Read train and test documents, of corpora with a column split or of the options."""
         parts: dict[str, list[Document]] = {"train": [], "test": []}
         for document in reading.many(corpora, report) if corpora else ():
             parts.get(str(document.metadata.get("split")), []).append(document)
@@ -67,8 +59,7 @@ class PartOptions:
         return parts["train"], parts["test"]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """An encoder that is measured, as ``model`` or ``untrained``, and the name of its untrained row, if any."""
 
     encoder: DocumentEncoder
@@ -103,9 +94,6 @@ def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[
 
     Returns:
         The encoders; a line for every backbone that cannot be loaded.
-
-    Raises:
-        ModelError: a model, or a backbone that was named, cannot be loaded.
     """
     from ..evaluation.baselines import has_same_passage_vectors, untrained_mean
 
@@ -161,8 +149,7 @@ def show(
     outputs.report(target, report)
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One measure of one row on one set, and how far it is ahead of the untrained mean; None for that itself."""
 
     estimate: Estimate
@@ -175,11 +162,8 @@ class Cell:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         ahead = self.ahead
-        return {
-            **self.estimate.to_dict(),
-            "difference": ahead and ahead.to_dict(),
-            "verdict": ahead and ahead.verdict,
-        }
+        found = {"difference": ahead and ahead.to_dict(), "verdict": ahead and ahead.verdict}
+        return self.estimate.to_dict() | found
 
 
 def evaluate_all(

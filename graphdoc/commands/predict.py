@@ -144,31 +144,28 @@ def _print_one(target: Terminal, prediction: Prediction, passages: int) -> None:
 
 
 def _print_many(target: Terminal, shown: list[Prediction], near_chance: Counter[bool], counts: Counter[str]) -> None:
-    ids = [plain(prediction.id, 36).plain for prediction in shown]
-    labels = [plain(", ".join(prediction.labels) or "(none)", 30).plain for prediction in shown]
-    columns: list[Column | str] = [names("document"), names("label"), "probability", Column("coverage", percent)]
-    if any(prediction.decisions for prediction in shown):
-        # Rich would take room from the names as well.
-        taken = max(len("document"), *map(len, ids)) + max(len("label"), *map(len, labels))
-        taken += len("probability") + len("coverage") + 5
-        columns.append(names("passage that speaks most for it", max(20, target.width - taken)))
-    rows = Table(columns)
-    for prediction, id, label in zip(shown, ids, labels, strict=True):
+    columns: list[Column | str] = [
+        names("document", 36),
+        names("label", 30),
+        "probability",
+        Column("coverage", percent),
+    ]
+    explained = any(prediction.decisions for prediction in shown)
+    rows = Table([*columns, names("passage that speaks most for it", 46)] if explained else columns)
+    for prediction in shown:
         probability = f"{'? ' if prediction.is_near_chance else ''}{prediction.probability:.3f}"
-        cells: list[Any] = [id, label, probability, prediction.segmented.coverage.share]
-        if prediction.decisions:
+        label, share = ", ".join(prediction.labels) or "(none)", prediction.segmented.coverage.share
+        cells: list[Any] = [prediction.id, label, probability, share]
+        if explained:
             span = prediction.segmented.passages[prediction.decisions[0].strongest(1)[0]]
             section = prediction.document.section_name(span.section)
             cells.append(f"{section}: {prediction.segmented.text(span)}")
-        rows.add(*cells, *[""] * (len(columns) - len(cells)))
+        rows.add(*cells)
     rows.print(target)
     target.more(near_chance.total(), "document")
     if near_chance[True]:
         chance = f"near chance, which is 1 in {len(shown[0].classes)}"
         target.lines([f"? {counted(near_chance[True], 'document')} with a probability {chance}"])
     target.print()
-    none = counts.pop("(none)", 0)
-    Table([names("label", 60), "documents"], counts.most_common() + [("(none)", none)] * bool(none)).print(
-        target, "label"
-    )
+    Table([names("label", 60), "documents"], counts.most_common()).print(target, "label")
     target.print()

@@ -4,43 +4,29 @@ from __future__ import annotations
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from .baselines import TfidfVectors, untrained_mean
-from .classification import ClassificationEvaluator, ClassificationScores, classification_scores
-from .clustering import (
-    ClusteringEvaluator,
-    ClusteringScores,
-    ProbeScores,
-    cluster,
-    linear_probe,
-    purity,
-)
+from .classification import ClassificationEvaluator, classification_scores
+from .clustering import ClusteringEvaluator, cluster, linear_probe, purity
 from .evaluator import Evaluator
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments
 from .measures import Candidates
-from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
-from .pairs import ComparisonScores, PairEvaluator
-from .ranking import BestWeight, RankingScores, RankingTable, best_weight, score_run
+from .pair_scores import best_threshold, pair_auc, score_pairs
+from .pairs import PairEvaluator
+from .ranking import RankingTable, best_weight, score_run
 from .resampling import Estimate
 from .trec import own_documents, read_qrels, read_relevant, read_run, write_qrels, write_run
 
 __all__ = [
-    "BestWeight",
     "Candidates",
     "ClassificationEvaluator",
-    "ClassificationScores",
     "ClusteringEvaluator",
-    "ClusteringScores",
-    "ComparisonScores",
     "Estimate",
     "Evaluator",
     "Judgements",
     "LabelledDocuments",
     "LabelledPair",
     "PairEvaluator",
-    "PairScores",
     "Pairs",
-    "ProbeScores",
-    "RankingScores",
     "RankingTable",
     "TfidfVectors",
     "best_threshold",

@@ -56,9 +56,6 @@ def untrained_mean(
         device: where it runs; None takes an accelerator when there is one.
         dtype: precision of the transformer's weights.
 
-    Raises:
-        ModelError: the backbone cannot be found.
-
     >>> mini = DocumentEncoder.from_pretrained("mini", device="cpu")
     >>> untrained_mean(mini, device="cpu").encode("Rice is steamed.").shape
     (384,)
@@ -162,9 +159,6 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
 
     Returns:
         The classes that every document gets, ``(documents,)``.
-
-    Raises:
-        EvaluationError: there are fewer than two labels, or no words.
     """
     if not train.multi_label:
         require_labels(train.single_labels, "train")

@@ -110,9 +110,6 @@ def classification_scores(
         probabilities: ``(documents, classes)``; None for a model that gives none.
         multi_label: whether a document can have any number of classes.
 
-    Raises:
-        EvaluationError: there is no document, or a probability is no number from 0 to 1.
-
     >>> scores = classification_scores([["a"], ["b"], ["b"]], [["a"], ["b"], ["a"]], ["a", "b"])
     >>> round(scores.accuracy, 3)
     0.667
@@ -154,16 +151,9 @@ def classification_scores(
 def calibration_error(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int = BINS) -> float:
     """Expected calibration error (Guo et al. 2017, "On Calibration of Modern Neural Networks").
 
-    Predictions are sorted into bins of equal width, which include their upper edge, and the first its lower one. It is
-    the mean over predictions of what mean probability and share of right ones of their bin differ by.
-
-    Args:
-        probabilities: ``(predictions,)``.
-        right: ``(predictions,)``.
-        bins: number of bins.
-
-    Raises:
-        EvaluationError: a probability is no number from 0 to 1.
+    Predictions, ``(predictions,)``, are sorted into bins of equal width, which include their upper edge, and the first
+    its lower one. It is the mean over predictions of what mean probability and share of right ones of their bin differ
+    by.
     """
     # Values that rounding brought just beyond 0 and 1 are probabilities all the same.
     wrong = ~((probabilities >= -1e-6) & (probabilities <= 1 + 1e-6))
@@ -176,16 +166,9 @@ def calibration_error(probabilities: Floats, right: npt.NDArray[np.bool_], bins:
 
 @dataclass(frozen=True)
 class PredictedLabels:
-    """What a model predicts for the documents of an evaluator.
+    """What a model predicts for the documents of an evaluator; see :func:`threshold_of` for the threshold."""
 
-    Args:
-        logits: ``(documents, classes)``.
-        classes: names of the classes.
-        multi_label: whether a document can have any number of classes.
-        threshold: probability from which on a document gets a class; None where it gets the most likely one.
-    """
-
-    logits: Vectors
+    logits: Vectors  # (documents, classes)
     classes: tuple[str, ...]
     multi_label: bool
     threshold: float | None
@@ -212,9 +195,6 @@ class ClassificationEvaluator(Evaluator):
         threshold: probability from which on a document gets a class, for models with several labels; None for 0.5.
         dtype: precision that the transformer computes in; None is that of its weights.
         best: name of the number by which models are ranked.
-
-    Raises:
-        EvaluationError: no document has a label.
     """
 
     task = "classify"
@@ -262,9 +242,7 @@ class ClassificationEvaluator(Evaluator):
 
         Raises:
             ModelError: the model has no head.
-            EvaluationError: the model gives one label and several are expected or the other way round, or it knows
-                none of the documents' labels.
-            DocumentError: a document has no text to encode.
+            EvaluationError: model and documents have no labels in common, or one has several labels and the other one.
         """
         classes = classes_of(encoder)
         if encoder.model.config.multi_label != self.multi_label:

@@ -34,17 +34,12 @@ MOST_STEPS = 500
 
 
 class ProbeScores(NamedTuple):
-    """What a linear classifier on frozen vectors reaches on test documents.
-
-    Args:
-        accuracy: share of documents that get their label.
-        macro_f1: F1 of every label, averaged over the labels that occur in test or among the predictions.
-        strength: the inverse regularisation C that was best on the held-out part of train.
-    """
+    """What a linear classifier on frozen vectors reaches on test documents."""
 
     accuracy: float
     macro_f1: float
     strength: float
+    """the inverse regularisation C that was best on the held-out part of train"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +71,9 @@ class ClusteringScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; a probe that was not fitted is None."""
-        (nmi, nmi_std), (pure, pure_std) = _spread(self.nmi), _spread(self.purity)
+        spreads = {name: (*_spread(values), values) for name, values in (("nmi", self.nmi), ("purity", self.purity))}
         return {
-            "nmi": {"mean": nmi, "std": nmi_std, "values": list(self.nmi)},
-            "purity": {"mean": pure, "std": pure_std, "values": list(self.purity)},
+            **{name: dict(zip(("mean", "std", "values"), parts, strict=True)) for name, parts in spreads.items()},
             "clusters": self.clusters,
             "seeds": list(self.seeds),
             "probe": self.probe and self.probe._asdict(),
@@ -152,9 +146,6 @@ def cluster(
         seeds: seeds of k-means, at least one.
         starts: the best of so many starts of a seed is taken, by k-means' own criterion.
 
-    Raises:
-        EvaluationError: there are fewer train documents than clusters, or fewer than two labels in test.
-
     >>> near, far = np.zeros((4, 2)), np.ones((4, 2))
     >>> vectors = np.concatenate([near, far]) + np.arange(16).reshape(8, 2) / 100
     >>> cluster(vectors, vectors, ["a"] * 4 + ["b"] * 4, clusters=2, seeds=[0]).nmi
@@ -208,9 +199,6 @@ def linear_probe(
 
     Vectors are ``(documents, hidden)``, labels ``(documents,)``; the seed draws the held-out part.
 
-    Raises:
-        EvaluationError: there are fewer than two labels in train, or labels in test that train does not have.
-
     >>> vectors = np.arange(40.0).reshape(20, 2)
     >>> labels = ["low"] * 10 + ["high"] * 10
     >>> linear_probe(vectors, labels, vectors, labels).accuracy
@@ -237,7 +225,7 @@ def linear_probe(
 def _fitted_probe(vectors: npt.NDArray[Any], labels: npt.NDArray[Any], strength: float) -> Pipeline:
     pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MOST_STEPS))
     with warnings.catch_warnings():
-        # A C that has not converged is one of several, judged as it is; many classes of few documents are no mistake.
+        # A C that has not converged is one of several, judged as it is.
         warnings.simplefilter("ignore", UserWarning)
         return pipeline.fit(vectors, labels)
 
@@ -263,9 +251,6 @@ class ClusteringEvaluator(Evaluator):
             by cosine, to which length means nothing.
         dtype: precision that the transformer computes in; None is that of its weights.
         best: name of the number by which models are ranked.
-
-    Raises:
-        EvaluationError: there are too few labels or documents to measure anything.
     """
 
     task = "cluster"
@@ -295,11 +280,7 @@ class ClusteringEvaluator(Evaluator):
         self.documents: Sequence[ReadyDocument] = [*parts["train"].documents, *parts["test"].documents]
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
-        """Measure an encoder (see :meth:`Evaluator.__call__`).
-
-        Returns:
-            ``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy`` and ``probe_macro_f1``.
-        """
+        """``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy``, ``probe_macro_f1``."""
         train, test = self.vectors(encoder, processes, show_progress=False)
         return measured_once(processes, lambda: self.score(train, test).metrics())
 
@@ -330,12 +311,7 @@ class ClusteringEvaluator(Evaluator):
     ) -> dict[str, Estimate]:
         """``NMI`` and ``purity``, means over seeds, and ``10-NN`` (accuracy), with resamples of the test documents.
 
-        Args:
-            train: ``(train documents, hidden)``, dense or sparse.
-            test: ``(test documents, hidden)``.
-            without: which of the three are left out.
-            resamples: number of bootstrap resamples.
-            seed: of their draws.
+        Vectors are ``(documents, hidden)``, dense or sparse; those of ``without`` are left out.
         """
         estimates: dict[str, Estimate] = {}
         if not {"NMI", "purity"} <= set(without):

@@ -30,9 +30,9 @@ class Evaluator(ABC):
         numbers = evaluator(encoder, processes)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
         is_better = (numbers[evaluator.best] > before) == evaluator.greater_is_better
 
-    Documents are read up to the limits of the encoder, not of the training corpus. Several processes encode a share
-    each, and all get the numbers of a single one. A model in training is measured in eval mode and is then as it was
-    before; no global random generator is used.
+    Documents are read up to the limits of the encoder. Several processes encode a share each, and all get the numbers
+    of a single one. A model in training is measured in eval mode and is then as it was before; no global random
+    generator is used.
 
     Attributes:
         documents: the documents that are encoded, segmented or not, with the vectors of their passages or not.
@@ -76,9 +76,6 @@ class Evaluator(ABC):
             encode_passages: also encode the passages, where all encoders have this passage encoder; ignored with
                 structural embeddings, where vectors of passages depend on how documents are split.
             show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
-
-        Raises:
-            DocumentError: a document has no text to encode.
         """
         share = share_of(processes)
         plain = [plain_document(document) for document in self.documents[share]]
@@ -113,9 +110,6 @@ class Evaluator(ABC):
 
         Returns:
             ``(1, hidden)`` or ``(passages, hidden)`` for every document, in every process.
-
-        Raises:
-            DocumentError: a document has no text to encode.
         """
 
         def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[Vectors]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -42,7 +42,7 @@ class Shortened(NamedTuple):
 
     vectors: Floats  # (times, hidden)
     passages: list[Floats]  # (passages, node size) each, those that are left
-    logits: Floats | None  # (times, classes)
+    logits: Any  # (times, classes)
 
 
 Score = Callable[[Shortened], Floats]
@@ -54,10 +54,7 @@ def encode_shortened(
 ) -> Shortened:
     """Encode a document again and again, each time with some of its passages: new graphs, the same passage vectors.
 
-    Args:
-        encoder: the encoder.
-        document: the document, with the vectors of its passages.
-        kept: ``(passages,)`` each, which passages are left; at least one.
+    ``kept`` says which passages are left, ``(passages,)`` each and at least one.
     """
     assert document.passage_vectors is not None
     model, lexical = encoder.model, encoder.lexical
@@ -154,7 +151,7 @@ def contribution_curves(
         encoder: the encoder.
         documents: the documents, each with an id of its own; those that occur in no pair are passed over.
         pairs: pairs of two documents, whatever their labels; None to watch classes.
-        steps: see :func:`deletion_curves`.
+        steps: see :func:`deletion_curves`, as for ``orders`` and ``seed``.
         orders: see there.
         seed: see there.
         dtype: precision that the transformer computes in; None is that of its weights.
@@ -197,14 +194,14 @@ Case = tuple[SegmentedDocument, Floats, Score]
 
 def _classes(encoder: DocumentEncoder, documents: Sequence[SegmentedDocument]) -> Iterator[Case]:
     """Every document with what its passages add to its likeliest class, and the probability of that."""
+    multi_label = bool(encoder.model.config.multi_label)
     predictions = stream_predictions(encoder, documents, totals=Coverage(), show_progress=False)
     for document, prediction in zip(documents, predictions, strict=True):
         decision = max(prediction.decisions, key=lambda one: one.logit)
 
         def probability(shortened: Shortened, column: int = prediction.classes.index(decision.label)) -> Floats:
-            assert shortened.logits is not None
-            multi_label = bool(encoder.model.config.multi_label)
-            return probabilities_of(torch.from_numpy(shortened.logits), multi_label)[:, column].astype(np.float64)
+            logits = torch.from_numpy(shortened.logits)
+            return probabilities_of(logits, multi_label)[:, column].astype(np.float64)
 
         yield document, decision.contributions.astype(np.float64), probability
 

@@ -48,11 +48,7 @@ class Judgements:
     def of(
         cls, queries: Mapping[str, str], qrels: Qrels, *, source: str = "", known: Collection[str] = ()
     ) -> Judgements:
-        """Put queries and judgements together; ``known`` are ids of queries that were not chosen.
-
-        Raises:
-            EvaluationError: no judgement is of one of the queries, or no query has a positive.
-        """
+        """Put queries and judgements together; ``known`` are ids of queries that were not chosen."""
         unknown = [query for query in qrels if query not in queries and query not in known]
         if qrels and len(unknown) == len(qrels):
             raise EvaluationError(
@@ -73,11 +69,7 @@ class Judgements:
         return sorted((id for id, grade in grades.items() if grade > 0), key=lambda id: (-grades[id], id))
 
     def without(self, documents: Mapping[str, Collection[str]]) -> Judgements:
-        """The judgements without some documents by query id, such as those that queries were written from.
-
-        Raises:
-            EvaluationError: no query keeps a positive.
-        """
+        """The judgements without some documents by query id, such as those that queries were written from."""
         return self._answered(leave_out(self.qrels, documents))
 
     def among(self, documents: Collection[str]) -> Judgements:
@@ -85,9 +77,6 @@ class Judgements:
 
         A positive that is not there cannot be found. Measured with these judgements it does not count; measured with
         all of them it counts as missed.
-
-        Raises:
-            EvaluationError: none of the judged documents is there, or no query keeps a positive.
         """
         there = set(documents)
         unknown = list({id: None for grades in self.qrels.values() for id in grades if id not in there})
@@ -136,7 +125,6 @@ def read_judgements(
 
     Raises:
         EvaluationError: a file is missing or malformed, or what there is does not fit together.
-        SettingsError: a condition is none.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -215,10 +203,6 @@ def read_queries(
 
     Returns:
         Texts of the queries that fit, by id, empty ones as well; the ids of all queries.
-
-    Raises:
-        EvaluationError: a row is malformed, an id occurs twice, or no query fits.
-        SettingsError: a condition is none.
     """
     conditions: dict[str, set[str]] = {}
     for condition in only:

@@ -71,13 +71,7 @@ class LabelledDocuments:
     def of(
         cls, documents: Iterable[ReadyDocument], *, multi_label: bool = False, separator: str | None = None
     ) -> LabelledDocuments:
-        """Read the labels of documents.
-
-        Args:
-            documents: the documents.
-            multi_label: whether a document can have any number of classes, or exactly one.
-            separator: what stands between the labels of a string that holds several; for ``multi_label`` alone.
-        """
+        """Read the labels of documents; ``separator`` stands between several labels in a string."""
         labelled: list[tuple[ReadyDocument, tuple[str, ...]]] = []
         without_label: list[str] = []
         with_several: list[str] = []
@@ -113,11 +107,7 @@ class LabelledDocuments:
         return ordered_classes(name for names in self.labels for name in names)
 
     def targets(self, classes: Sequence[str]) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
-        """Numbers of the classes, ``(documents,)``; with several labels ``(documents, classes)`` of 1 and 0.
-
-        Args:
-            classes: names of the classes, in the order of the logits; every label is among them.
-        """
+        """Numbers of the classes, ``(documents,)``; with several labels ``(documents, classes)`` of 1 and 0."""
         column = {name: number for number, name in enumerate(classes)}
         if not self.multi_label:
             return np.array([column[name] for name in self.single_labels], np.int64)
@@ -140,10 +130,7 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
 def held_out_rows(labels: Sequence[str], share: float, seed: int = 0) -> npt.NDArray[np.bool_]:
     """Draw the documents that are held out, ``(documents,)``: the same share of every class, rounded down.
 
-    Args:
-        labels: ``(documents,)``.
-        share: the share; of a class with fewer than ``1 / share`` documents none is held out.
-        seed: draws the documents.
+    Of a class with fewer than ``1 / share`` documents none is held out.
 
     >>> held_out_rows(["sea", "sea", "land", "land"], share=0.5).sum().item()
     2
@@ -164,11 +151,7 @@ def named(names: Iterable[str]) -> str:
 
 
 def require_labels(labels: Sequence[str], part: str) -> None:
-    """Refuse documents of a part, ``train`` or ``test``, that have fewer than two labels.
-
-    Raises:
-        EvaluationError: there are fewer than two labels.
-    """
+    """Refuse documents of a part, ``train`` or ``test``, that have fewer than two labels."""
     if not len(labels):
         raise EvaluationError(
             f"no {part} document has a label; name the column that holds it (--column label=NAME), or call it label"

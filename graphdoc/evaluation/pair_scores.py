@@ -61,13 +61,7 @@ class PairScores:
 def best_threshold(labels: npt.ArrayLike, similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
     """The threshold that separates pairs, ``(pairs,)``, of label 1 from those of 0 best, halfway between similarities.
 
-    Args:
-        labels: 1 for pairs that belong together, else 0.
-        similarities: of these pairs.
-        by: what is to be greatest; of several equal ones the highest threshold that takes any pair is taken.
-
-    Raises:
-        EvaluationError: there are no pairs, or similarities are not as many, or no numbers.
+    ``by`` is what is to be greatest; of several equal ones the highest threshold that takes any pair is taken.
 
     >>> best_threshold([1, 1, 0], [0.9, 0.75, 0.25])
     0.5
@@ -120,9 +114,6 @@ def score_pairs(
         threshold: pairs of at least this similarity are taken for similar.
         resamples: number of bootstrap resamples; 0 for no intervals.
         seed: draws them.
-
-    Raises:
-        EvaluationError: there are no pairs, or similarities are not as many, or no numbers.
 
     >>> scores = score_pairs([1, 0, 1], [0.9, 0.6, 0.4], threshold=0.5, resamples=0)
     >>> scores.values["auc"]

@@ -87,10 +87,6 @@ class PairEvaluator(Evaluator):
     Attributes:
         left_out: number of test and validation pairs left out: of ``unknown`` documents, ``with_themselves``.
         words: ``(test pairs,)``, words of the longer document.
-
-    Raises:
-        DocumentError: a document of a pair is not there or there twice, or pairs contradict each other.
-        EvaluationError: test or validation pairs do not have both labels.
     """
 
     task = "compare"
@@ -146,12 +142,7 @@ class PairEvaluator(Evaluator):
         return [pair.label for pair in self.pairs]
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
-        """Measure an encoder (see :meth:`Evaluator.__call__`).
-
-        Returns:
-            ``pair_precision``, ``pair_recall``, ``pair_f1``, ``pair_accuracy``, ``pair_auc`` and
-            ``pair_average_precision`` of the test pairs.
-        """
+        """``pair_auc``, ``pair_f1`` and the other metrics of the test pairs."""
         similarities = self.similarities(encoder, processes, show_progress=False)
         return measured_once(processes, lambda: self.score(similarities, resamples=0).metrics())
 
@@ -197,12 +188,7 @@ class PairEvaluator(Evaluator):
         return np.asarray(np.sum([standard_scores(part, part[reference]) for part in similarities], axis=0))
 
     def score(self, similarities: Floats, *, resamples: int | None = None) -> ComparisonScores:
-        """Measure what :meth:`similarities`, :meth:`tfidf` or another way to compare gave, ``(pairs,)``.
-
-        Args:
-            similarities: of the test pairs, and behind them of the validation pairs.
-            resamples: number of bootstrap resamples; None for that of the evaluator.
-        """
+        """Measure similarities of the test pairs, and behind them of the validation pairs, ``(pairs,)``."""
         labels, test = np.array(self.labels), similarities[: len(self.pairs)]
         options: Any = {"resamples": self.resamples if resamples is None else resamples, "seed": self.seed}
         validation = None
@@ -227,11 +213,7 @@ def _bucket(least: int, end: int) -> str:
 
 
 def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[str, AnyDocument]:
-    """Those of some documents that pairs name, by id.
-
-    Raises:
-        DocumentError: two of them have one id.
-    """
+    """Those of some documents that pairs name, by id, which only one of them may have."""
     wanted = {id for part in pairs for pair in part for id in (pair.a, pair.b)}
     result: dict[str, AnyDocument] = {}
     for document in documents:
@@ -244,15 +226,7 @@ def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[
 
 
 def require_both_labels(pairs: Pairs, read: int | None = None) -> None:
-    """Refuse pairs that all have the same label.
-
-    Args:
-        pairs: the pairs that are used.
-        read: number of pairs that were read, where some of them cannot be used.
-
-    Raises:
-        EvaluationError: not both labels occur.
-    """
+    """Refuse pairs that all have the same label; ``read`` of them were read, where some cannot be used."""
     if len({pair.label for pair in pairs}) < 2:
         used = "" if read in (None, len(pairs)) else f" among the {len(pairs):,} of {read:,} pairs that can be used"
         raise EvaluationError(f"{pairs.name} do not have both labels, 0 and 1{used}")
@@ -273,11 +247,7 @@ class MatchedPairs:
         dtype: Precision | None = None,
         show_progress: bool | None = None,
     ) -> Floats:
-        """Match all pairs with a model that was trained on views; each process takes its share.
-
-        Returns:
-            ``(pairs,)``, in every process.
-        """
+        """Match all pairs with a model that was trained on views, ``(pairs,)``; each process takes its share."""
         matcher = PairMatcher(encoder)
         rows = self._rows[share_of(processes)]
         scores = np.empty(len(rows))

@@ -43,9 +43,6 @@ class RankingEvaluator(Evaluator):
         unit: rank by the vectors of documents, or by those of their three best passages.
         depth: documents of a ranking that are kept.
         dtype: precision that the transformer computes in; None is that of its weights.
-
-    Raises:
-        SettingsError: a measure is unknown.
     """
 
     task = "retrieval"

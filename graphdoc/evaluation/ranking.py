@@ -255,8 +255,8 @@ class BestWeight:
     Args:
         weight: the best one on all queries, to search with from now on.
         fold_weights: ``(folds,)``, the best one on the queries of all other folds.
-        folds: number of the fold of every query, by query id.
-        run: scores by query id and document id, every query fused with the weight that was chosen without it.
+        folds: number of the fold of every query.
+        run: scores of documents by query, fused with the weight that was chosen without the query.
         measure: the measure that weights were chosen by.
         means: its mean over all queries, by weight.
     """
@@ -296,7 +296,7 @@ def best_weight(
         qrels: judgements; queries without a positive are left out.
         fuse: makes the fused scores of one query from those of both rankings and a weight.
         measure: the measure whose mean is to be greatest.
-        weights: what is tried, at least one.
+        weights: what is tried.
         folds: number of folds, of as equal size as can be.
         seed: draws the folds.
         own: documents taken out first, by query id (see :func:`score_run`).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
@@ -28,7 +28,7 @@ from .pairs import PairEvaluator, require_both_labels
 from .query_ranking import DEPTH, RankingEvaluator
 from .ranking import score_run
 from .resampling import RESAMPLES, Estimate, Floats, mean_estimate
-from .trec import Run, own_documents
+from .trec import Run
 
 SEEDS = 20
 PAIR_AUC, RANDOM_AUC = "pair AUC", "random pair AUC"
@@ -57,10 +57,6 @@ class SetSettings(Settings):
     """folder of queries and judgements in BEIR's layout"""
     only: list[str] = Field(default_factory=list)
     """conditions on fields of the queries, such as ``kind=specific``"""
-    query_column: str = "text"
-    """field that holds the text of a query"""
-    own_grade: int | None = None
-    """grade of the document that a query was written from, which is left out of its ranking"""
     measures: list[str] = Field(default_factory=lambda: ["nDCG@10", "MAP"])
     """measures of rankings"""
     without: list[Annotated[str, Field(pattern="^(NMI|purity|10-NN)$")]] = Field(default_factory=list)
@@ -93,18 +89,7 @@ class SetFile(Settings):
 
 @dataclass(frozen=True)
 class MeasuredSet:
-    """A set of documents with labels, pairs or judgements.
-
-    Args:
-        settings: what the set is.
-        train: documents for fitting.
-        test: documents for testing.
-        others: documents that only occur in pairs, or are ranked.
-        labels: whether vectors are measured by the labels of train and test.
-        pairs: pairs of documents.
-        judgements: queries and what answers them; every document is ranked.
-        notes: what was left out, one line each.
-    """
+    """A set of documents with labels, pairs or judgements; ``others`` only occur in pairs, or are ranked."""
 
     settings: SetSettings
     train: Sequence[ReadyDocument]
@@ -120,12 +105,6 @@ class MeasuredSet:
         """All documents, each once; an id in both parts means the test document."""
         parts = (*self.others, *self.train, *self.test)
         return list({plain_document(document).id: document for document in parts}.values())
-
-    @property
-    def own(self) -> Mapping[str, frozenset[str]]:
-        """Documents that queries were written from, by query id, which are left out of their rankings."""
-        grade = self.settings.own_grade
-        return {} if grade is None or self.judgements is None else own_documents(self.judgements.qrels, grade)
 
     @property
     def sizes(self) -> str:
@@ -193,24 +172,20 @@ class MeasuredSet:
                 truth = np.arange(len(apart)) < labels.sum()
                 estimates[RANDOM_AUC] = score_pairs(truth, apart, 0.0, **draws).estimates["auc"]
         if self.judgements is not None:
-            scores = score_run(row.rank(self.judgements), self.judgements.qrels, self.settings.measures, own=self.own)
+            scores = score_run(row.rank(self.judgements), self.judgements.qrels, self.settings.measures)
             estimates |= {name: mean_estimate(scores.of(name), **draws) for name in scores.measures}
         return estimates
 
 
 class Representation(NamedTuple):
-    """A way to represent the documents of a set, so that they can be measured by labels, pairs and rankings.
-
-    Args:
-        vectors: gives L2-normalised vectors of the labelled documents, ``(documents, hidden)`` for fitting and for
-            testing.
-        similarities: gives the similarities of pairs of documents, ``(pairs,)``.
-        rank: gives scores of documents for queries, without those that queries were written from.
-    """
+    """A way to represent the documents of a set, so that they can be measured by labels, pairs and rankings."""
 
     vectors: Callable[[], tuple[Any, Any]]
+    """gives L2-normalised vectors of the labelled documents, ``(documents, hidden)`` for fitting and for testing"""
     similarities: Callable[[Sequence[LabelledPair]], Floats]
+    """gives the similarities of pairs of documents, ``(pairs,)``"""
     rank: Callable[[Judgements], Run]
+    """gives scores of documents for queries"""
 
 
 def encoder_vectors(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
@@ -220,7 +195,7 @@ def encoder_vectors(data: MeasuredSet, encoder: DocumentEncoder) -> Representati
         return PairEvaluator(data.documents, pairs).similarities(encoder, show_progress=False)
 
     def rank(judgements: Judgements) -> Run:
-        return RankingEvaluator(data.documents, judgements.queries, judgements.qrels, own=data.own).rank(encoder)
+        return RankingEvaluator(data.documents, judgements.queries, judgements.qrels).rank(encoder)
 
     return Representation(lambda: data.clustering().vectors(encoder, show_progress=False), similarities, rank)
 
@@ -250,24 +225,18 @@ def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
         for query, text in judgements.queries.items():
             scores = tfidf.scores(tfidf.of([text]))
             best = [place for place in np.argsort(-scores, kind="stable")[:DEPTH].tolist() if scores[place] > 0]
-            own = data.own.get(query, ())
-            run[query] = {ids[place]: float(scores[place]) for place in best if ids[place] not in own}
+            run[query] = {ids[place]: float(scores[place]) for place in best}
         return run
 
     return Representation(lambda: (vectors(data.train), vectors(data.test)), similarities, rank)
 
 
 class Row(NamedTuple):
-    """A row that stands beside the models.
-
-    Args:
-        make: makes the representation, of the set and of an encoder.
-        of_backbone: whether there is one for every backbone, whose untrained mean ``make`` gets; otherwise it gets the
-            first encoder, which it may leave alone.
-    """
+    """A row that stands beside the models."""
 
     make: Callable[[MeasuredSet, DocumentEncoder], Representation]
     of_backbone: bool = True
+    """whether there is one for every backbone, whose untrained mean ``make`` gets; otherwise it gets any encoder"""
 
 
 ROWS: dict[str, Row] = {
@@ -278,12 +247,7 @@ ROWS: dict[str, Row] = {
 
 
 def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingReport | None = None) -> MeasuredSet:
-    """Read a set; documents that give an encoder no passages are left out and listed in the report.
-
-    Raises:
-        EvaluationError: nothing can be measured on it.
-        DocumentError: documents or pairs cannot be read.
-    """
+    """Read a set; documents that give an encoder no passages are left out and listed in the report."""
     report = ReadingReport() if report is None else report
     parts: dict[str, list[Document]] = {"train": [], "test": [], "others": []}
     if settings.test:
@@ -308,7 +272,7 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
             notes.append(f"{counted(left, 'pair')} left out, of documents that are not there or of one with itself")
     judgements = None
     if settings.judged is not None:
-        read = read_judgements(settings.judged, only=settings.only, text_column=settings.query_column)
+        read = read_judgements(settings.judged, only=settings.only)
         judgements = read.among(ids)
         notes += [f"{count:,} {reason}" for reason, count in judgements.left_out.items()]
     if not (labels or pairs or judgements):

@@ -67,16 +67,10 @@ def leave_out(
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """Read judgements: TREC's four columns, or the three of BEIR with their header.
+    """Read judgements, grades by query id and document id: TREC's four columns, or BEIR's three with their header.
 
     Columns are separated by tabs, or by any white space in a file that has no tab in its first line. A name that ends
-    in ``.gz`` is uncompressed. A line may occur again.
-
-    Returns:
-        Grades by query id and document id.
-
-    Raises:
-        EvaluationError: the file cannot be read, has no judgements, or a line is malformed or contradicts another.
+    in ``.gz`` is uncompressed. A line may occur again, but not with another grade.
 
     >>> import tempfile
     >>> read_qrels(write_qrels(Path(tempfile.mkdtemp()) / "qrels.tsv", {"q1": {"rice": 1}}))
@@ -92,15 +86,7 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> dict[str, dict[s
     judgements (see :func:`read_qrels`), with a document's id in place of a query's. A JSON file holds an object of
     lists of ids by id, or of grades by id and id.
 
-    Args:
-        path: the file.
-        mutual: whether only pairs count that are relevant both ways.
-
-    Returns:
-        Grades by id and id, as judgements have them.
-
-    Raises:
-        EvaluationError: the file cannot be read, has no pairs, or something in it is malformed.
+    With ``mutual`` only pairs count that are relevant both ways.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "links.tsv"
@@ -159,16 +145,9 @@ def _collected(path: str | Path, rows: Iterable[tuple[str, str, Any, Any]]) -> d
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    """Read rankings in TREC's six columns: query id, ``Q0``, document id, rank, score, name of the run.
+    """Read rankings, scores by query id and document id: query id, ``Q0``, document id, rank, score, name of the run.
 
     Scores count, ranks do not, as in TREC's own tools. Columns are separated as in :func:`read_qrels`.
-
-    Returns:
-        Scores by query id and document id.
-
-    Raises:
-        EvaluationError: the file cannot be read, has no hits, a line is malformed, or a document occurs twice for a
-            query.
 
     >>> import tempfile
     >>> read_run(write_run(Path(tempfile.mkdtemp()) / "mine.run", {"q1": {"rice": 0.9}}))
@@ -211,11 +190,7 @@ def read_columns(path: str | Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:
-    r"""Write judgements in TREC's four columns with tabs between, atomically.
-
-    Raises:
-        EvaluationError: an id is empty or holds a tab or line end.
-        OutputError: the file cannot be written.
+    r"""Write judgements in TREC's four columns with tabs between, atomically; ids hold no tabs and line ends.
 
     >>> import tempfile
     >>> write_qrels(Path(tempfile.mkdtemp()) / "qrels.tsv", {"rice": {"koji": 2}}).read_text()
@@ -230,10 +205,6 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
 
     Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
     another one. A query without hits is not in the file, and counts as one that found nothing.
-
-    Raises:
-        EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.
-        OutputError: the file cannot be written.
 
     >>> import tempfile
     >>> write_run(Path(tempfile.mkdtemp()) / "mine.run", {"rice": {"koji": 0.5}}).read_text()

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
 from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions
-from ..inference.precision import Precision, as_numpy, inference
+from ..inference.precision import as_numpy, inference
 from ..inference.segmenting import AnyDocument, Window
 from ..modeling.attribution import logit_contributions
 from ..segmentation.spans import Coverage, SegmentedDocument
@@ -51,7 +51,7 @@ def predict(
 
     Raises:
         ModelError: the model has no head.
-        DocumentError: a document has no text, or something is no document.
+        DocumentError: a document has no text.
         SettingsError: the threshold cannot be.
 
     >>> from graphdoc import DocumentEncoder
@@ -78,12 +78,6 @@ def stream_predictions(
     """Predict as :func:`predict`, one window of documents after another, in constant memory.
 
     The model and the threshold are checked before the first document is asked for.
-
-    >>> from graphdoc import DocumentEncoder
-    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
-    >>> _ = encoder.model.add_head(["cooking", "sea"])
-    >>> len(list(stream_predictions(encoder, ["Rice is steamed.", "Tides rise."])))
-    2
     """
     least = threshold_of(encoder, threshold)
     return (
@@ -99,8 +93,6 @@ def explain(
     labels: Sequence[str],
     *,
     threshold: float | None = None,
-    dtype: Precision | None = None,
-    totals: Coverage | None = None,
 ) -> Prediction:
     """Say what every passage of a document adds to the logits of some classes, whether it gets them or not.
 
@@ -109,8 +101,6 @@ def explain(
         document: the document.
         labels: the classes; the decisions are in their order.
         threshold: see :func:`predict`.
-        dtype: compute the transformer in this precision.
-        totals: where coverage is added up; None warns of what is not encoded.
 
     Raises:
         ModelError: the model has no head.
@@ -126,7 +116,7 @@ def explain(
     least = threshold_of(encoder, threshold)
     for label in labels:
         place_of(label, classes_of(encoder))
-    (window,) = encoder.windows([document], dtype=dtype, totals=totals, show_progress=False)
+    (window,) = encoder.windows([document], show_progress=False)
     (prediction,) = _predictions(encoder, window, least, tuple(labels))
     return prediction
 
@@ -170,11 +160,6 @@ def word_contributions(
 ) -> tuple[npt.NDArray[np.float64], list[tuple[WordPart, ...] | None]]:
     """What words add to the logits of some classes.
 
-    Args:
-        encoder: the encoder; its model has a head.
-        segmented: the document.
-        places: numbers of the classes.
-
     Returns:
         The sum over the words of every passage, ``(passages, classes)``, zeros where the head reads no words; and for
         each class every word with what it adds, the greatest first, or None.
@@ -198,13 +183,7 @@ def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:
 
 
 def given_labels(probabilities: Floats, classes: Sequence[str], threshold: float | None) -> tuple[str, ...]:
-    """The classes that a document gets.
-
-    Args:
-        probabilities: ``(classes,)``.
-        classes: their names.
-        threshold: probability from which on it gets a class; None for the most likely one, of equals the first.
-    """
+    """The classes that a document gets, of ``(classes,)``; without a threshold the most likely one."""
     if threshold is None:
         return (classes[int(probabilities.argmax())],)
     return tuple(classes[place] for place in np.flatnonzero(probabilities >= threshold).tolist())

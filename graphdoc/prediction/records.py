@@ -39,10 +39,10 @@ class Decision:
         label: the class.
         probability: its probability.
         logit: its logit.
-        contributions: ``(passages,)``, what every passage adds to the logit; exact where the readout is a weighted sum
-            of passages (see :func:`~graphdoc.modeling.attribution.logit_contributions`).
-        words: what every word of the document adds, the greatest first, which is part of what its passages add; None
-            where the head reads no words.
+        contributions: ``(passages,)``, what every passage adds to the logit (see
+            :func:`~graphdoc.modeling.attribution.logit_contributions`).
+        words: what every word adds, which is part of what its passages add, the greatest first; None where the head
+            reads no words.
     """
 
     label: str
@@ -75,8 +75,7 @@ class Prediction:
         classes: names of the classes.
         logits: ``(classes,)``.
         probabilities: ``(classes,)``; with one label they sum to 1.
-        labels: the classes that the document gets: the most likely one, or with several labels those at or above the
-            threshold.
+        labels: the classes that the document gets.
         decisions: why it gets them; where it gets none, why the most likely one is as likely as it is. Empty where
             explanations were not asked for.
         multi_label: whether a document can have any number of classes.
@@ -121,19 +120,11 @@ class Prediction:
         return not self.multi_label and self.probability - chance < 0.1 * (1 - chance)
 
     def probability_of(self, label: str) -> float:
-        """The probability of a class.
-
-        Raises:
-            SettingsError: the model knows no such class.
-        """
+        """The probability of a class."""
         return float(self.probabilities[place_of(label, self.classes)])
 
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
-        """The prediction as plain values, the row of a file of predictions.
-
-        Args:
-            passages: most passages that are listed for a class; None for all.
-        """
+        """The prediction as plain values, with so many passages for a class; None for all."""
         probabilities = [round(float(value), 6) for value in self.probabilities]
         words = [
             {"label": decision.label, "word": word, "contribution": round(added, 6)}
@@ -219,11 +210,7 @@ class Predictions(Sequence[Prediction]):
         return pd.DataFrame(rows, columns=_columns(self.classes, self.multi_label))
 
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
-        """Everything as plain values, the content of the JSON file.
-
-        Args:
-            passages: most passages that are listed for a class of a document; None for all.
-        """
+        """Everything as plain values, with so many passages for a class of a document; None for all."""
         return {
             "format": FORMAT,
             "model": dict(self.model),
@@ -236,11 +223,7 @@ class Predictions(Sequence[Prediction]):
         }
 
     def to_json(self, path: str | Path, passages: int | None = LISTED_PASSAGES) -> Path:
-        """Write everything as JSON, atomically (see :meth:`to_dict`).
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
+        """Write everything as JSON, atomically (see :meth:`to_dict`)."""
         return write_text(path, json.dumps(self.to_dict(passages), ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -267,8 +250,8 @@ def write_predictions(
     """Write predictions one after the other, in constant memory; the file appears when it is whole.
 
     JSON Lines have the rows of :meth:`~graphdoc.prediction.Prediction.to_dict`. CSV and Parquet have a column
-    ``p(NAME)`` for every class, and ``words`` where the head reads words and predictions are explained; lists, which
-    CSV cannot hold, are JSON there.
+    ``p(NAME)`` for every class, and ``words`` where the head reads words and predictions are explained; lists are JSON
+    in CSV.
 
     Args:
         path: the file; its suffix, one of ``.jsonl``, ``.csv`` and ``.parquet``, says which kind.
@@ -306,15 +289,15 @@ def write_predictions(
             with temporary.open("w", encoding="utf-8", newline="\n") as file:
                 file.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows())
             return
-        values = map(_table_row, rows())
-        first = list(islice(values, 1))
-        has_words = any("words" in row for row in first)
-        columns = [*_columns(classes, multi_label), "passages", *(["words"] if has_words else [])]
+        table: Iterator[dict[str, Any]] = map(_table_row, rows())
+        first = list(islice(table, 1))
+        table = chain(first, table)
+        columns = [*_columns(classes, multi_label), "passages", *(["words"] if first and "words" in first[0] else [])]
         if suffix == ".parquet":
-            _write_parquet(temporary, chain(first, values), columns)
-            return
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            write_rows(file, columns, ([_cell(row[name]) for name in columns] for row in chain(first, values)))
+            _write_parquet(temporary, table, columns)
+        else:
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                write_rows(file, columns, ([_cell(row[name]) for name in columns] for row in table))
 
     write_atomically(path, write)
     return written
@@ -339,12 +322,12 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], columns: Sequence
     import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
     import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 
-    text, real, number, place = pa.string(), pa.float32(), pa.int32(), pa.int64()
-    passage = [("label", text), ("contribution", real), ("passage", number), ("section", number), ("heading", text)]
-    passage += [("start", place), ("end", place), ("text", text)]
-    word = [("label", text), ("word", text), ("contribution", real)]
-    kinds = {"id": text, "title": text, "label": text, "labels": pa.list_(text)}
-    kinds |= {"passages": pa.list_(pa.struct(passage)), "words": pa.list_(pa.struct(word))}
+    text, real, place = pa.string(), pa.float32(), pa.int64()
+    passage = {"label": text, "contribution": real, "passage": pa.int32(), "section": pa.int32(), "heading": text}
+    passage |= {"start": place, "end": place, "text": text}
+    word = {"label": text, "word": text, "contribution": real}
+    lists = {"labels": text, "passages": pa.struct(passage.items()), "words": pa.struct(word.items())}
+    kinds = dict.fromkeys(("id", "title", "label"), text) | {name: pa.list_(kind) for name, kind in lists.items()}
     schema = pa.schema([(name, kinds.get(name, real)) for name in columns])
     with pq.ParquetWriter(path, schema) as writer:
         while group := list(islice(rows, _GROUP_ROWS)):
