@@ -51,15 +51,12 @@ _FLOATING = ("F64", "F32", "F16", "BF16")
 def load_checkpoint(
     name: str | Path, *, revision: str | None = None, **settings: Any
 ) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
-    """Load a document model and its tokenizer.
+    """Load a document model in eval mode and its tokenizer.
 
     Args:
         name: a folder written by ``save_pretrained``, ``mini`` (in the package), or a hub id.
         revision: branch, tag or commit on the hub.
         **settings: fields of the configuration to set otherwise, such as ``max_passages``.
-
-    Returns:
-        The model in eval mode, and the tokenizer.
 
     Raises:
         ModelError: there is no such checkpoint, or it is incomplete or of another kind.

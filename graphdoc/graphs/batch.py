@@ -138,21 +138,16 @@ class GraphBatch:
         document_of: ``(nodes,)``, position of a node's document in the batch.
         edge_index: ``(2, edges)``, source above target, node numbers within the batch.
         edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.kinds.EdgeKind`.
-        node_counts: nodes of every document.
-        edge_counts: edges of every document.
-        passage_counts: passages of every document.
+        node_counts, edge_counts, passage_counts: nodes, edges and passages of every document.
         places: ``(passages, 2)``, section id and chunk id of every passage, from 0 in every document: its place in
             what the document is split into, which may be one section.
         rows: where passages, documents and sections stand among the nodes.
         sections: the sections that documents are split into, and their chunks.
         plan: how graph attention is computed; None where nodes have no edges.
-        passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before, for a
-            passage encoder that is frozen.
+        passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before.
         edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
-        second_from: where a passage is two texts that are read together, its first token that is of the second, for
-            every passage; None where passages are one text each.
-        words: what the terms of every document weigh, brought to the length 1, for a head that reads them; None
-            otherwise.
+        second_from: where passages are two texts that are read together, the first token that is of the second.
+        words: what the terms of every document weigh, brought to the length 1, for a head that reads them.
         origin: the batch on the CPU that this one was moved from.
     """
 

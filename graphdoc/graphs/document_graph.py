@@ -21,11 +21,9 @@ class DocumentGraph(Data):  # type: ignore[misc]
     follow where the graph kind has them. Attributes are named so that PyG's collation leaves their values alone.
 
     Attributes:
-        node_kind: ``(nodes,)``, values of :class:`NodeKind`.
-        section_of: ``(nodes,)``, section of a passage or section node, -1 for the document node.
+        node_kind, section_of: see :class:`~graphdoc.graphs.kinds.JoinedGraphs`, as for edge_kind.
         edge_index: ``(2, edges)``, source above target, sorted by target and then source; both directions and
             self-loops are present.
-        edge_kind: ``(edges,)``, values of :class:`EdgeKind`.
         edge_weight: ``(edges,)``, how much every edge counts in graph attention; not there where all count alike.
     """
 
@@ -88,11 +86,3 @@ def graph_of_sections(
     if isinstance(kind, str):
         kind = graph_kind(kind, **settings)
     return DocumentGraph.of(JoinedGraphs.of_sections([np.asarray(sections, np.int64)], kind))
-
-
-def query_graph(section: int = 0) -> DocumentGraph:
-    """The graph of a query: one node, whose vector is its initial one (Graph-RoBERTa, section 3.3).
-
-    The node is a passage and stands for the document too; no graph attention reaches it.
-    """
-    return DocumentGraph.of(JoinedGraphs.of_queries([section]))

@@ -272,7 +272,10 @@ class JoinedGraphs:
 
     @classmethod
     def of_queries(cls, sections: Sequence[int]) -> JoinedGraphs:
-        """Graphs of queries, one node each (see :func:`~graphdoc.graphs.document_graph.query_graph`)."""
+        """Graphs of queries, one node each, whose vector is its initial one (Graph-RoBERTa, section 3.3).
+
+        The node is a passage and stands for the document too; no graph attention reaches it.
+        """
         nodes = np.arange(len(sections), dtype=np.int64)
         ones = np.ones_like(nodes)
         return cls(

@@ -192,8 +192,7 @@ def sentence_vectors(
     Args:
         pipeline: the model.
         sentences: the documents, cut into sentences.
-        passages: the same, cut into passages, whose places the sentences take where the model reads such; None to cut
-            the documents here, if they are needed.
+        passages: the same, cut into passages, whose places the sentences take where the model reads such.
         dtype: compute the transformer in this precision.
         packing: how sentences are packed into mini-batches; None for the rule of the device.
         advance: is given the number of sentences of every mini-batch that is done.

@@ -92,9 +92,6 @@ class EncodingPipeline:
         device: where it runs; None takes an accelerator when there is one.
         dtype: precision of the transformer's weights; graph and readout stay in fp32. ``auto`` takes bfloat16 where a
             matrix product in it is at least 1.3 times as fast on this machine.
-
-    Raises:
-        ModelError: the model does not fit the tokenizer, or cannot run there or in this precision.
     """
 
     def __init__(
@@ -292,9 +289,6 @@ class EncodingPipeline:
                 documents, 0 for none. The vectors are the same.
             totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
             bar: a bar to advance by documents instead of one of this call's own.
-
-        Yields:
-            The windows, in the order of the documents.
 
         Raises:
             DocumentError: a document has no text, or something is no document.

@@ -64,15 +64,9 @@ def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) 
 def encode_queries(
     pipeline: EncodingPipeline, queries: Iterable[SegmentedDocument], *, dtype: Precision | None = None
 ) -> Tensor:
-    """Encode queries as they are in training: a graph of one node, read before graph attention (Graph-RoBERTa, 3.3).
+    """Encode queries as :func:`segment_queries` cut them, ``(queries, hidden)`` on the CPU.
 
-    Args:
-        pipeline: the model.
-        queries: the queries, as :func:`segment_queries` cut them.
-        dtype: compute the transformer in this precision.
-
-    Returns:
-        ``(queries, hidden)`` on the CPU.
+    As in training a query is a graph of one node, read before graph attention (Graph-RoBERTa, section 3.3).
     """
     segmented, vectors = iter(queries), list[Tensor]()
     while window := list(islice(segmented, WINDOW_PASSAGES)):
@@ -111,12 +105,6 @@ class VectorPipeline(EncodingPipeline):
         A query is one passage, and its vector is the one it has before graph attention, as in training (Graph-RoBERTa,
         section 3.3). What exceeds ``passage_tokens`` is cut off and reported.
 
-        Args:
-            queries: one query or many.
-            normalize: L2-normalise the vectors.
-            dtype: compute the transformer in this precision.
-            output: ``numpy`` or ``torch``.
-
         Returns:
             ``(queries, hidden)`` in fp32; for a single query without the first axis.
 
@@ -152,9 +140,6 @@ class VectorPipeline(EncodingPipeline):
 
         Returns:
             ``(rows of a, rows of b)``, a tensor for tensors.
-
-        Raises:
-            SettingsError: they are no vectors of one length.
 
         >>> from graphdoc import DocumentEncoder
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")

@@ -28,8 +28,6 @@ class ClassificationLoss:
     .. math::
         \ell = \frac{1}{N C} \sum_{ic} \left[ -w_c\, t_{ic} \log p_{ic} - (1 - t_{ic}) \log (1 - p_{ic}) \right].
 
-    Both are what torch's losses of these names give on the union of all processes' documents. Everything is in fp32.
-
     Args:
         multi_label: whether a document can have any number of classes, or exactly one.
         class_weights: weight of every class, such as :func:`balanced_weights` gives; None for 1 each.

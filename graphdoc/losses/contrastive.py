@@ -244,9 +244,6 @@ class SupervisedContrastive:
     Args:
         temperature: what cosines are divided by; the paper's is 0.5.
 
-    Raises:
-        ValueError: the temperature is out of range.
-
     >>> vectors = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
     >>> round(SupervisedContrastive(temperature=0.5)(vectors, torch.tensor([0, 0, 1])).loss.item(), 3)
     0.348

@@ -21,14 +21,11 @@ class PairCosine:
             y_i \, (1 - \cos(a_i, b_i)) + (1 - y_i) \, \max(0, \cos(a_i, b_i) - m)
 
     The paper says "replacing the supervised contrastive loss with cosine similarity" and no more; this is the usual
-    loss of the kind, torch's ``CosineEmbeddingLoss`` with labels 1 and 0. Pairs do not see each other. The mean over
-    processes is the mean over the pairs of all of them. Everything is in fp32.
+    loss of the kind, torch's ``CosineEmbeddingLoss`` with labels 1 and 0. The mean over processes is the mean over the
+    pairs of all of them. Everything is in fp32.
 
     Args:
         margin: cosine up to which documents that are not similar are left where they are.
-
-    Raises:
-        ValueError: the margin is out of range.
 
     >>> first, second = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
     >>> round(PairCosine()(first, second, torch.tensor([1, 0])).loss.item(), 3)

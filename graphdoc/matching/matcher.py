@@ -108,14 +108,7 @@ class ViewDrawer:
 
 
 class PairMatcher:
-    """Matches pairs of documents.
-
-    Attributes:
-        settings: how views are drawn and aggregated.
-        reader: how they are read.
-        drawer: draws them.
-        segmenter: cuts documents into sentences.
-        identity: what subtopics depend on beside the settings.
+    """Matches pairs of documents by views, drawn and aggregated as the model's configuration says, or settings.
 
     Raises:
         ModelError: the model was not trained on views, or reads less than two views.
@@ -245,14 +238,7 @@ AnyPair = tuple[AnyDocument | SegmentedDocument, AnyDocument | SegmentedDocument
 
 
 class MatchOptions(TypedDict, total=False):
-    """How pairs are matched, where not as the model was trained.
-
-    Args:
-        views: views of a pair.
-        aggregation: ``max`` or ``mean`` of their scores.
-        seed: seed of subtopics and views.
-        dtype: compute the transformer in this precision.
-    """
+    """How pairs are matched, where not as the model was trained (settings of views, and a precision)."""
 
     views: int
     aggregation: Aggregation | None

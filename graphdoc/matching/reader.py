@@ -145,14 +145,9 @@ def _graphs(token_ids: Sequence[Ids], together: int, second_from: tuple[int, ...
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """What stands around texts.
+    """What stands around texts: token ids around one that stands alone, and around and between two.
 
     Args:
-        before: token ids before a text that stands alone.
-        after: those after it.
-        pair_before: token ids before the first of two texts.
-        between: those between the two.
-        pair_after: those after the second.
         second_from: how many of those between the texts are of the first, as token types count them.
     """
 

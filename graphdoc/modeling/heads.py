@@ -26,13 +26,8 @@ class ClassificationHead(nn.Module):
 
     One linear layer on the vector :math:`d` that the readout gives, so that a logit is a sum over whatever the vector
     is a sum of, and one on the tf-idf weights :math:`w` of the document's terms where the head reads words too. With a
-    single label probabilities are the softmax over the logits, with several the sigmoid of each.
-
-    Args:
-        width: width of document vectors.
-        classes: number of classes.
-        dropout: dropout on document vectors in training.
-        words: terms of the lexical part; 0 for a head that does not read words.
+    single label probabilities are the softmax over the logits, with several the sigmoid of each. ``words`` are the
+    terms of the lexical part; 0 for a head that does not read them.
     """
 
     def __init__(self, width: int, classes: int, dropout: float = 0.1, words: int = 0) -> None:

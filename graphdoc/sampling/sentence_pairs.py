@@ -31,8 +31,7 @@ class SentencePairDraws:
 
     Args:
         counts: ``(documents,)``, sentences of every document.
-        paragraphs: ``(sentences,)``, paragraph of every sentence within its document, document after document; equal
-            numbers follow each other.
+        paragraphs: ``(sentences,)``, paragraph of every sentence within its document, document after document.
         groups: ``(documents,)``, equal numbers for copies of one text.
         seed: seed of the run.
         rows: documents that sentences are taken of; None for all.

@@ -16,10 +16,7 @@ FIRST_PASSAGE_PROBABILITY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SubDocumentSplit:
-    """Splits documents into two sub-documents, anew in every epoch.
-
-    What is drawn depends on the seed, the epoch and the document's id alone: not on the order of documents, on other
-    draws or on the process that draws.
+    """Splits documents into two sub-documents, anew in every epoch, as seed, epoch and the document's id alone say.
 
     Args:
         split: ``half`` puts a random half of the passages into the anchor and the others into the candidate

@@ -58,8 +58,8 @@ class Comparison:
 
     Contributions split the document score. The document vectors are sums of one term per passage (see
     :func:`~graphdoc.modeling.attribution.passage_terms`), so their dot product is a sum over pairs of passages; each
-    pair's share of it, divided like the score itself, is the pair's contribution. Contributions of passage pairs add
-    up to those of section pairs, and these to the document score.
+    pair's share of it, divided like the score itself, is the pair's contribution. Those of passage pairs add up to
+    those of section pairs, and these to the document score.
 
     Models with chunkwise attention (CoLDE) also show which passages look at which: between consecutive sections of a
     document, and from each document to the other as if that were its next section (CoLDE, figures 4 and 5).
@@ -272,17 +272,11 @@ class Comparison:
         return pd.DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, the content of the JSON file.
+        """Everything as plain values, the content of the JSON file: scores and matrices by level, and explanations.
 
-        Returns:
-            ``document`` (number); ``share`` of unrelated pairs that are less alike, or None; ``sections``,
-            ``passages``, ``paragraphs`` and ``sentences`` (matrices, rows = first document); ``sentence_scores``
-            and ``alignment`` (see :meth:`alignment`), where sentences were encoded; ``attention`` (chunkwise,
-            matrices per head, or None); ``subtopics`` (see
-            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``lexical``, how
-            much of the score is due to words, and the words, where the model has a lexical part; ``contributions``
-            and ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and span in their
-            section's text); ``coverage``; ``model``.
+        ``attention``, ``subtopics``, ``lexical``, ``sentences``, ``paragraphs``, ``sentence_scores`` and ``alignment``
+        are None where a comparison has them not. ``a`` and ``b`` are the documents: sections with headings, passages
+        with text and span in their section's text.
         """
         by_section, by_passage = self.section_contributions, self.passage_contributions
         levels = LEVELS if self.sentences is not None else LEVELS[:2]

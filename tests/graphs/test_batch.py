@@ -8,13 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphdoc.graphs.batch import GraphBatch, map_tensors
-from graphdoc.graphs.document_graph import graph_of_sections, query_graph
-from graphdoc.graphs.kinds import EdgeKind
-from graphdoc.graphs.layout import Packing
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections
+from graphdoc.graphs.kinds import EdgeKind, JoinedGraphs
+from graphdoc.graphs.layout import Packing, map_tensors
 from graphdoc.registry import GRAPH_KINDS
 
 layouts = st.lists(st.integers(0, 4), max_size=9)
+
+
+def query_graph(section: int) -> DocumentGraph:
+    return DocumentGraph.of(JoinedGraphs.of_queries([section]))
 
 
 def graphs_of(batch: GraphBatch) -> list[dict[str, torch.Tensor]]:
@@ -88,13 +92,13 @@ def test_graphs_come_back_as_they_went_in_whole_or_in_slices(
 
 
 def test_a_query_is_passage_and_document_in_one() -> None:
-    batch = GraphBatch.from_graphs([graph_of_sections([0, 0]), query_graph(section=4)])
+    batch = GraphBatch.from_graphs([graph_of_sections([0, 0]), query_graph(4)])
 
     assert batch.rows.passages.tolist() == [1, 2, 3]
     assert batch.rows.documents.tolist() == [0, 3]
     assert batch.is_query.tolist() == [False, False, False, True]
     assert batch.section_of[3] == 4
-    assert query_graph().num_passages == 1
+    assert query_graph(0).num_passages == 1
 
 
 def places_by_hand(document_of: list[int], sections: list[int]) -> list[list[int]]:

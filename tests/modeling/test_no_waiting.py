@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections, query_graph
+from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections
+from graphdoc.graphs.kinds import JoinedGraphs
 from graphdoc.modeling import DocumentModel
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
@@ -59,7 +60,10 @@ def mixed_batch() -> GraphBatch:
     """All graph kinds, a query, a graph for the sparse form, and documents of several sections."""
     layouts = [[0, 0, 1, 2, 2, 1], [0], [0, 1, 1]]
     graphs = [graph_of_sections(layout, kind) for kind in GRAPH_KINDS for layout in layouts]
-    graphs += [query_graph(), graph_of_sections([number // 25 for number in range(500)], "window")]
+    graphs += [
+        DocumentGraph.of(JoinedGraphs.of_queries([0])),
+        graph_of_sections([number // 25 for number in range(500)], "window"),
+    ]
     sections = torch.cat([graph.section_of[graph.node_kind % 2 == 1] for graph in graphs]).numpy()
     batch = GraphBatch.from_graphs(graphs, section_ids=sections)
     assert batch.plan is not None and batch.plan.blocks and len(batch.plan.sparse_edges)
