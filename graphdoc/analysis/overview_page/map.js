@@ -209,10 +209,8 @@ class DocumentMap {
     const { context, camera, ratio } = this;
     if (!ratio || !this.kinds) return;
     const radius = this.radius();
-    this.paintPoints(radius);
     context.setTransform(1, 0, 0, 1, 0, 0);
-    const { layer, edge } = this.points;
-    context.drawImage(layer, Math.round(((this.points.x - camera.x) * camera.scale - edge) * ratio), Math.round(((this.points.y - camera.y) * camera.scale - edge) * ratio));
+    this.paintPoints(radius);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.labels.start();
     this.paintSelection(radius);
@@ -232,25 +230,14 @@ class DocumentMap {
     this.canvas.dataset.zoom = camera.zoom.toFixed(3);
   }
 
-  // All points, on a layer that reaches beyond the screen: while the map is dragged it is moved, and not drawn anew.
   paintPoints(radius) {
-    const { camera, ratio } = this;
-    const { group, found } = state;
-    const before = this.points;
-    const edge = Math.round(0.3 * Math.max(camera.width, camera.height));
-    const shown = [camera.scale, camera.width, camera.height, group, found, this.kinds, isDark()];
-    const isSame = before?.shown.every((value, i) => value === shown[i]);
-    if (isSame && Math.abs(before.x - camera.x) * camera.scale <= edge && Math.abs(before.y - camera.y) * camera.scale <= edge) return;
-    const layer = before?.layer ?? document.createElement('canvas');
-    const [width, height] = [Math.ceil((camera.width + 2 * edge) * ratio), Math.ceil((camera.height + 2 * edge) * ratio)];
-    if (layer.width !== width || layer.height !== height) Object.assign(layer, { width, height });
-    const context = layer.getContext('2d', { alpha: false });
+    const { context, camera, ratio } = this;
+    const { width, height } = this.canvas;
     context.fillStyle = fonts.paper;
     context.fillRect(0, 0, width, height);
     const filtered = isFiltered();
-    const ax = camera.scale * ratio;
-    const bx = (camera.width / 2 + edge - camera.x * camera.scale) * ratio;
-    const by = (camera.height / 2 + edge - camera.y * camera.scale) * ratio;
+    const scale = camera.scale * ratio;
+    const [left, top] = [width / 2 - camera.x * scale, height / 2 - camera.y * scale];
     const stamps = [];
     const room = 12 * ratio;
     // Documents in no group first, then all others; with a filter those that it leaves out before both.
@@ -259,7 +246,7 @@ class DocumentMap {
         for (let row = 0; row < count; row += 1) {
           const kind = this.kinds[row];
           if ((kind < 0) !== grey || (filtered && Number(isShown(row)) !== pass)) continue;
-          const [x, y] = [documents.x[row] * ax + bx, documents.y[row] * ax + by];
+          const [x, y] = [documents.x[row] * scale + left, documents.y[row] * scale + top];
           if (x < -room || y < -room || x > width + room || y > height + room) continue;
           const at = 2 * (kind + 1) + pass;
           stamps[at] ??= this.stamp(colourOfKind(this.field, kind), radius * (grey && !filtered ? 0.8 : 1), filtered && pass === 0);
@@ -268,7 +255,6 @@ class DocumentMap {
         }
       }
     }
-    this.points = { layer, edge, x: camera.x, y: camera.y, shown };
   }
 
   ring(row, radius, colour, width = 2.5) {

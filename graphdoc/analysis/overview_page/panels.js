@@ -1,10 +1,5 @@
 // What colours mean, where the map is not coloured by groups; a click on a value looks at its documents alone.
 
-const chip = (colour) => {
-  const element = make('span', 'chip');
-  element.style.background = colour;
-  return element;
-};
 const link = (className, text, href) => Object.assign(make('a', className, text), { href });
 
 const showLegend = () => {

@@ -21,6 +21,11 @@ const button = (text, action, className = 'plain') => {
   if (action) element.addEventListener('click', action);
   return element;
 };
+const chip = (colour) => {
+  const element = make('span', 'chip');
+  element.style.background = colour;
+  return element;
+};
 
 // Numbers that were packed for the page.
 const unpack = (text, Kind) => new Kind(Uint8Array.from(atob(text), (character) => character.charCodeAt(0)).buffer);

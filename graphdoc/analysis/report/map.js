@@ -24,20 +24,6 @@ const fitText = (context, text, width) => {
   return low > 0 ? `${text.slice(0, low).trimEnd()}…` : '';
 };
 
-// Words on up to three lines, the last one cut if they do not fit.
-const wrapText = (context, text, width, lines = 3) => {
-  const words = text.split(/\s+/);
-  const wrapped = [];
-  let line = '';
-  for (const word of words) {
-    const longer = line ? `${line} ${word}` : word;
-    if (line && context.measureText(longer).width > width) { wrapped.push(line); line = word; } else line = longer;
-  }
-  wrapped.push(line);
-  if (wrapped.length > lines) wrapped.splice(lines - 1, wrapped.length, wrapped.slice(lines - 1).join(' '));
-  return wrapped.map((part) => fitText(context, part, width));
-};
-
 // Sections as ranges of cells: [{label, section, from, to}], one a cell on the map of sections.
 const groupsOf = (level, sideData) => {
   if (level === 'sections') return sideData.labels.map((label, i) => ({ label, section: i, from: i, to: i + 1 }));
@@ -68,7 +54,7 @@ const layOutMap = (context, width, height, map, view) => {
   const visible = map.columnGroups.filter((g) => g.to > view.c0 && g.from < view.c1);
   const narrowest = Math.min(...visible.map((g) => (Math.min(g.to, view.c1) - Math.max(g.from, view.c0)) * cellWidth));
   const level = narrowest >= 62;
-  const top = 20 + (level ? 46 : Math.min(widest(map.columnGroups, view.c0, view.c1) + 10, height * 0.28));
+  const top = 20 + (level ? 18 : Math.min(widest(map.columnGroups, view.c0, view.c1) + 10, height * 0.28));
   let cellHeight = Math.min(Math.max(20, height - top - 4) / rows, isSections ? 64 : 56);
   if (!isSections) {
     cellWidth = Math.min(cellWidth, cellHeight * 2.2);
@@ -178,10 +164,7 @@ const paintFrame = (context, box, view, map, palette) => {
   context.font = isSections && box.cellWidth >= 14 ? FONT : SMALL_FONT;
   if (box.level) {
     context.textAlign = 'center';
-    for (const { group, start, end } of columns) {
-      const lines = wrapText(context, group.label, end - start - 8);
-      for (const [i, line] of lines.entries()) context.fillText(line, (start + end) / 2, box.top - 9 - (lines.length - 1 - i) * 14);
-    }
+    for (const { group, start, end } of columns) context.fillText(fitText(context, group.label, end - start - 8), (start + end) / 2, box.top - 9);
   } else {
     context.textAlign = 'left';
     for (const { group, start, end } of named(columns, 11.5)) {

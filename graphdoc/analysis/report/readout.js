@@ -26,11 +26,6 @@ const announce = ([a, b]) => {
 };
 
 const badge = (side, index) => make('b', 'badge', `${letters[side]}${index + 1}`);
-const chip = (colour) => {
-  const element = make('i', 'chip');
-  element.style.setProperty('--chip', colour);
-  return element;
-};
 const labelled = (side, level, index, className) => make('span', className, badge(side, index), ' ', makeText('span', '', labelOf(side, level, index)));
 
 const scoreBlock = (level, a, b) => {

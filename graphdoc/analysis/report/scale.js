@@ -207,9 +207,4 @@ const drawHistogram = (canvas, measure, palette) => {
   }
   context.strokeStyle = css(palette.line);
   context.strokeRect(inset - 0.5, base + 1.5, width - 2 * inset + 1, 7);
-  const zero = -measure.low / (measure.high - measure.low);
-  if (zero > 0.02 && zero < 0.98) {
-    context.fillStyle = css(palette.ink);
-    context.fillRect(inset + zero * (width - 2 * inset), base, 1, 10);
-  }
 };
