@@ -6,14 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from checkpoint_loading import load, refusal
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import softmax
@@ -22,7 +19,6 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError, SettingsError
 from graphdoc.evaluation import LabelledDocuments
-from graphdoc.evaluation.faithfulness import contribution_curves, encode_shortened
 from graphdoc.prediction import explain
 from graphdoc.recipes import fitted_head
 from graphdoc.recipes.fitted_head import (
@@ -79,17 +75,6 @@ def words_of(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
     return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
-def logits_by_hand(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
-    """W d + U w + b, of the vectors that the readout gives and of tf-idf weights of the length 1."""
-    head, reader = encoder.model.head, encoder.lexical
-    assert head is not None and head.words is not None and reader is not None
-    dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
-    words = words_of(encoder, documents)
-    linear = (head.linear.weight, head.linear.bias, head.words.weight)
-    weight, bias, own = (part.detach().double().numpy() for part in linear)
-    return np.asarray(dense.astype(np.float64) @ weight.T + words @ own + bias)
-
-
 class TestFitHead:
     def test_the_head_is_the_classifier_of_vectors_and_words(
         self, encoder: DocumentEncoder, documents: list[Document]
@@ -106,9 +91,9 @@ class TestFitHead:
         # Words tell what vectors of an untrained encoder do not.
         assert np.mean([one.labels[0] == label for one, label in zip(predictions, labels, strict=True)]) > 0.9
         assert found.held_out_accuracy is not None and found.held_out_accuracy > 0.8
-        assert [one.logits for one in predictions] == [
-            pytest.approx(row, abs=1e-4) for row in logits_by_hand(encoder, documents)
-        ]
+        assert np.stack([one.logits for one in predictions]) == pytest.approx(
+            machine.logits(dense, words_of(encoder, documents)), abs=1e-3
+        )
 
     def test_without_words(self, tiny_encoder: EncoderFactory, documents: list[Document]) -> None:
         encoder = tiny_encoder("bert", **MEAN)
@@ -163,25 +148,6 @@ class TestFitHead:
             head.words.weight.zero_()
         assert explain(encoder, documents[0], ["sea"]).decisions[0].contributions != pytest.approx(before, abs=1e-3)
 
-    def test_a_shortened_document_has_the_words_that_are_left(
-        self, encoder: DocumentEncoder, documents: list[Document]
-    ) -> None:
-        fit_head(encoder, LabelledDocuments.of(documents))
-        (segmented,) = encoder.with_passage_vectors([documents[0]])
-        kept = np.zeros(len(segmented.passages), np.bool_)
-        kept[0] = True
-        found = encode_shortened(encoder, segmented, [~kept | kept, kept])
-        first = Document.from_text(segmented.texts[0], id="first")
-        expected = [encoder.predict(one)[0].logits for one in (documents[0], first)]
-        assert found.logits == pytest.approx(np.array(expected), abs=1e-4)
-        assert not np.allclose(*found.logits, atol=1e-3)
-
-    def test_curves_are_those_of_vectors_and_words(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
-        fit_head(encoder, LabelledDocuments.of(documents))
-        curves = contribution_curves(encoder, documents[:3], steps=2)
-        for document, prediction in zip(documents, encoder.predict(documents[:3]), strict=False):
-            assert curves[document.id][:, 0] == pytest.approx(prediction.probability, abs=1e-4)
-
     def test_what_cannot_be(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
         with pytest.raises(EvaluationError):
             fit_head(encoder, LabelledDocuments.of(documents[::3]))
@@ -206,24 +172,18 @@ class TestCheckpoints:
         message = refusal(tmp_path / "model", lexical=None)
         assert "classifier_words" in message and "lexical" in message
 
-    @pytest.mark.parametrize(
-        "options",
-        [{"centre": False, "lexical": {"least_documents": 1, "numbers": 5}}, {"centre": True, "lexical": False}],
-    )
     def test_another_fit_takes_the_head_away(
-        self,
-        encoder: DocumentEncoder,
-        documents: list[Document],
-        options: dict[str, Any],
-        caplog: pytest.LogCaptureFixture,
+        self, encoder: DocumentEncoder, documents: list[Document], caplog: pytest.LogCaptureFixture
     ) -> None:
-        fit_head(encoder, LabelledDocuments.of(documents))
-        with caplog.at_level(logging.WARNING, "graphdoc"):
-            encoder.fit(documents, **options)
-        assert "head" in caplog.text and encoder.name in caplog.text
-        assert encoder.model.head is None and not encoder.model.config.classifier_words
-        with pytest.raises(ModelError):
-            encoder.predict(documents[0])
+        for options in ({"centre": False, "lexical": {"least_documents": 1, "numbers": 5}}, {"lexical": False}):
+            fit_head(encoder, LabelledDocuments.of(documents))
+            with caplog.at_level(logging.WARNING, "graphdoc"):
+                encoder.fit(documents, **options)  # type: ignore[arg-type]
+            assert "head" in caplog.text and encoder.name in caplog.text
+            assert encoder.model.head is None and not encoder.model.config.classifier_words
+            with pytest.raises(ModelError):
+                encoder.predict(documents[0])
+            caplog.clear()
 
     def test_the_head_goes_with_the_words_that_it_reads(
         self, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
@@ -328,10 +288,9 @@ def test_with_few_documents_settings_stay_in_the_middle() -> None:
     assert found.logits(vectors, words) == pytest.approx(USUAL_SLOPE * margins, abs=0.05)
 
 
-@settings(max_examples=8)
-@given(st.integers(0, 2**32 - 1))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_numbers_that_never_change_and_unknown_words_do_no_harm(seed: int) -> None:
-    vectors, words, labels = drawn(2, 6, seed % 100)
+    vectors, words, labels = drawn(2, 6, seed)
     vectors[:, 1], words[0] = 3.0, 0.0
     found = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed)
     assert np.isfinite(found.logits(vectors, words)).all()

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-import yaml
-from corpus_examples import write_rows
+from corpus_examples import labelled_rows, write_config
 from safetensors.torch import load_file
 
 from graphdoc.cli import main
@@ -31,28 +29,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
     """Settings that all recipes share, on 24 labelled documents."""
-    draw = np.random.default_rng(0)
-    words = (["rice", "mould", "steam"], ["tide", "marsh", "flood"])
-    rows = [
-        {
-            "id": f"d{number}",
-            "text": " ".join(f"{' '.join(draw.choice(words[number % 2], 10))}." for _ in range(4)),
-            "label": f"label {number % 2}",
-        }
-        for number in range(24)
-    ]
-    values = {
-        "corpus": {
-            "source": str(write_rows(tmp_path / "corpus.jsonl", rows)),
-            "cache": str(tmp_path / "cache"),
-            "preparing_processes": 1,
-        },
-        "model": {"start": str(backbone_folder("roberta")), "settings": {"projection_size": 16, "passage_words": 10}},
-        "training": {"batch_size": 8, "loading_processes": 0, "max_steps": 2, "learning_rate": 1e-3},
-    }
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
-    return path
+    return write_config(
+        tmp_path, backbone_folder("roberta"), labelled_rows(24),
+        model={"start": str(backbone_folder("roberta")), "settings": {"projection_size": 16, "passage_words": 10}},
+        training={"batch_size": 8, "loading_processes": 0, "max_steps": 2, "learning_rate": 1e-3},
+    )  # fmt: skip
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
@@ -106,10 +87,11 @@ def script_of(words: str) -> str:
 
 
 @pytest.mark.parametrize("words", RECIPES)
-def test_a_run_of_any_recipe_goes_on_where_it_was(
+def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same_model(
     arguments: Callable[[str], list[str]], tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = [*command_of(words).split(), *arguments(words), "training.save_steps=1", f"output={tmp_path / 'run'}"]
+    given = arguments(words)
+    command = [*command_of(words).split(), *given, "training.save_steps=1", f"output={tmp_path / 'run'}"]
     assert main(command) == 0
     expected = weights(tmp_path / "run")
     for name in ("checkpoint-2", "model"):
@@ -124,9 +106,16 @@ def test_a_run_of_any_recipe_goes_on_where_it_was(
     assert main([*command, "--resume"]) == 0
     # Anew from its start it would come to the same.
     assert len(steps) == 1
-    found = weights(tmp_path / "run")
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(weight, expected[name]) for name, weight in found.items())
+    found = [weights(tmp_path / "run")]
+    if (ROOT / script_of(words)).is_file():
+        monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
+        assert ended.value.code == 0
+        found.append(weights(tmp_path / "script"))
+    for other in found:
+        assert other.keys() == expected.keys()
+        assert all(torch.equal(weight, expected[name]) for name, weight in other.items())
 
 
 def test_every_script_is_that_of_a_recipe() -> None:
@@ -134,31 +123,6 @@ def test_every_script_is_that_of_a_recipe() -> None:
         str(path.relative_to(ROOT)) for folder in ("pretrain", "finetune") for path in (ROOT / folder).glob("*.py")
     }
     assert there <= {script_of(words) for words in RECIPES}
-
-
-@pytest.fixture
-def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, torch.Tensor]]:
-    """Trains by a command and by its script, and gives weights, which are the same: ``both_ways(words, given)``."""
-
-    def train(words: str, given: list[str]) -> dict[str, torch.Tensor]:
-        assert main([*command_of(words).split(), *given, f"output={tmp_path / 'command'}"]) == 0
-        monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
-        assert ended.value.code == 0
-        by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
-        assert by_command.keys() == by_script.keys()
-        assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
-        return by_command
-
-    return train
-
-
-@pytest.mark.parametrize("words", [words for words in RECIPES if (ROOT / script_of(words)).is_file()])
-def test_a_script_trains_the_model_of_its_command(
-    arguments: Callable[[str], list[str]], both_ways: Callable[..., Any], words: str
-) -> None:
-    both_ways(words, arguments(words))
 
 
 # Without --cpu, by which it would start a single process.
@@ -169,10 +133,14 @@ ACCELERATE = ("accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"
 @pytest.mark.parametrize(
     "launcher",
     [
-        ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
-        [*ACCELERATE, "--dynamo_backend", "no", "--num_processes", "2"],
+        pytest.param(
+            ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
+            # Which is what accelerate launches.
+            marks=pytest.mark.slow,
+            id="torchrun",
+        ),
+        pytest.param([*ACCELERATE, "--dynamo_backend", "no", "--num_processes", "2"], id="accelerate launch"),
     ],
-    ids=["torchrun", "accelerate launch"],
 )
 def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_path: Path, launcher: list[str]) -> None:
     # Without dropout, whose draws differ from process to process.

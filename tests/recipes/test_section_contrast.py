@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
+from corpus_examples import SettingsFactory, text_of, write_rows
 
-from graphdoc.graphs.layout import Packing
+from graphdoc import DocumentEncoder
+from graphdoc.corpus.corpus import prepare_corpus
+from graphdoc.corpus.document import CorpusReport
+from graphdoc.corpus.parts import prepare_passage_vectors
+from graphdoc.corpus.source import CorpusSource
+from graphdoc.errors import DocumentError
 from graphdoc.losses import ONE_PROCESS, SupervisedContrastive
 from graphdoc.modeling import DocumentModel
+from graphdoc.recipes import mined_negatives as module
+from graphdoc.recipes.base import CorpusRecipe
 from graphdoc.recipes.classify import section_batch, token_counts
+from graphdoc.recipes.mined_negatives import corpus_vectors
+from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import DocumentSections
+from graphdoc.settings.finetuning import ClassificationSettings
+from graphdoc.settings.run import TrainingSettings
 from graphdoc.training.objectives import SectionContrast
-from graphdoc.training.step import CachedStep
-
-ModelFactory = Callable[..., DocumentModel]
+from graphdoc.training.run import RunContext
 
 
 @pytest.fixture
@@ -28,172 +38,145 @@ def examples(training_examples: Any) -> Any:
 
 
 @pytest.fixture
-def model(tiny_model: ModelFactory) -> DocumentModel:
-    """CoLDE in small, with tables that show."""
+def model(tiny_model: Callable[..., DocumentModel]) -> DocumentModel:
+    """CoLDE in small."""
     settings = {"projection_size": None, "graph_layers": 0, "section_lstm_size": 10, "section_projection_size": 8}
-    model = tiny_model("bert", readout="sections", structural_embeddings=True, **settings)
-    for table in model.structural_embeddings.parameters():
-        torch.nn.init.normal_(table)
-    return model
+    return tiny_model("bert", readout="sections", **settings)
 
 
 def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
-    sections = DocumentSections(3, section_positions="shuffled", seed=4)
-    targets = {"group": torch.arange(6)}
-    batch = section_batch(examples, sections, 2, targets, graph="section")
-    assert batch.ids == tuple(example.id for example in examples)
-    assert batch.targets is targets
-    assert batch.tokens == sum(len(ids) for example in examples for ids in example.token_ids)
-    first = 0
-    for number, example in enumerate(examples):
-        split = sections.draw(example.id, 2, example.sections)
-        rows = slice(first, first + len(split.order))
-        assert batch.graphs.places[rows, 0].tolist() == split.section_ids.tolist()
-        assert batch.graphs.places[rows, 1].tolist() == split.chunk_ids.tolist()
-        assert batch.graphs.rows.document_of[rows].tolist() == [number] * len(split.order)
-        assert (
-            batch.graphs.section_of[batch.graphs.rows.passages][rows].tolist()
-            == example.sections[split.order].tolist()
-        )
-        for place, passage in enumerate(split.order.tolist()):
-            assert batch.graphs.token_ids[first + place] is example.token_ids[passage]
-        first += len(split.order)
-    assert first == len(batch.graphs.token_ids)
-
-
-def test_sections_are_cut_after_so_many_tokens(examples: Any) -> None:
-    sections, most = DocumentSections(2), 15
-    batch = section_batch(examples, sections, 0, {}, graph="section", most_tokens=most)
-    expected = []
-    for example in examples:
-        split = sections.split(example.sections).limited(token_counts(example), most)
-        expected += [example.token_ids[row] for row in split.order.tolist()]
-    assert list(batch.graphs.token_ids) == expected
-    assert 0 < len(expected) < sum(len(example.token_ids) for example in examples)
-    vectors = [np.arange(len(example.sections) * 2, dtype=np.float32).reshape(-1, 2) for example in examples]
-    frozen = section_batch(examples, sections, 0, {}, passage_vectors=vectors, most_tokens=most).graphs
-    assert frozen.passage_vectors is not None
-    assert len(frozen.passage_vectors) == sum(frozen.passage_counts) == len(expected)
+    sections, targets = DocumentSections(3, section_positions="shuffled", seed=4), {"group": torch.arange(6)}
+    for most in (None, 15):
+        batch = section_batch(examples, sections, 2, targets, graph="section", most_tokens=most)
+        graphs, first = batch.graphs, 0
+        assert batch.ids == tuple(example.id for example in examples) and batch.targets is targets
+        assert batch.tokens == sum(map(len, graphs.token_ids))
+        for number, example in enumerate(examples):
+            split = sections.draw(example.id, 2, example.sections)
+            split = split if most is None else split.limited(token_counts(example), most)
+            rows = slice(first, first + len(split.order))
+            assert graphs.places[rows].T.tolist() == [split.section_ids.tolist(), split.chunk_ids.tolist()]
+            assert graphs.rows.document_of[rows].tolist() == [number] * len(split.order)
+            own = graphs.section_of[graphs.rows.passages][rows]
+            assert own.tolist() == example.sections[split.order].tolist()
+            for place, passage in enumerate(split.order.tolist()):
+                assert graphs.token_ids[first + place] is example.token_ids[passage]
+            first += len(split.order)
+        assert first == len(graphs.token_ids)
+    assert 0 < first < sum(len(example.token_ids) for example in examples)
 
 
 @torch.no_grad()
-def test_one_section_is_the_document_unsplit(examples: Any, model: DocumentModel) -> None:
-    batch = section_batch(examples, DocumentSections(1), 0, {}).graphs
-    whole = batch.split_into(None)
-    assert torch.equal(model(batch).documents, model(whole).documents)
-    assert len(model(batch).sections) == 6
-    split = section_batch(examples, DocumentSections(2), 0, {}).graphs
-    assert float((model(split).documents - model(whole).documents).abs().max()) > 1e-2
-
-
-@torch.no_grad()
-def test_what_shuffled_sections_change(examples: Any, model: DocumentModel) -> None:
-    """CoLDE, section 4.4.3: natural positions change nothing."""
-
-    class Moved(DocumentSections):
-        """Sections in the opposite order."""
-
-        def draw(self, id: str, epoch: int, own_sections: Any) -> Any:
-            split = self.split(own_sections)
-            return split.moved(np.arange(len(split))[::-1], self.section_positions)
-
-    def encoded(sections: DocumentSections) -> torch.Tensor:
-        return model(section_batch(examples, sections, 0, {}).graphs).documents
-
-    expected = encoded(DocumentSections(3, "length"))
-    assert float((encoded(Moved(3, "length")) - expected).abs().max()) < 1e-5
-    assert float((encoded(Moved(3, "length", "shuffled")) - expected).abs().max()) > 1e-2
-    # Without the tables and with two sections, chunkwise attention forms the same pairs either way.
-    for table in model.structural_embeddings.parameters():
-        table.zero_()
-    expected = encoded(DocumentSections(2, "length"))
-    assert float((encoded(Moved(2, "length", "shuffled")) - expected).abs().max()) < 1e-5
-
-
-@torch.no_grad()
-def test_vectors_made_before_go_along(examples: Any, tiny_model: ModelFactory) -> None:
-    model = tiny_model("bert", readout="sections", section_lstm_size=10, section_projection_size=8)
+def test_one_section_is_the_document_unsplit_and_vectors_made_before_go_along(
+    examples: Any, model: DocumentModel
+) -> None:
+    one, two = (section_batch(examples, DocumentSections(number), 0, {}).graphs for number in (1, 2))
+    whole = one.split_into(None)
+    assert torch.equal(model(one).documents, model(whole).documents) and len(model(one).sections) == 6
+    assert float((model(two).documents - model(whole).documents).abs().max()) > 1e-2
     sections = DocumentSections(3, section_positions="shuffled")
-    expected = section_batch(examples, sections, 1, {}, graph="section")
     vectors = []
     for example in examples:
         alone = section_batch([example], DocumentSections(1), 0, {})
         vectors.append(model.encode_passages(alone.graphs).numpy())
-    found = section_batch(examples, sections, 1, {}, graph="section", passage_vectors=vectors)
-    assert found.tokens == 0
-    assert float((model(found.graphs).sections - model(expected.graphs).sections).abs().max()) < 1e-5
+    for most in (None, 15):
+        options = {"graph": "section", "most_tokens": most}
+        expected = section_batch(examples, sections, 1, {}, **options)
+        found = section_batch(examples, sections, 1, {}, passage_vectors=vectors, **options)
+        assert found.tokens == 0 and len(found.graphs.passage_vectors) == sum(found.graphs.passage_counts)  # type: ignore[arg-type]
+        assert float((model(found.graphs).sections - model(expected.graphs).sections).abs().max()) < 1e-5
 
 
-SIZES = {"projection_size": None, "graph_layers": 0, "section_lstm_size": 10, "section_projection_size": 8}
-
-
-@dataclass(frozen=True)
-class Example:
-    """A document whose words tell its group."""
-
-    id: str
-    group: int
-    sections: npt.NDArray[np.int64]
-    token_ids: tuple[npt.NDArray[np.int32], ...]
-
-
-def examples_of_groups(groups: list[int], seed: int) -> list[Example]:
-    draw = np.random.default_rng(seed)
-    examples = []
-    for number, group in enumerate(groups):
-        passages = int(draw.integers(1, 6))
-        words = np.arange(10 + 8 * group, 26 + 8 * group)
-        token_ids = tuple(np.array([0, *draw.choice(words, 12), 2], np.int32) for _ in range(passages))
-        examples.append(Example(f"{seed}-{number}", group, np.zeros(passages, np.int64), token_ids))
-    return examples
-
-
-def test_sections_have_the_groups_of_their_documents(tiny_model: ModelFactory, training_examples: Any) -> None:
-    examples = training_examples(6)
-    targets = torch.tensor([7, 3, 7, 3, 3, 9])
+@torch.no_grad()
+def test_sections_have_the_groups_of_their_documents(
+    examples: Any, model: DocumentModel, tiny_model: Callable[..., DocumentModel]
+) -> None:
+    targets, objective = torch.tensor([7, 3, 7, 3, 3, 9]), SectionContrast(SupervisedContrastive(0.5))
     for count in (1, 3):
         sections = DocumentSections(count, "length")
         batch = section_batch(examples, sections, 0, {"group": targets})
-        model = tiny_model("bert", readout="sections", **SIZES)
-        objective = SectionContrast(SupervisedContrastive(0.5))
         output = model(batch.graphs)
-        rows = objective.rows(output)
-        labels = [int(target) for example, target in zip(examples, targets, strict=True)
-                  for _ in range(len(sections.split(example.sections)))]  # fmt: skip
+        numbers = torch.tensor([len(sections.split(example.sections)) for example in examples])
         assert torch.equal(batch.graphs.sections.document_of, output.document_of_section)
-        expected = SupervisedContrastive(0.5)(output.sections, torch.tensor(labels)).loss
-        torch.testing.assert_close(objective.loss(rows, batch, ONE_PROCESS).loss, expected)
+        expected = SupervisedContrastive(0.5)(output.sections, targets.repeat_interleave(numbers)).loss
+        torch.testing.assert_close(objective.loss(objective.rows(output), batch, ONE_PROCESS).loss, expected)
     plain = tiny_model("bert", readout="mean", graph_layers=0)(batch.graphs)
     expected = SupervisedContrastive(0.5)(plain.documents, targets).loss
     torch.testing.assert_close(objective.loss(objective.rows(plain), batch, ONE_PROCESS).loss, expected)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ({"graph_layers": 1}, {"section_aggregation": "mean"})),
-    ],
-)
-def test_it_learns_to_tell_groups_apart(tiny_model: ModelFactory, settings: dict[str, Any]) -> None:
-    model = tiny_model("bert", readout="sections", structural_embeddings=True, **{**SIZES, **settings}).train()
-    groups = [0, 1, 2, 3] * 5
-    examples = examples_of_groups(groups, 1)
-    step = CachedStep(model, SectionContrast(), packing=Packing(400))
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-    losses = []
-    for epoch in range(40):
-        optimizer.zero_grad()
-        batch = section_batch(examples, DocumentSections(2), epoch, {"group": torch.tensor(groups)})
-        losses.append(float(step(batch).loss))
-        optimizer.step()
-    assert losses[-1] < losses[0] - 0.5
+LABELS: list[Any] = ["rice", 7, 2.5, ["tide", "marsh"], [], None, " rice \t", "7"]
 
-    # Other documents, not split.
-    batch = section_batch(examples_of_groups(groups, 2), DocumentSections(1), 0, {})
-    with torch.no_grad():
-        vectors = model.eval()(batch.graphs).documents
-    scores = vectors @ vectors.T
-    same = torch.tensor(groups)[:, None] == torch.tensor(groups)
-    others = ~torch.eye(len(groups), dtype=torch.bool)
-    assert float(scores[same & others].mean()) > float(scores[~same].mean()) + 0.3
+
+class AnyData(CorpusRecipe):
+    """Data of no task."""
+
+    def collator(self) -> Any:
+        raise NotImplementedError
+
+    def counts(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass
+class Written:
+    """A corpus and where it is."""
+
+    data: AnyData
+    path: Path
+    rows: list[dict[str, Any]]
+
+
+@pytest.fixture
+def written(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> Written:
+    rows = [
+        {"id": f"d{number // 2}", "text": text_of(1, number), "label": label, "split": "dev" if number % 2 else None}
+        for number, label in enumerate(LABELS)
+    ]
+    path = write_rows(tmp_path / "corpus.jsonl", rows)
+    corpus = {"source": str(path), "cache": str(tmp_path / "cache"), "preparing_processes": 1}
+    settings = ClassificationSettings(corpus=corpus, output=str(tmp_path / "run"))
+    return Written(AnyData(RunContext(settings, tiny_encoder(), Processes(torch.device("cpu")))), path, rows)
+
+
+def test_documents_are_read_again_whatever_their_labels_are(written: Written) -> None:
+    for wanted in ([], [2], [1, 3, 6], list(range(len(LABELS)))):
+        found = written.data.documents_of(np.array(wanted, np.int64))
+        assert [one.text for one in found] == [written.rows[row]["text"] for row in wanted]
+
+
+@pytest.mark.parametrize("change", [{"label": "moss"}, {"text": "Rice."}, {"split": "test"}])
+def test_documents_that_have_changed_are_named(written: Written, change: dict[str, str]) -> None:
+    write_rows(written.path, [*written.rows[:2], {**written.rows[2], **change}, *written.rows[3:]])
+    assert len(written.data.documents_of(np.array([0, 1, 3]))) == 3
+    with pytest.raises(DocumentError, match=r"corpus\.jsonl: document 'd1' has changed .*; start the run again"):
+        written.data.documents_of(np.array([0, 2]))
+
+
+@pytest.mark.parametrize(("frozen", "window"), [(False, 7), (True, 10_000)])
+def test_vectors_are_those_of_the_documents(
+    tiny_encoder: Callable[..., DocumentEncoder],
+    settings: SettingsFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    frozen: bool,
+    window: int,
+) -> None:
+    encoder = tiny_encoder("roberta", graph_kind="section", graph_layers=2, max_passages=100)
+    for part in encoder.model.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.5
+    chosen = settings()
+    processes = Processes(torch.device("cpu"))
+    corpus = prepare_corpus(chosen, encoder.segmenter, processes, show_progress=False)
+    vectors = prepare_passage_vectors(corpus, encoder.model, show_progress=False) if frozen else None
+    monkeypatch.setattr(module, "WINDOW_PASSAGES", window)
+    encoder.model.train()
+    state = torch.get_rng_state()
+    found = corpus_vectors(encoder, corpus, vectors, TrainingSettings(), processes)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert encoder.model.training
+    encoder.model.eval()
+    documents = {document.id: document for _, document in CorpusSource(chosen).documents(CorpusReport())}
+    expected = encoder.encode([documents[id] for id in corpus.ids])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert len(found) == 36

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from corpus_examples import write_rows
+from corpus_examples import context_of, write_rows
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
@@ -19,13 +19,11 @@ from graphdoc.cli import main
 from graphdoc.corpus.corpus import prepare_run_corpus
 from graphdoc.errors import GraphdocError
 from graphdoc.evaluation.pair_scores import pair_auc
-from graphdoc.recipes import sentence_pairs
 from graphdoc.recipes.sentence_pairs import SentencePairRecipe
-from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import SentencePairSettings
 from graphdoc.training.objectives import TrainingBatch
-from graphdoc.training.run import RunContext, load_segmenter, load_start
+from graphdoc.training.run import RunContext, load_segmenter
 
 QUICK = Path(__file__).parents[2] / "configs" / "pretrain" / "sdr_quick.yaml"
 PARTS = "training_parts."
@@ -58,52 +56,40 @@ def overrides(language_model_folder: Path, tmp_path: Path) -> list[str]:
     ]  # fmt: skip
 
 
-@pytest.fixture
-def pretrain(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
-    """Runs the command: ``pretrain("name", "training.epochs=2")``."""
-
-    def run(name: str, *options: str) -> int:
-        arguments = ["pretrain", "--config", str(QUICK), "--device", "cpu", *overrides, f"output={tmp_path / name}"]
-        return main([*arguments, *options])
-
-    return run
-
-
 def start_of(overrides: list[str]) -> RunContext[SentencePairSettings]:
-    settings = load_settings(SentencePairSettings, QUICK, overrides)
-    device = torch.device("cpu")
-    return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))
-
-
-def read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    return context_of(load_settings(SentencePairSettings, QUICK, overrides))
 
 
 def test_a_run_leaves_a_model_and_what_was_measured(
-    pretrain: Callable[..., int], overrides: list[str], tmp_path: Path, language_model_folder: Path
+    overrides: list[str], tmp_path: Path, language_model_folder: Path
 ) -> None:
-    assert pretrain("run") == 0
     run = tmp_path / "run"
-    results = read(run / "results.json")
+    assert main(["pretrain", "--config", str(QUICK), "--device", "cpu", *overrides, f"output={run}"]) == 0
+    results, record = (
+        json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record")
+    )
     names = {"loss", "auc", "masked_loss", "masked_accuracy", "positive_similarity", "negative_similarity"}
     assert names <= results["before"].keys() == results["after"].keys()
     assert results["after"]["masked_loss"] < results["before"]["masked_loss"]
-    record = read(run / "record.json")["corpus"]
     # Copies lie on both sides or on one; sentences alone in a paragraph are left out.
-    assert (record["documents"], record["held_out"], record["train"]) == (13, 3, 10)
-    assert (record["sentences"], record["sentences_alone"]) == (50, 10)
-    assert record["held_out_pairs"] == 15
+    expected = {
+        "documents": 13,
+        "held_out": 3,
+        "train": 10,
+        "sentences": 50,
+        "sentences_alone": 10,
+        "held_out_pairs": 15,
+    }
+    assert expected.items() <= record["corpus"].items()
 
     # The head is that of the language model, trained, in the checkpoints and not in the model.
     parts = load_file(run / "checkpoint-3" / "training" / "parts.safetensors")
     begun = AutoModelForMaskedLM.from_pretrained(language_model_folder).lm_head.dense.weight.detach()
     moved = float((parts[f"{PARTS}language_model.language_model.lm_head.dense.weight"] - begun).abs().max())
     assert 1e-3 < moved < 0.1
-    weights = load_file(run / "model" / "model.safetensors")
-    assert not any(name.startswith(PARTS) for name in weights)
+    assert not any(name.startswith(PARTS) for name in load_file(run / "model" / "model.safetensors"))
     encoder = DocumentEncoder.from_pretrained(run / "model", device="cpu")
-    assert encoder.model.config.unit == "passage"
-    assert encoder.encode(["The rice is here."]).shape == (1, 24)
+    assert encoder.model.config.unit == "passage" and encoder.encode(["The rice is here."]).shape == (1, 24)
 
 
 def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
@@ -133,13 +119,15 @@ def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
     unit = np.stack([vector / np.linalg.norm(vector) for vector in vectors])
     cosines = (unit[:pairs] * unit[pairs:]).sum(axis=1)
     contrast = np.where(labels == 1, 1 - cosines, np.maximum(0, cosines)).mean()
-
-    assert found["auc"] == pytest.approx(pair_auc(labels, cosines))
-    assert found["positive_similarity"] == pytest.approx(cosines[labels == 1].mean(), rel=1e-4)
-    assert found["negative_similarity"] == pytest.approx(cosines[labels == 0].mean(), rel=1e-4)
-    assert found["masked_loss"] == pytest.approx(np.mean(losses), rel=1e-4)
-    assert found["masked_accuracy"] == pytest.approx(np.mean(right))
-    assert found["loss"] == pytest.approx(0.5 * contrast + 0.3 * np.mean(losses), rel=1e-4)
+    expected = {
+        "auc": pair_auc(labels, cosines),
+        "positive_similarity": cosines[labels == 1].mean(),
+        "negative_similarity": cosines[labels == 0].mean(),
+        "masked_loss": np.mean(losses),
+        "masked_accuracy": np.mean(right),
+        "loss": 0.5 * contrast + 0.3 * np.mean(losses),
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert len(losses) > 10 and 0 < labels.mean() < 1
 
 
@@ -164,18 +152,6 @@ def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: lis
     assert torch.equal(first == second, batch.targets["label"] == 1)
     found = recipe.evaluation.measure()
     assert {"auc", "accuracy", "loss", "contrast_loss"} <= found.keys()
-
-
-@pytest.mark.parametrize("tune", ["full", "lora"])
-def test_graph_and_readout_are_left_alone(overrides: list[str], tune: str) -> None:
-    if tune == "lora":
-        pytest.importorskip("peft")
-    start = start_of([*overrides, f"model.tune={tune}"])
-    sentence_pairs.begin_sentences(start.encoder, start.settings)
-    trained = {name for name, weight in start.encoder.model.named_parameters() if weight.requires_grad}
-    assert any(name.startswith("passage_encoder.") for name in trained)
-    assert any(name.startswith(PARTS) for name in trained)
-    assert not any(name.startswith(("graph.", "readout.")) for name in trained)
 
 
 def pairs_in(batch: TrainingBatch) -> list[tuple[int, ...]]:
@@ -255,8 +231,11 @@ def test_a_tokenizer_without_mask_token_trains_without_masks(
     start = f"model.start={backbone_folder('roberta')}"
     with pytest.raises(GraphdocError, match=r"model\.start=.*mask token"):
         SentencePairRecipe(start_of([*overrides, start]))
-    recipe = SentencePairRecipe(start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"]))
-    assert recipe.objective.head is None  # type: ignore[attr-defined]
+    context = start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"])
+    assert SentencePairRecipe(context).objective.head is None  # type: ignore[attr-defined]
+    # Graph and readout are left alone.
+    trained = {name.partition(".")[0] for name, one in context.encoder.model.named_parameters() if one.requires_grad}
+    assert trained == {"passage_encoder"}
 
 
 def test_pairs_of_different_documents_alone_are_not_measured_as_if_partners_were_found(overrides: list[str]) -> None:

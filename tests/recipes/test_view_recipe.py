@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from view_examples import data_of, documents, finetune_views, pool_of, start_of, view_overrides
 
 from graphdoc import DocumentEncoder, read_documents
@@ -44,23 +45,23 @@ def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
     return finetune_views(tmp_path, overrides)
 
 
-def read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def test_a_run_leaves_a_model_that_matches(finetune: Callable[..., int], tmp_path: Path) -> None:
+def test_a_run_leaves_a_model_that_matches_and_has_no_vectors_of_one_document(
+    finetune: Callable[..., int], tmp_path: Path, mini: DocumentEncoder
+) -> None:
     assert finetune("run", f"validation.pairs={tmp_path / 'pairs.tsv'}") == 0
-    results = read(tmp_path / "run" / "results.json")
+    run = tmp_path / "run"
+    results, record = (
+        json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record")
+    )
     assert {"pair_auc", "pair_f1", "pair_accuracy"} <= results["before"].keys() == results["after"].keys()
-    record = read(tmp_path / "run" / "record.json")["corpus"]
-    assert (record["pairs"], record["similar"], record["views_of_a_pair"]) == (28, 12, 2)
-    assert record["sentences_beyond_field"] == 16
+    expected = {"pairs": 28, "similar": 12, "views_of_a_pair": 2, "sentences_beyond_field": 16}
+    assert expected.items() <= record["corpus"].items()
 
     encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
     assert encoder.model.config.labels == ["different", "similar"]
     assert encoder.model.config.matching is not None
     assert encoder.model.config.matching.receptive_field == 12
-    first, second = (" ".join(row["sections"]) for row in documents()[:2])
+    first, second = texts()
     match = encoder.match(first, second)
     assert match.score == max(view.score for view in match.views if view.score is not None)
     assert len(match.views) == 3
@@ -77,19 +78,24 @@ def test_a_run_leaves_a_model_that_matches(finetune: Callable[..., int], tmp_pat
     scores = [encoder.match(there[a], there[b]).score for a, b, _ in lines]
     expected = pair_auc([int(label) for _, _, label in lines], scores)
     assert results["after"]["pair_auc"] == pytest.approx(expected)
+    for use in (
+        lambda: encoder.encode([first]),
+        lambda: encoder.compare(first, second),
+        lambda: encoder.attention(first),
+        lambda: list(encoder.stream([first], level="sentence")),
+        lambda: mini.match(first, second),
+    ):
+        with pytest.raises(GraphdocError, match=r"match|finetune views"):
+            use()
 
 
-@pytest.mark.parametrize("options", [("loss.kind=cosine",), ("loss.kind=contrast", "loss.negatives=2")])
-def test_two_towers_are_trained_on_pairs(
-    finetune: Callable[..., int], tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    assert finetune("run", "views.encoder=dual", *options) == 0
+def test_two_towers_are_trained_on_pairs(finetune: Callable[..., int], tmp_path: Path) -> None:
+    assert finetune("run", "views.encoder=dual", "loss.kind=cosine", "training.epochs=1") == 0
     encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
-    first, second = (" ".join(row["sections"]) for row in documents()[:2])
+    first, second = texts()
     match = encoder.match(first, second)
-    assert -1 <= match.score <= 1
+    assert -1 <= match.score <= 1 and match.probability is None
     assert match.score == pytest.approx(np.mean([view.score for view in match.views]))
-    assert match.probability is None
     # A dual encoder has vectors of single documents as well.
     assert encoder.encode([first]).shape == (1, 24)
 
@@ -100,20 +106,17 @@ def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
     recipe.load()
     batch: TrainingBatch = next(iter(recipe.loader.batches()))
     model = start.encoder.model.eval()
-    logits = model(batch.graphs, Packing(100_000)).logits
-    ClassificationLoss()(logits, batch.targets["class"]).loss.backward()
+    ClassificationLoss()(model(batch.graphs, Packing(100_000)).logits, batch.targets["class"]).loss.backward()
     expected = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+    assert any("token_type_embeddings" in name for name in expected)
     model.zero_grad()
     CachedStep(model, recipe.objective, packing=Packing(60))(batch)
-    assert any("token_type_embeddings" in name for name in expected)
     largest = max(float(gradient.abs().max()) for gradient in expected.values())
-    for name, gradient in expected.items():
-        found = dict(model.named_parameters())[name].grad
-        assert found is not None
-        assert float((found - gradient).abs().max()) <= 1e-5 * largest, name
+    found = {name: weight.grad for name, weight in model.named_parameters() if name in expected}
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * largest)
 
 
-def test_every_epoch_reads_another_view(overrides: list[str]) -> None:
+def test_every_epoch_reads_another_view_and_has_pairs_of_every_field(overrides: list[str]) -> None:
     def batches(*options: str) -> list[dict[str, tuple[int, ...]]]:
         data = data_of(overrides, "training.batch_size=28", *options)
         return [
@@ -124,10 +127,14 @@ def test_every_epoch_reads_another_view(overrides: list[str]) -> None:
     first, second = batches()
     assert first.keys() == second.keys()
     assert sum(first[id] != second[id] for id in first) > 20
-    one, two = batches("pool=1")
-    assert one == two == first
     # Of a pool of one view all epochs read the same.
     assert batches("pool=1") == [first, first]
+    pool = pool_of(data_of(overrides, "views.fields=[3,12]"))
+    views = [pool.view(pair, number) for pair in range(28) for number in range(2)]
+    last = np.array([max(int(side.sentences.max()) for side in view) for view in views]).reshape(28, 2)
+    # Of the two views of a pair one is of the first three sentences; it is the first one of some pairs, not of all.
+    near = last < 3
+    assert near.any(axis=1).all() and (~near).sum(axis=0).min() > 4 and (last < 12).all()
 
 
 def test_views_read_at_once_make_one_score(finetune: Callable[..., int], tmp_path: Path, overrides: list[str]) -> None:
@@ -183,63 +190,31 @@ def test_a_pool_does_not_depend_on_workers_or_on_an_interruption(
     assert [path.stat().st_mtime_ns for path in parts[:2]] == stamps
     for view, (pair, number) in zip(views_before, [(p, n) for p in range(28) for n in range(2)], strict=True):
         for side, other in zip(view, again.view(pair, number), strict=True):
-            np.testing.assert_array_equal(side.sentences, other.sentences)
-            np.testing.assert_array_equal(side.tokens, other.tokens)
-    assert pool.subtopics(3).first == 12
-    assert len(pool.subtopics(3).clusters) == 24
+            assert np.array_equal(side.sentences, other.sentences) and np.array_equal(side.tokens, other.tokens)
+    assert (pool.subtopics(3).first, len(pool.subtopics(3).clusters)) == (12, 24)
 
 
-def test_subtopics_by_vectors_are_those_of_a_model_of_its_own(
-    finetune: Callable[..., int], overrides: list[str], tmp_path: Path, tiny_encoder: Callable[..., DocumentEncoder]
-) -> None:
-    source = tiny_encoder("roberta", projection_size=None, graph_layers=0, readout="mean", pooling="mean")
-    folder = source.save_pretrained(tmp_path / "sentences")
-    options = ("views.subtopics=vectors", f"views.subtopic_model={folder}")
-    data = data_of(overrides, *options)
-    pool, rows = pool_of(data), data.pairs.rows
-    texts = dict(data._texts_of(np.unique(rows)))
-    finder = subtopic_finder("vectors", "en")
-    for pair in (0, 9):
-        fields = [texts[row][:12] for row in rows[pair].tolist()]
-        vectors = [source.encode(list(field)) for field in fields]
-        expected = finder.find(*vectors, cluster_size=4)
-        np.testing.assert_array_equal(pool.subtopics(pair).clusters, expected.clusters)
-    assert finetune("run", *options) == 0
-    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
-    first, second = (" ".join(row["sections"]) for row in documents()[:2])
-    assert encoder.match(first, second).subtopics.number > 1
-
-
-def test_another_way_to_draw_has_another_pool(overrides: list[str]) -> None:
-    folders = {
+def test_another_way_to_draw_has_another_pool(overrides: list[str], learned: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(learned, tmp_path / "moved")
+    adaptive = ("views.subtopics=adaptive", "views.subtopic_model={}")
+    folders = [
         pool_of(data_of(overrides, *options)).folder
         for options in (
             (), ("views.sampling=hard",), ("views.seed=1",), ("views.cluster_size=6",), ("pool=5",),
-            ("views.fields=[4]",),
+            ("views.fields=[4]",), (adaptive[0], adaptive[1].format(learned)),
         )
-    }  # fmt: skip
-    assert len(folders) == 6
-    # How a model is measured later has no say in what it is trained on.
+    ]  # fmt: skip
+    assert len(set(folders)) == 7
+    # Neither where a model lies nor how one is measured later has a say in it.
+    assert pool_of(data_of(overrides, adaptive[0], adaptive[1].format(moved))).folder == folders[-1]
     pool = pool_of(data_of(overrides, "views.views=7"))
-    assert pool.folder in folders
+    assert pool.folder == folders[0]
     # A damaged part is made again.
     (part,) = pool.folder.glob("part-*.npy")
     content = part.read_bytes()
     part.write_bytes(content[:-3] + bytes([content[-3] ^ 1]) + content[-2:])
     data_of(overrides)
     assert part.read_bytes() == content
-
-
-def test_an_epoch_has_pairs_of_every_field(overrides: list[str]) -> None:
-    pool = pool_of(data_of(overrides, "views.fields=[3,12]"))
-    views = [pool.view(pair, number) for pair in range(28) for number in range(2)]
-    last = np.array([max(int(side.sentences.max()) for side in view) for view in views]).reshape(28, 2)
-    near = last < 3
-    # Of the two views of a pair one is of the first three sentences; it is the first one of some pairs, not of all.
-    assert near.any(axis=1).all()
-    assert (~near[:, 0]).sum() > 4
-    assert (~near[:, 1]).sum() > 4
-    assert (last < 12).all()
 
 
 def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) -> None:
@@ -273,23 +248,6 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
 def test_what_cannot_be_trained_on_is_refused(overrides: list[str], options: list[str], named: str) -> None:
     with pytest.raises(GraphdocError, match=re.escape(named)):
         ViewRecipe(start_of(overrides, *options))
-
-
-def test_a_model_that_reads_two_documents_has_no_vectors_of_one(
-    finetune: Callable[..., int], tmp_path: Path, mini: DocumentEncoder
-) -> None:
-    assert finetune("run") == 0
-    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
-    for use in (
-        lambda: encoder.encode(["Rice is steamed."]),
-        lambda: encoder.compare("Rice is steamed.", "Tides rise."),
-        lambda: encoder.attention("Rice is steamed."),
-        lambda: list(encoder.stream(["Rice is steamed."], level="sentence")),
-    ):
-        with pytest.raises(GraphdocError, match="match"):
-            use()
-    with pytest.raises(GraphdocError, match="graphdoc finetune views"):
-        mini.match("Rice is steamed.", "Tides rise.")
 
 
 def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
@@ -337,75 +295,55 @@ def texts() -> list[str]:
     return [" ".join(row["sections"]) for row in documents()[:2]]
 
 
-def test_views_are_drawn_by_learned_subtopics(
-    overrides: list[str], learned: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["adaptive", "vectors"])
+def test_views_are_drawn_by_subtopics_of_a_model(
+    overrides: list[str], learned: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     # Many pairs are drawn by forked processes, into which no model goes.
     monkeypatch.setattr(view_pool, "MANY_PAIRS", 1)
-    options = ("views.subtopics=adaptive", f"views.subtopic_model={learned}", "corpus.preparing_processes=2")
+    options = (f"views.subtopics={way}", f"views.subtopic_model={learned}", "corpus.preparing_processes=2")
     data = data_of(overrides, *options)
     pool, rows = pool_of(data), data.pairs.rows
     found = dict(data._texts_of(np.unique(rows)))
-    finder = AdaptiveSubtopics.make("en", learned)
     for pair in (0, 9):
-        first, second = (finder.features(found[row][:12]) for row in rows[pair].tolist())
-        expected = finder.find(first, second, cluster_size=4)
+        fields = [found[row][:12] for row in rows[pair].tolist()]
+        if way == "adaptive":
+            finder: Any = AdaptiveSubtopics.make("en", learned)
+            expected = finder.find(*map(finder.features, fields), cluster_size=4)
+        else:
+            source = DocumentEncoder.from_pretrained(learned, device="cpu")
+            vectors = [source.encode(list(field)) for field in fields]
+            expected = subtopic_finder("vectors", "en").find(*vectors, cluster_size=4)
         np.testing.assert_array_equal(pool.subtopics(pair).clusters, expected.clusters)
     assert len({pool.subtopics(pair).number for pair in range(28)} | {2}) > 1
 
 
-def test_another_model_of_subtopics_has_another_pool(
-    overrides: list[str], learned: Path, tmp_path: Path, tiny_encoder: EncoderFactory
-) -> None:
-    other = tiny_encoder(
-        "roberta", projection_size=None, graph_layers=1, readout="initial_mean", pooling="mean", seed=3
-    )
-    other.model.add_subtopic_head(ClusteringSettings(columns=6, neighbours=5, receptive_field=12, cluster_size=4))
-    moved = shutil.copytree(learned, tmp_path / "moved")
-    folders = [
-        pool_of(data_of(overrides, "views.subtopics=adaptive", f"views.subtopic_model={one}")).folder
-        for one in (learned, moved, other.save_pretrained(tmp_path / "other"))
-    ]
-    assert folders[0] == folders[1] != folders[2]
-
-
 @pytest.mark.parametrize("way", ["adaptive", "vectors"])
 def test_the_model_of_subtopics_is_in_the_checkpoint(
-    finetune: Callable[..., int], learned: Path, tmp_path: Path, way: str
+    finetune: Callable[..., int], learned: Path, tmp_path: Path, tiny_encoder: EncoderFactory, way: str
 ) -> None:
-    assert finetune("run", f"views.subtopics={way}", f"views.subtopic_model={learned}", "training.save_steps=4") == 0
-    folder = tmp_path / "run" / "model"
-    encoder = DocumentEncoder.from_pretrained(folder, device="cpu")
+    options = (f"views.subtopics={way}", f"views.subtopic_model={learned}", "training.max_steps=4")
+    assert finetune("run", *options) == 0
     first, second = texts()
-    expected = encoder.match(first, second)
-    assert expected.subtopics.number > 1
-    # Nothing outside the checkpoint is read.
+
+    def match(folder: Path) -> Any:
+        return DocumentEncoder.from_pretrained(folder, device="cpu").match(first, second).to_dict()["views"]
+
+    expected = match(tmp_path / "run" / "model")
+    # Nothing outside the checkpoint is read, and checkpoints of a run are checkpoints like others.
     shutil.rmtree(learned)
-    moved = folder.rename(tmp_path / "moved")
-    again = DocumentEncoder.from_pretrained(moved, device="cpu")
-    assert again.match(first, second).to_dict()["views"] == expected.to_dict()["views"]
+    moved = (tmp_path / "run" / "model").rename(tmp_path / "moved")
+    assert match(moved) == match(tmp_path / "run" / "checkpoint-4") == expected
     # It goes along where the model is saved again, over itself too.
-    saved = again.save_pretrained(tmp_path / "saved")
+    saved = DocumentEncoder.from_pretrained(moved, device="cpu").save_pretrained(tmp_path / "saved")
     shutil.rmtree(moved)
-    saved_again = DocumentEncoder.from_pretrained(saved, device="cpu")
-    saved_again.save_pretrained(saved)
-    assert DocumentEncoder.from_pretrained(saved, device="cpu").match(first, second).score == expected.score
-    assert sorted((saved / SUBTOPIC_FOLDER).glob("*.safetensors"))
-    # Checkpoints of a run are checkpoints like others.
-    (last,) = (tmp_path / "run").glob("checkpoint-8")
-    assert DocumentEncoder.from_pretrained(last, device="cpu").match(first, second).score == expected.score
-
-
-def test_a_model_saved_over_one_leaves_no_model_of_subtopics_behind(
-    finetune: Callable[..., int], learned: Path, tmp_path: Path, tiny_encoder: EncoderFactory
-) -> None:
-    assert finetune("run", "views.subtopics=adaptive", f"views.subtopic_model={learned}") == 0
-    folder = tmp_path / "run" / "model"
-    tiny_encoder("roberta").save_pretrained(folder)
-    assert not (folder / SUBTOPIC_FOLDER).exists()
-    # A folder of that name which holds something else stays.
-    (folder / SUBTOPIC_FOLDER).mkdir()
-    (folder / SUBTOPIC_FOLDER / "notes.txt").write_text("mine")
+    DocumentEncoder.from_pretrained(saved, device="cpu").save_pretrained(saved)
+    assert match(saved) == expected
+    # Another model saved over it leaves none behind; a folder of that name which holds something else stays.
+    tiny_encoder("roberta").save_pretrained(saved)
+    assert not (saved / SUBTOPIC_FOLDER).exists()
+    (saved / SUBTOPIC_FOLDER).mkdir()
+    (saved / SUBTOPIC_FOLDER / "notes.txt").write_text("mine")
     with pytest.raises(OutputError, match=SUBTOPIC_FOLDER):
-        tiny_encoder("roberta").save_pretrained(folder)
-    assert (folder / SUBTOPIC_FOLDER / "notes.txt").read_text() == "mine"
+        tiny_encoder("roberta").save_pretrained(saved)
+    assert (saved / SUBTOPIC_FOLDER / "notes.txt").read_text() == "mine"

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+import yaml
+
+from graphdoc.runtime.processes import Processes
 from graphdoc.settings.run import CorpusSettings
+from graphdoc.training.run import RunContext, load_start
 
 SettingsFactory = Callable[..., CorpusSettings]
 
@@ -32,8 +38,47 @@ def rows_of(count: int) -> list[dict[str, Any]]:
     return rows
 
 
+def labelled_rows(count: int) -> list[dict[str, str]]:
+    """Documents of four passages of ten words about rice or tides, with titles and labels."""
+    draw, words = np.random.default_rng(0), (["rice", "mould", "steam"], ["tide", "marsh", "flood"])
+    return [
+        {
+            "id": f"d{number}",
+            "title": f"Notes {number}",
+            "text": " ".join(f"{' '.join(draw.choice(words[number % 2], 10))}." for _ in range(4)),
+            "label": f"label {number % 2}",
+        }
+        for number in range(count)
+    ]
+
+
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     """Write JSON Lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def write_config(
+    folder: Path, backbone: Path, rows: Iterable[Mapping[str, Any]], **changes: Mapping[str, Any]
+) -> Path:
+    """Write the configuration of a quick run on some documents, with changes of its parts."""
+    values: dict[str, Any] = {
+        "corpus": {
+            "source": str(write_rows(folder / "corpus.jsonl", rows)), "cache": str(folder / "cache"),
+            "preparing_processes": 1,
+        },
+        "model": {"start": str(backbone), "settings": {"pooling": "mean", "projection_size": 16, "passage_words": 20}},
+        "training": {"loading_processes": 0, "log_steps": 1},
+    }  # fmt: skip
+    for part, own in changes.items():
+        values[part] = {**values.get(part, {}), **own}
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({**values, "output": str(folder / "run")}), encoding="utf-8")
+    return path
+
+
+def context_of(settings: Any) -> RunContext[Any]:
+    """What a recipe gets: the settings and the model that they start from, on a CPU."""
+    device = torch.device("cpu")
+    return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from corpus_examples import write_rows
+from corpus_examples import context_of, write_rows
 
 from graphdoc.cli import main
 from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.recipes.views import ViewRecipe
-from graphdoc.runtime.processes import Processes
 from graphdoc.settings.finetuning import ViewRunSettings
 from graphdoc.settings.loading import load_settings
-from graphdoc.training.run import RunContext, load_start
+from graphdoc.training.run import RunContext
 
 CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "sst_small.yaml"
 WORDS = {
@@ -58,17 +56,14 @@ def finetune_views(folder: Path, overrides: list[str]) -> Callable[..., int]:
     """Runs the command: ``finetune("name", "views.sampling=hard")``."""
 
     def run(name: str, *options: str) -> int:
-        config = [] if "--config" in options else ["--config", str(CONFIG)]
-        arguments = ["finetune", "views", *config, "--device", "cpu", *overrides]
+        arguments = ["finetune", "views", "--config", str(CONFIG), "--device", "cpu", *overrides]
         return main([*arguments, f"output={folder / name}", *options])
 
     return run
 
 
 def start_of(overrides: list[str], *options: str) -> RunContext[ViewRunSettings]:
-    settings = load_settings(ViewRunSettings, CONFIG, [*overrides, *options])
-    device = torch.device("cpu")
-    return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))
+    return context_of(load_settings(ViewRunSettings, CONFIG, [*overrides, *options]))
 
 
 def data_of(overrides: list[str], *options: str) -> ViewRecipe:

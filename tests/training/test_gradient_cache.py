@@ -1,3 +1,5 @@
+"""Gradient caching at chunk vectors, with CoLDE's parts around them."""
+
 from __future__ import annotations
 
 import gc
@@ -9,8 +11,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphdoc.training import step as gradient_cache
-from graphdoc.training.step import GradientCache, RandomStates, preserve_rng_state
+from graphdoc.graphs.layout import Packing
+from graphdoc.losses import ONE_PROCESS, SubDocumentContrast, SupervisedContrastive
+from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.recipes.classify import section_batch
+from graphdoc.recipes.sub_documents import sub_document_batch
+from graphdoc.registry import GRAPH_KINDS
+from graphdoc.sampling import DocumentSections, SubDocumentSplit
+from graphdoc.training.objectives import SectionContrast, TrainingBatch, ViewContrast, describe_vectors
+from graphdoc.training.step import CachedStep, GradientCache
 
 CPU = torch.device("cpu")
 
@@ -26,7 +35,7 @@ def loss_of(vectors: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits, torch.arange(half))
 
 
-def gradients(network: nn.Module) -> list[Tensor]:
+def gradients_of(network: nn.Module) -> list[Tensor]:
     result = [parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None]
     network.zero_grad()
     return result
@@ -48,11 +57,11 @@ def test_gradients_are_those_of_a_plain_pass_with_dropout(network: nn.Module, si
     torch.manual_seed(3)
     loss_of(torch.cat([network(part) for part in mini_batches])).backward()
     after_plain = torch.rand(1)
-    expected = gradients(network)
+    expected = gradients_of(network)
     # Without dropout the gradients would be others: the test would say nothing about random numbers.
     network.eval()
     loss_of(network(rows)).backward()
-    assert not torch.allclose(gradients(network)[0], expected[0])
+    assert not torch.allclose(gradients_of(network)[0], expected[0])
     network.train()
 
     torch.manual_seed(3)
@@ -60,29 +69,22 @@ def test_gradients_are_those_of_a_plain_pass_with_dropout(network: nn.Module, si
     loss_of(cache.rows).backward()
     cache.backward()
 
-    assert_same(gradients(network), expected)
+    assert_same(gradients_of(network), expected)
     assert torch.equal(torch.rand(1), after_plain)
 
 
-def counted(network: nn.Module) -> tuple[Callable[[Tensor], Tensor], list[bool]]:
+@pytest.mark.parametrize(("keep", "twice"), [(0, 4), (3, 4), (4, 3), (15, 1), (16, 0)])
+def test_the_last_mini_batch_and_those_that_fit_are_encoded_once(network: nn.Module, keep: int, twice: int) -> None:
     passes: list[bool] = []
 
     def encode(rows: Tensor) -> Tensor:
         passes.append(torch.is_grad_enabled())
         return network(rows)
 
-    return encode, passes
-
-
-@pytest.mark.parametrize(("keep", "twice"), [(0, 4), (3, 4), (4, 3), (15, 1), (16, 0)])
-def test_the_last_mini_batch_and_those_that_fit_are_encoded_once(network: nn.Module, keep: int, twice: int) -> None:
-    encode, passes = counted(network)
     cache = GradientCache(encode, rows_of(20).split(4), CPU, keep_activations=keep, size=len)
     loss_of(cache.rows).backward()
     cache.backward()
-
-    assert passes.count(False) == twice
-    assert passes.count(True) == 5
+    assert (passes.count(False), passes.count(True)) == (twice, 5)
 
 
 @pytest.mark.parametrize("fails", [1, 6])
@@ -131,54 +133,15 @@ def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep:
     with precision():
         vectors = torch.cat([encode(part) for part in mini_batches])
     loss_of(vectors).backward()
-    expected = gradients(network)
+    expected = gradients_of(network)
     cache = GradientCache(encode, mini_batches, CPU, keep_activations=keep, size=len, precision=precision)
     loss_of(cache.rows).backward()
     cache.backward()
-    found = gradients(network)
+    found = gradients_of(network)
     # Gradients of weights in bfloat16 are rounded for every mini-batch; the product in fp32 is exact to its rounding.
     torch.testing.assert_close(found[2], expected[2], rtol=1e-5, atol=1e-7)
     for one, other in zip(found, expected, strict=True):
         assert float((one - other).norm()) < 0.02 * float(other.norm())
-
-
-class OtherDevices:
-    """Stands for ``torch.cuda`` with generators of two devices, of which the first one is current."""
-
-    def __init__(self) -> None:
-        self.drawn = {0: 0, 1: 0}
-
-    def get_rng_state(self, device: torch.device) -> Tensor:
-        return torch.tensor([self.drawn[device.index or 0]], dtype=torch.uint8)
-
-    def set_rng_state(self, state: Tensor, device: torch.device) -> None:
-        self.drawn[device.index or 0] = int(state)
-
-
-def test_random_numbers_are_those_of_the_device_that_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    devices = OtherDevices()
-    monkeypatch.setattr(gradient_cache.torch, "get_device_module", lambda device: devices)
-    device = torch.device("cuda:1")
-    states = RandomStates(device, 3)
-    noted = []
-    for number in range(3):
-        states.note(number)
-        noted.append((devices.drawn[1], torch.get_rng_state()))
-        devices.drawn[1] += 7
-        torch.rand(4)
-    after = torch.get_rng_state()
-    for number in (2, 0, 1):
-        with states.replayed(number):
-            assert devices.drawn[1] == noted[number][0]
-            assert torch.equal(torch.get_rng_state(), noted[number][1])
-            devices.drawn[1] += 1
-        assert devices.drawn == {0: 0, 1: 21}
-        assert torch.equal(torch.get_rng_state(), after)
-    with preserve_rng_state(device):
-        devices.drawn[1] += 5
-        torch.rand(2)
-    assert devices.drawn == {0: 0, 1: 21}
-    assert torch.equal(torch.get_rng_state(), after)
 
 
 @pytest.mark.gpu
@@ -192,10 +155,218 @@ def test_gradients_on_the_last_accelerator(network: nn.Module) -> None:
     torch.manual_seed(3)
     vectors = torch.cat([network(part) for part in mini_batches])
     vectors.square().sum().backward()
-    expected = gradients(network)
+    expected = gradients_of(network)
     torch.manual_seed(3)
     cache = GradientCache(network, mini_batches, device)
     cache.rows.square().sum().backward()
     cache.backward()
-    for one, other in zip(gradients(network), expected, strict=True):
+    for one, other in zip(gradients_of(network), expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+LOSS = SubDocumentContrast("cosine", 0.3)
+
+
+@pytest.fixture
+def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
+    """A tiny model with dropout everywhere, ready to train."""
+    config = DocumentConfig(
+        encoder_config=tiny_encoder_config(
+            "roberta", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2, initializer_range=0.1
+        ),
+        projection_size=16,
+        readout="attention",
+    )
+    return DocumentModel(config).train()
+
+
+def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: SubDocumentContrast, budget: int | None) -> Tensor:
+    """The loss by plain autograd: everything held at once."""
+    vectors = model.encode_passages(batch.graphs, Packing(budget))
+    documents = model.encode_graphs(vectors, batch.graphs).documents
+    assert documents is not None
+    anchors, candidates = (documents[batch.roles[role]] for role in ("anchor", "candidate"))
+    return loss(anchors, candidates, batch.targets["group"]).loss
+
+
+def gradients(model: DocumentModel) -> dict[str, Tensor]:
+    result = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return result
+
+
+def assert_equal_gradients(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """The whole gradient to 1e-6, and every tensor of it but those that are zero up to rounding (biases of keys)."""
+    assert found.keys() == expected.keys()
+    assert any("transformer" in name for name in expected)
+    difference = torch.cat([(found[name] - gradient).flatten() for name, gradient in expected.items()])
+    whole = torch.cat([gradient.flatten() for gradient in expected.values()])
+    assert float(difference.norm()) <= 1e-6 * float(whole.norm())
+    largest = float(whole.abs().max())
+    for name, gradient in expected.items():
+        scale = max(float(gradient.abs().max()), 0.1 * largest)
+        assert float((found[name] - gradient).abs().max()) <= 2e-6 * scale, name
+
+
+@pytest.mark.parametrize(
+    ("graph_kind", "split", "budget"),
+    [*((kind, "half", 97) for kind in GRAPH_KINDS), ("section", "one_passage", 41), ("full", "half", 100_000)],
+)
+def test_gradients_are_those_of_plain_autograd_under_dropout(
+    model: DocumentModel, training_examples: Any, graph_kind: str, split: str, budget: int
+) -> None:
+    batch = sub_document_batch(training_examples(6), SubDocumentSplit(split), 0, graph=graph_kind)  # type: ignore[arg-type]
+    torch.manual_seed(5)
+    expected_loss = plain_loss(model, batch, LOSS, budget)
+    expected_loss.backward()
+    expected = gradients(model)
+    torch.manual_seed(6)
+    plain_loss(model, batch, LOSS, budget).backward()
+    other = gradients(model)
+    assert any(not torch.allclose(other[name], expected[name], rtol=0.01) for name in expected), "no dropout active"
+
+    torch.manual_seed(5)
+    output = CachedStep(model, ViewContrast(LOSS), packing=Packing(budget))(batch)
+
+    assert output.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
+    assert_equal_gradients(gradients(model), expected)
+
+
+@pytest.mark.parametrize(("graph_numbers", "split"), [(1, "half"), (300, "one_passage"), (600, "half")])
+def test_graphs_in_slices_change_nothing_but_random_numbers(
+    model: DocumentModel, training_examples: Any, graph_numbers: int, split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In double precision, since sums in another order are rounded otherwise.
+    monkeypatch.setattr(Tensor, "float", Tensor.double)
+    model.double()
+    # Dropout in the graphs draws for every slice; without it the gradient is the same.
+    for layer in model.graph.layers:
+        layer.dropout = 0.0
+    batch = sub_document_batch(training_examples(6), SubDocumentSplit(split), 0, graph="section")  # type: ignore[arg-type]
+    step = CachedStep(model, ViewContrast(LOSS), packing=Packing(80), graph_numbers=graph_numbers)
+    assert len(step._slices(torch.zeros(len(batch.graphs.token_ids), 1), batch.graphs)) > 1
+    torch.manual_seed(5)
+    CachedStep(model, ViewContrast(LOSS), packing=Packing(80))(batch)
+    expected = gradients(model)
+
+    torch.manual_seed(5)
+    step(batch)
+
+    for name, found in gradients(model).items():
+        assert found.dtype == torch.float64
+        torch.testing.assert_close(found, expected[name], rtol=1e-10, atol=1e-12)
+
+
+def test_dropout_in_sliced_graphs_is_the_same_in_both_passes(model: DocumentModel, training_examples: Any) -> None:
+    """The second pass over a slice has to repeat the first one, or its gradient belongs to another loss."""
+    batch = sub_document_batch(training_examples(6), SubDocumentSplit(), 0)
+    model.passage_encoder.requires_grad_(False)
+    model.passage_encoder.eval()
+    seen: list[Tensor] = []
+    step = CachedStep(model, ViewContrast(LOSS), graph_numbers=300)
+    slices = len(step._slices(torch.zeros(len(batch.graphs.token_ids), 1), batch.graphs))
+    original = step._encode_slice
+
+    def watched(part: Any) -> Tensor:
+        result = original(part)
+        seen.append(result.detach().clone())
+        return result
+
+    step._encode_slice = watched  # type: ignore[method-assign]
+    step(batch)
+
+    # The last slice is kept.
+    assert len(seen) == 2 * slices - 1 > 2
+    for first, second in zip(seen[: slices - 1], reversed(seen[slices:]), strict=True):
+        assert torch.equal(first, second)
+
+
+def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, training_examples: Any) -> None:
+    model.passage_encoder.requires_grad_(False)
+    model.passage_encoder.eval()
+    examples = training_examples(5)
+    batch = sub_document_batch(examples, SubDocumentSplit(), 3, graph="section")
+    torch.manual_seed(1)
+    expected_loss = CachedStep(model, ViewContrast(LOSS))(batch).loss
+    expected = gradients(model)
+    assert not any("transformer" in name for name in expected)
+    vectors = []
+    for example in examples:
+        alone = sub_document_batch([example, example], SubDocumentSplit("one_passage"), 0).graphs
+        with torch.no_grad():
+            own = dict(zip(map(tuple, alone.token_ids), model.encode_passages(alone), strict=True))
+        vectors.append(torch.stack([own[tuple(ids)] for ids in example.token_ids]).numpy())
+
+    torch.manual_seed(1)
+    ready = sub_document_batch(examples, SubDocumentSplit(), 3, graph="section", passage_vectors=vectors)
+    loss = CachedStep(model, ViewContrast(LOSS))(ready).loss
+
+    assert ready.tokens == 0
+    torch.testing.assert_close(loss, expected_loss)
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-4, atol=1e-6)
+
+
+def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel, training_examples: Any) -> None:
+    batch = sub_document_batch(training_examples(5), SubDocumentSplit(), 0)
+    step = CachedStep(model, ViewContrast(LOSS), precision="bfloat16", packing=Packing(90))
+
+    loss = step(batch).loss
+
+    assert loss.dtype == torch.float32
+    found = gradients(model)
+    assert all(gradient.dtype == torch.float32 and torch.isfinite(gradient).all() for gradient in found.values())
+    # A cache of weights that were cast without gradient would leave the transformer without any.
+    assert sum("transformer" in name for name in found) == sum(
+        "transformer" in name for name, _ in model.named_parameters()
+    )
+
+
+def test_spread_tells_a_collapse_from_even_directions() -> None:
+    torch.manual_seed(0)
+    even = describe_vectors(torch.randn(2_000, 64))
+    collapsed = describe_vectors(torch.ones(50, 64) * 3)
+
+    assert even["spread"].item() == pytest.approx(1.0, abs=0.02)
+    assert collapsed["spread"].item() == pytest.approx(0.0, abs=1e-6)
+    assert collapsed["embedding_norm"].item() == pytest.approx(24.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "budget"),
+    [
+        ({"graph_layers": 0}, 41),
+        ({"graph_layers": 1}, 97),
+        ({"graph_layers": 1, "section_aggregation": "mean"}, 10**5),
+    ],
+)
+def test_gradients_of_sections_are_those_of_plain_autograd(
+    tiny_encoder_config: Callable[..., Any], training_examples: Any, settings: dict[str, Any], budget: int
+) -> None:
+    """CoLDE's parts lie below the passage vectors (structural embeddings) and above them."""
+    dropout = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+    encoder = tiny_encoder_config("bert", initializer_range=0.1, **dropout)
+    colde = {"projection_size": None, "section_lstm_size": 12, "section_projection_size": 8, "readout": "sections"}
+    config = DocumentConfig(encoder_config=encoder, structural_embeddings=True, **{**colde, **settings})
+    model, objective = DocumentModel(config).train(), SectionContrast(SupervisedContrastive(0.5))
+    for table in model.structural_embeddings.parameters():  # type: ignore[union-attr]
+        torch.nn.init.normal_(table, std=0.2)
+    batch = section_batch(
+        training_examples(7), DocumentSections(3), 0, {"group": torch.arange(7) % 2}, graph="section"
+    )
+    torch.manual_seed(5)
+    output = model.encode_graphs(model.encode_passages(batch.graphs, Packing(budget)), batch.graphs)
+    expected_loss = objective.loss(objective.rows(output), batch, ONE_PROCESS).loss
+    expected_loss.backward()
+    expected = gradients(model)
+    assert {"structural_embeddings.sections", "structural_embeddings.chunks"} <= expected.keys()
+    torch.manual_seed(5)
+    step = CachedStep(model, objective, packing=Packing(budget))(batch)
+    assert step.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
+    assert_equal_gradients(gradients(model), expected)
+    # The tables learn also where the encoder is frozen.
+    model.passage_encoder.requires_grad_(False).eval()
+    CachedStep(model, objective, packing=Packing(80))(batch)
+    found = gradients(model)
+    assert not any("transformer" in name for name in found)
+    assert float(found["structural_embeddings.sections"].abs().max()) > 0

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
-import time
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from itertools import islice
 from multiprocessing import active_children
 from pathlib import Path
@@ -11,11 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from corpus_examples import rows_of, write_config
 from forked import run
+from safetensors.torch import load_file
 
+from graphdoc.recipes.trainer import train
 from graphdoc.sampling import EpochBatches
 from graphdoc.sampling.batches import Place
-from graphdoc.training import data as loading
+from graphdoc.settings.loading import load_settings
+from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.training import step as cached_step
 from graphdoc.training.data import EpochLoader
 
 # Batches that a worker may have before it.
@@ -92,21 +97,16 @@ def test_a_loader_gives_the_batches_of_each_epoch(workers: int, count: int, acro
 
 
 def test_loading_goes_on_across_the_end_of_an_epoch_and_not_too_far() -> None:
-    workers = 2
-    loader, batches = loader_of(workers=workers)
+    loader, batches = loader_of(workers=2)
     workers_at_work = set()
     for taken, batch in enumerate(islice(loader.batches(), 4 * loader.epoch_steps), start=1):
         assert batch[0][0] == (taken - 1) // loader.epoch_steps
-        assert batches.begun == taken + workers * AHEAD
+        assert batches.begun == taken + 2 * AHEAD
         workers_at_work |= set(active_children())
-    assert len(workers_at_work) == workers
+    assert len(workers_at_work) == 2
     loader.close()
-
-
-@pytest.mark.parametrize("workers", [2])
-def test_what_an_epoch_changes_is_in_its_batches(workers: int) -> None:
-    """Workers have the state of the program from when they began."""
-    loader, batches = loader_of(workers=workers, across_epochs=False)
+    # Workers have the state of the program from when they began: what an epoch changes is in its batches.
+    loader, batches = loader_of(workers=2, across_epochs=False)
     found = loader.batches(8)
     first = [next(found), next(found)]
     assert batches.begun == loader.epoch_steps, "none of the next epoch"
@@ -114,12 +114,11 @@ def test_what_an_epoch_changes_is_in_its_batches(workers: int) -> None:
     batches._seed = 2
     rest = [next(found) for _ in range(loader.epoch_steps)]
     loader.close()
-
     assert first == expected(1)[3:]
     assert rest == expected(2, seed=2) != expected(2)
 
 
-def test_an_iteration_may_start_anywhere_and_anew() -> None:
+def test_an_iteration_may_start_anywhere_and_anew_and_after_an_error_nothing_is_out_of_step() -> None:
     loader, _ = loader_of()
     run = expected(0, 1, 2, 3)
     assert some(loader, 15, 5) == run[15:]
@@ -129,46 +128,13 @@ def test_an_iteration_may_start_anywhere_and_anew() -> None:
     assert some(loader, 5, 10) == run[5:15]
     assert list(broken_off) == []
     loader.close()
-
-
-@pytest.mark.parametrize("place", [0, 2])
-def test_after_an_error_nothing_is_out_of_step(place: int) -> None:
-    damaged = expected(1)[place][0][1]
+    damaged = expected(1)[2][0][1]
     loader, _ = loader_of(corpus={"damaged": (damaged,)})
-    whole = [place for place, batch in enumerate(expected(1)) if damaged not in {row for _, row in batch}]
     for _ in range(2):
         with pytest.raises(OSError, match=f"row {damaged} is damaged"):
             some(loader, 5, 5)
-    assert some(loader, 5, place) == [expected(1)[one] for one in whole[:place]]
+    assert some(loader, 5, 2) == expected(1)[:2]
     loader.close()
-
-
-class BrokenConnection:
-    """What loads ahead, where the connection to its worker breaks."""
-
-    def __init__(self, worker: Any) -> None:
-        self._workers = [worker]
-
-    def __next__(self) -> Any:
-        raise ConnectionResetError("reset by peer")
-
-
-@pytest.mark.parametrize(("is_ended", "error"), [(True, RuntimeError), (False, ConnectionResetError)])
-def test_a_connection_that_breaks_with_its_worker_is_that_of_a_worker(
-    monkeypatch: pytest.MonkeyPatch, is_ended: bool, error: type[Exception]
-) -> None:
-    loader, _ = loader_of(workers=0)
-    # It is still there when the connection breaks.
-    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(0.3 if is_ended else 60,))
-    worker.start()
-    monkeypatch.setattr(loading, "ENDING", 60.0 if is_ended else 0.1)
-    broken = BrokenConnection(worker)
-    monkeypatch.setattr(loader, "_ahead", broken)
-    with pytest.raises(error) as caught:
-        loader._next(broken)
-    assert str(caught.value).startswith("DataLoader worker") == is_ended
-    worker.kill()
-    worker.join()
 
 
 def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
@@ -185,3 +151,49 @@ def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert run(script).stdout == "2\n"
+
+
+@pytest.fixture
+def settings(backbone_folder: Callable[[str], Path], tmp_path: Path) -> PretrainingSettings:
+    """A run that streams some 30 documents, several times over."""
+    config = write_config(
+        tmp_path, backbone_folder("roberta"), rows_of(30), loss={"similarity": "cosine", "temperature": 0.2},
+        training={"batch_size": 4, "max_steps": 17, "learning_rate": 1e-3, "log_steps": 1, "save_steps": 3},
+    )  # fmt: skip
+    return load_settings(PretrainingSettings, config, ["corpus.streaming=true"])
+
+
+def losses(folder: Path) -> dict[int, tuple[float, float]]:
+    """Loss and place in the run at every step."""
+    lines = (json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    return {entry["step"]: (entry["loss"], entry["epoch"]) for entry in lines if "loss" in entry}
+
+
+def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
+    settings: PretrainingSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(settings, device="cpu")
+    assert sorted(losses(tmp_path / "run")) == list(range(1, 18))
+    assert losses(tmp_path / "run")[17][1] == 1
+    interrupted = settings.replace(output=str(tmp_path / "other"))
+    original, calls = cached_step.CachedStep.__call__, 0
+
+    def failing(self: Any, batch: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 12:
+            raise KeyboardInterrupt
+        return original(self, batch)
+
+    monkeypatch.setattr(cached_step.CachedStep, "__call__", failing)
+    with pytest.raises(KeyboardInterrupt):
+        train(interrupted, device="cpu")
+    monkeypatch.undo()
+
+    place = json.loads((tmp_path / "other" / "checkpoint-9" / "training" / "data.json").read_text())
+    assert place["epoch"] == 1, "the interruption is to fall into another epoch than the first"
+    train(interrupted, resume=True, device="cpu")
+
+    assert losses(tmp_path / "other") == losses(tmp_path / "run")
+    first, second = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("run", "other"))
+    assert all(torch.equal(first[name], second[name]) for name in first)

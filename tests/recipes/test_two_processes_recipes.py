@@ -1,0 +1,357 @@
+"""Runs of recipes in two processes: the same as in one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from corpus_examples import rows_of, write_config, write_rows
+from pretraining_job import PASSAGES, all_gradients
+from retrieval_examples import write_beir
+from safetensors.torch import load_file
+from two_processes import COMMANDS_JOB as JOB
+from two_processes import launch, run_commands
+
+from graphdoc import DocumentEncoder
+from graphdoc.cli import main
+from graphdoc.retrieval.mining import NegativeLists
+
+pytestmark = pytest.mark.distributed
+
+
+@pytest.fixture
+def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A configuration on 36 documents of two to six passages, trained without dropout."""
+    training = {"batch_size": 7, "learning_rate": 1e-4, "max_steps": 3, "warmup": 0}
+    return write_config(
+        tmp_path, backbone_folder("roberta"), rows_of(40), loss={"similarity": "cosine", "temperature": 0.2},
+        training={"loading_processes": 0, "log_steps": 1, **training},
+    )  # fmt: skip
+
+
+def log_of(folder: Path) -> np.ndarray:
+    """Loss and length of the gradient of every step, ``(steps, 2)``."""
+    lines = map(json.loads, (folder / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    return np.array([[line["loss"], line["grad_norm"]] for line in lines if "loss" in line])
+
+
+def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    """Compare weights, more closely than a step of Adam where they have gradients.
+
+    Biases of keys change no attention, and what a target adds to the scores of its neighbours (``att_dst``) changes
+    none where these lie on one side of the bend of LeakyReLU: of their rounding errors Adam makes steps.
+    """
+    assert found.keys() == expected.keys()
+    differences = {name: float((found[name] - expected[name]).abs().max()) for name in found}
+    without_gradient = ("key.bias", "att_dst")
+    assert {
+        name: value for name, value in differences.items() if value > 1e-5 and not name.endswith(without_gradient)
+    } == {}
+
+
+def test_gradients_of_two_processes_are_those_of_one_on_the_union(
+    backbone_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    backbone = str(backbone_folder("roberta"))
+    launch(JOB, "gradients", backbone, tmp_path / "seen")
+    expected = all_gradients(backbone, range(len(PASSAGES)))
+    for rank in (0, 1):
+        seen = json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8"))
+        assert seen.keys() == expected.keys()
+        for name, (whole, loss) in expected.items():
+            values, found = seen[name]
+            assert found == pytest.approx(loss, rel=1e-10), name
+            difference = torch.tensor(values, dtype=whole.dtype) - whole
+            assert whole.dtype == torch.float64 and float(whole.norm()) > 1e-4, name
+            assert float(difference.norm()) <= 1e-10 * float(whole.norm()), name
+
+
+def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_folder: Path) -> None:
+    """One start of two processes for all commands, each of which has to end in both."""
+    (tmp_path / "empty.jsonl").touch()
+    write_rows(tmp_path / "short.jsonl", [{"id": str(number), "text": "Too short."} for number in range(5)])
+    lines = (tmp_path / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "broken.jsonl").write_text("\n".join([*lines[:9], lines[9][:30], *lines[10:]]), encoding="utf-8")
+
+    def command(name: str, *options: str) -> list[str]:
+        output = f"output={tmp_path / name}"
+        return ["pretrain", "--config", str(config), "--device", "cpu", output, *options]
+
+    def pairs(name: str) -> list[str]:
+        """Sentence pairs with masked tokens; seven do not divide by two."""
+        source = write_rows(tmp_path / "pairs.jsonl", rows_of(10))
+        changes = [
+            f"model.start={language_model_folder}", f"corpus.source={source}", f"corpus.cache={tmp_path / 'cache'}",
+            f"output={tmp_path / name}", "training.batch_size=7", "training.max_steps=3", "training.log_steps=1",
+        ]  # fmt: skip
+        return ["pretrain", "--config", "sdr_quick", "--device", "cpu", *changes]
+
+    assert main(command("begun", "training.save_steps=1", "training.keep_checkpoints=9")) == 0
+    for name in ("checkpoint-3", "checkpoint-2", "model"):
+        (tmp_path / "begun" / name).rename(tmp_path / f"undisturbed-{name}")
+    runs = {
+        "two": command("two"),
+        "resumed": command("begun", "training.save_steps=1", "training.keep_checkpoints=9", "--resume"),
+        "held out": command("held-out", "validation.share=0.2", "validation.best=loss"),
+        "frozen": command("frozen", "model.tune=frozen"),
+        "empty": command("x", f"corpus.source={tmp_path / 'empty.jsonl'}"),
+        "short": command("x", f"corpus.source={tmp_path / 'short.jsonl'}"),
+        "stop": command("x", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=stop"),
+        "skip": command("skip", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=skip"),
+        "no such number": command("wrong", "validation.share=0.2", "validation.best=beauty"),
+        "taken": command("two"),
+        "pairs": pairs("pairs"),
+        "no numbers": command("nan", "training.learning_rate=1e30", "training.clip=0", "training.max_steps=9"),
+        "not writable": command("config.yaml/run"),
+    }
+    first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
+    expected = {
+        "empty": "empty.jsonl",
+        "short": "2 passages",
+        "stop": "broken.jsonl",
+        "no such number": "validation.best='beauty'",
+        "taken": "two",
+        "no numbers": "wrong-batch-",
+        "not writable": "Not a directory",
+    }
+    for name in runs:
+        for seen in (first[name], second[name]):
+            assert seen["status"] == (2 if name in expected else 0), (name, seen["err"])
+            assert expected.get(name, "") in seen["err"], name
+            assert "Traceback" not in seen["err"]
+    # One process speaks.
+    assert "3 steps of 7 documents" in first["two"]["out"]
+    assert "2 processes" in first["two"]["out"]
+    assert second["two"]["out"] == ""
+
+    # Three steps of two processes are those of one; what they reduce per step is one gradient, and a few numbers.
+    assert main(command("one")) == 0
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))
+    assert_close(one, two)
+    start = load_file(tmp_path / "undisturbed-checkpoint-2" / "model.safetensors")
+    assert not torch.allclose(start["projection.weight"], one["projection.weight"], rtol=1e-5, atol=1e-5)
+    assert log_of(tmp_path / "two") == pytest.approx(log_of(tmp_path / "one"), rel=1e-5)
+    record = json.loads((tmp_path / "two" / "record.json").read_text(encoding="utf-8"))
+    assert record["processes"] == 2
+    for seen in (first, second):
+        assert [size for size in seen["two"]["reduced"] if size >= 1000] == [record["trained_weights"]] * 3
+
+    assert main(pairs("pairs-of-one")) == 0
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("pairs-of-one", "pairs"))
+    assert_close(one, two)
+    assert log_of(tmp_path / "pairs") == pytest.approx(log_of(tmp_path / "pairs-of-one"), rel=1e-5)
+
+    # A run of one process goes on in two.
+    assert "resume" not in first["resumed"]["err"]
+    resumed = load_file(tmp_path / "begun" / "model" / "model.safetensors")
+    undisturbed = load_file(tmp_path / "undisturbed-model" / "model.safetensors")
+    assert_close(resumed, undisturbed)
+    results = json.loads((tmp_path / "held-out" / "results.json").read_text(encoding="utf-8"))
+    assert {"loss", "accuracy"} <= results["after"].keys() == results["before"].keys()
+    # Documents that one process measures are measured as by one process.
+    assert main(command("alone", "validation.share=0.2", "validation.best=loss")) == 0
+    alone = json.loads((tmp_path / "alone" / "results.json").read_text(encoding="utf-8"))
+    assert results["after"] == pytest.approx(alone["after"], rel=1e-4)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("kind", [pytest.param("failing", marks=pytest.mark.slow), "killed"])
+def test_a_process_that_fails_does_not_leave_the_other_waiting(config: Path, kind: str) -> None:
+    first, second = launch(JOB, "fail_midway", config, kind, check=False)
+    assert first.returncode == 2, first.stderr
+    assert second.returncode == (-9 if kind == "killed" else 1), second.stderr
+    if kind == "failing":
+        assert "a process fails" in second.stderr
+
+
+def test_a_process_that_stands_still_is_named(tmp_path: Path) -> None:
+    launch(JOB, "partners", tmp_path / "said")
+    first, second = (json.loads((tmp_path / f"said-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
+    assert "process 1 " in first[0] and second
+
+
+def test_processes_stop_as_one_where_only_one_is_asked(config: Path, tmp_path: Path) -> None:
+    launch(JOB, "asked_to_stop", config, tmp_path / "seen")
+    (first, told), (second, silence) = (
+        json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)
+    )
+    assert (first, second) == (128 + signal.SIGTERM, 128 + signal.SIGTERM)
+    assert (tmp_path / "run" / "checkpoint-2").is_dir()
+    assert "asked to stop after step 2; go on with --resume" in told
+    assert silence == ""
+    assert main(["pretrain", "--config", str(config), "--device", "cpu", "--resume"]) == 0
+    assert len(log_of(tmp_path / "run")) == 3
+
+
+WORDS = [["rice", "mould", "steam"], ["tide", "marsh", "flood"], ["clock", "log", "order"], ["code", "page", "byte"]]
+SENTENCES = ["model.settings.projection_size=null", "model.settings.graph_layers=0", "model.settings.readout=mean"]
+SECTIONS = {"readout": "sections", "structural_embeddings": True, "chunk_attention_heads": 2, "section_lstm_size": 12,
+            "section_projection_size": 8, "projection_size": None}  # fmt: skip
+VIEWS = ["pairs.file=pairs.tsv", "model.start=matcher", "views.view_tokens=24", "views.receptive_field=12",
+         "views.cluster_size=4", *SENTENCES]  # fmt: skip
+# What is trained, and the settings beside those that all share; no dropout, whose draws differ between processes.
+RUNS: dict[str, tuple[str, list[str]]] = {
+    "classes": ("classify", ["labels.dropout=0"]),
+    "groups": ("compare", [*(f"model.settings.{name}={json.dumps(value)}" for name, value in SECTIONS.items()),
+                           "validation.pairs=pairs.tsv"]),
+    "pairs": ("compare", ["groups.by=pairs", "groups.file=pairs.tsv", "loss.kind=cosine", "sections.number=1"]),
+    "queries": ("retrieve", ["queries.source=queries", "queries.split=train", "validation.split=dev",
+                             "negatives.per_query=2"]),
+    "judged": ("retrieve", ["queries.source=queries", "queries.split=train", "validation.split=dev",
+                            "negatives.per_query=3", "negatives.kind=judged", "model.tune=frozen"]),
+    "made queries": ("retrieve", ["queries.made_from=[titles,first_sentences]", "folds.number=2"]),
+    "views": ("views", [*VIEWS, "validation.pairs=pairs.tsv"]),
+    "towers": ("views", [*VIEWS, "views.encoder=dual", "loss.kind=contrast", "loss.negatives=2",
+                         "loss.temperature=0.3"]),
+    "subtopics": ("subtopics", ["pairs.file=pairs.tsv", "validation.pairs=pairs.tsv", "subtopics.cluster_size=3",
+                                "model.settings.projection_size=null", "model.settings.readout=initial_mean",
+                                "training.batch_size=10"]),
+}  # fmt: skip
+MISTAKES = {
+    "unknown documents": ("classify", "corpus.source=nowhere"),
+    "unknown queries": ("retrieve", "queries.source=nowhere"),
+}
+
+
+@pytest.fixture
+def _files(
+    backbone_folder: Callable[[str], Path],
+    tiny_encoder: Callable[..., DocumentEncoder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Documents of four subjects in the working folder, with pairs, queries and a model that has a head for views."""
+    monkeypatch.chdir(tmp_path)
+    draw, rows = np.random.default_rng(0), []
+    for number in range(24):
+        own = WORDS[number % 4]
+        text = " ".join(f"{' '.join(draw.choice(own, 10))}." for _ in range(int(draw.integers(1, 6))))
+        rows.append({"id": f"d{number}", "title": " ".join(draw.permutation(own)), "text": text, "label": number % 4})
+    write_rows(tmp_path / "corpus.jsonl", rows)
+    pairs = [f"d{a}\td{(a + step) % 24}\t{int(step == 4)}\n" for a in range(24) for step in (4, 5)]
+    (tmp_path / "pairs.tsv").write_text("".join(pairs), encoding="utf-8")
+    queries = [{"_id": f"q{n}", "text": WORDS[n % 4][n % 3], "split": "dev" if n > 15 else "train"} for n in range(20)]
+    write_rows(tmp_path / "queries" / "queries.jsonl", queries)
+    judged = [f"q{n}\td{n}\t1\nq{n}\td{n + 1}\t0\nq{n}\td{n + 2}\t0\n" for n in range(20)]
+    (tmp_path / "queries" / "qrels.tsv").write_text("".join(["query-id\tcorpus-id\tscore\n", *judged]))
+    matcher = tiny_encoder("bert", projection_size=None, graph_layers=0, readout="mean", passage_tokens=40)
+    matcher.model.add_head(["different", "similar"], dropout=0.0)
+    matcher.save_pretrained(tmp_path / "matcher")
+    values = {
+        "corpus": {"source": "corpus.jsonl", "preparing_processes": 1},
+        "model": {"start": str(backbone_folder("roberta")),
+                  "settings": {"pooling": "mean", "projection_size": 16, "graph_layers": 1, "passage_words": 10}},
+        "training": {"batch_size": 9, "learning_rate": 1e-4, "loading_processes": 0, "log_steps": 1, "max_steps": 3,
+                     "warmup": 0},
+    }  # fmt: skip
+    (tmp_path / "negatives_config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+
+
+def command(task: str, output: str, *options: str) -> list[str]:
+    shared = [
+        "--negatives_config",
+        "negatives_config.yaml",
+        "--device",
+        "cpu",
+        f"output={output}",
+        f"corpus.cache=cache-{output[-3:]}",
+    ]
+    return ["finetune", task, *shared, *options]
+
+
+def results(folder: str) -> Any:
+    return json.loads((Path(folder) / "results.json").read_text(encoding="utf-8")).get("after", {})
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_files")
+def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
+    pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
+    commands = [command(task, f"{name}-two", *options) for name, (task, options) in RUNS.items()]
+    commands += [command(task, "x", option) for task, option in MISTAKES.values()]
+    seen = run_commands(commands, tmp_path)
+    first, second = (dict(zip([*RUNS, *MISTAKES], of_rank, strict=True)) for of_rank in seen)
+    for name, (task, options) in RUNS.items():
+        assert (first[name]["status"], second[name]["status"]) == (0, 0), first[name]["err"] + second[name]["err"]
+        assert "2 processes" in first[name]["out"] and second[name]["out"] == ""
+        assert main(command(task, f"{name}-one", *options)) == 0
+        # Of gradients that are rounding errors Adam makes whole steps; their length shows whether they are the same.
+        one, two = (log_of(Path(f"{name}-{count}")) for count in ("one", "two"))
+        assert len(one) == 3 and two == pytest.approx(one, rel=1e-4), name
+        assert results(f"{name}-two") == pytest.approx(results(f"{name}-one"), rel=1e-4, abs=1e-6), name
+    assert Path("made queries-two/test.run").is_file()
+    pools = [
+        sorted(path.read_bytes() for path in Path(cache).rglob("part-*.npy")) for cache in ("cache-one", "cache-two")
+    ]
+    assert pools[0] == pools[1] != []
+    for name, (_, option) in MISTAKES.items():
+        for of_rank in (first, second):
+            assert of_rank[name]["status"] == 2 and option.rpartition("=")[2] in of_rank[name]["err"]
+            assert "Traceback" not in of_rank[name]["err"]
+    assert not Path("x").exists()
+
+
+@pytest.fixture
+def negatives_config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A configuration on 30 documents of six topics, 14 steps, with a refresh after 7."""
+    folder = write_beir(tmp_path / "beir")
+    settings = {"pooling": "mean", "projection_size": 16, "graph_layers": 1, "passage_words": 10}
+    return write_config(
+        tmp_path, backbone_folder("roberta"), [], corpus={"source": str(folder / "corpus.jsonl")},
+        model={"start": str(backbone_folder("roberta")), "tune": "frozen", "settings": settings},
+        queries={"source": str(folder), "split": "train"}, validation={"share": 0},
+        negatives={"per_query": 2, "kind": "vectors", "depth": 5, "margin": 0.0, "refresh": 0.5},
+        loss={"similarity": "cosine", "temperature": 0.1},
+        training={"batch_size": 8, "epochs": 2, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1,
+                  "save_steps": 4, "keep_checkpoints": 9},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_lists_of_two_processes(negatives_config: Path, tmp_path: Path) -> None:
+    """Lists of negatives in two processes: those of one, the same for both, and read again by a resumed run."""
+    pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+
+    def command(name: str, *options: str) -> list[str]:
+        output = f"output={tmp_path / name}"
+        return [
+            "finetune",
+            "retrieve",
+            "--negatives_config",
+            str(negatives_config),
+            "--device",
+            "cpu",
+            output,
+            *options,
+        ]
+
+    both = ("negatives.kind=both", "negatives.refresh=null", "training.epochs=1")
+    runs = {"vectors": command("vectors-two"), "both": command("both-two", *both)}
+    first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
+    for name, options in (("vectors", ()), ("both", both)):
+        assert (first[name]["status"], second[name]["status"]) == (0, 0), first[name]["err"] + second[name]["err"]
+        assert second[name]["out"] == ""
+        assert main(command(f"{name}-one", *options)) == 0
+        one, two = (NegativeLists.read(tmp_path / f"{name}-{count}/negatives/start.jsonl") for count in ("one", "two"))
+        assert one == two
+    # A run that was cut off after the refresh and before the next checkpoint reads what was mined.
+    whole, cut = tmp_path / "vectors-two", tmp_path / "cut"
+    shutil.copytree(whole, cut, symlinks=True)
+    shutil.rmtree(cut / "model")
+    for checkpoint in cut.glob("checkpoint-*"):
+        if int(checkpoint.name.rpartition("-")[2]) > 4:
+            shutil.rmtree(checkpoint)
+    kept = (cut / "negatives" / "step-7.jsonl").read_bytes()
+    for seen in run_commands([command("cut", "--resume")], tmp_path):
+        assert seen[0]["status"] == 0, seen[0]["err"]
+    assert (cut / "negatives" / "step-7.jsonl").read_bytes() == kept
+    expected, found = (load_file(folder / "model" / "model.safetensors") for folder in (whole, cut))
+    assert all(torch.equal(value, found[name]) for name, value in expected.items())
