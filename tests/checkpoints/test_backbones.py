@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -11,19 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from checkpoint_loading import refusal
 from safetensors.torch import load_file, save_file
+from torch.nn.functional import normalize
 from transformers import (
+    AutoModel,
     AutoModelForMaskedLM,
+    AutoTokenizer,
     GPT2Config,
     GPT2Model,
     PreTrainedConfig,
     PreTrainedModel,
-    RobertaForMaskedLM,
     T5Config,
 )
 
 from graphdoc.checkpoints.backbones import load_language_model_head
 from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE, token_limit
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.modeling import DocumentConfig, DocumentModel
@@ -43,16 +49,6 @@ def test_weights_are_those_of_the_backbone(backbone: Path) -> None:
     (backbone / CONFIG_FILE).write_text(json.dumps({**values, "return_dict": False}))
     again = DocumentEncoder.from_backbone(backbone, device="cpu")
     assert (again.encode("Rice is steamed.") == encoder.encode("Rice is steamed.")).all()
-
-
-def test_a_language_model_loses_its_head(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
-    encoder = tiny_encoder("roberta")
-    whole = RobertaForMaskedLM(encoder.model.config.encoder_config)
-    whole.save_pretrained(tmp_path)
-    encoder.tokenizer.save_pretrained(tmp_path)
-    loaded = DocumentEncoder.from_backbone(tmp_path, device="cpu")
-    weights = loaded.model.passage_encoder.transformer.state_dict()
-    assert all(torch.equal(value, whole.roberta.state_dict()[key]) for key, value in weights.items())
 
 
 def test_the_passage_limit_is_the_backbones(encoder_name: str, tiny_encoder: EncoderFactory) -> None:
@@ -136,22 +132,26 @@ def test_logits_at_masked_places_are_those_of_the_language_model(
     assert logits.std() > 0.01
 
 
-def test_a_table_of_its_own_is_kept(tiny_encoder_config: EncoderConfigFactory, tmp_path: Path) -> None:
-    config = tiny_encoder_config("roberta", tie_word_embeddings=False)
-    whole = language_model(config, tmp_path)
-    head = load_language_model_head(model_on(config, whole).passage_encoder.transformer, str(tmp_path))
+def test_a_language_model_loses_its_head_and_a_table_of_its_own_is_kept(
+    tiny_encoder_config: EncoderConfigFactory, backbone: Path, tmp_path: Path
+) -> None:
+    config = tiny_encoder_config("roberta", tie_word_embeddings=False, vocab_size=400)
+    whole = language_model(config, backbone)
+    head = load_language_model_head(model_on(config, whole).passage_encoder.transformer, str(backbone))
     assert isinstance(head, PretrainedHead)
     tokens = torch.randn(2, 24)
     torch.testing.assert_close(head(tokens), whole.lm_head(tokens))
+    loaded = DocumentEncoder.from_backbone(backbone, device="cpu").model.passage_encoder.transformer.state_dict()
+    assert all(torch.equal(value, whole.base_model.state_dict()[key]) for key, value in loaded.items())
 
 
-@pytest.mark.parametrize("case", ["encoder alone", "nothing known", "nowhere", "another model", "another width"])
+@pytest.mark.parametrize("case", ["encoder alone", "nowhere", "another model", "another width"])
 def test_a_new_head_comes_with_a_warning(
     tiny_encoder_config: EncoderConfigFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
 ) -> None:
     config = tiny_encoder_config("roberta")
     model = DocumentModel(DocumentConfig(encoder_config=config, projection_size=8))
-    backbone = {"nothing known": None, "nowhere": str(tmp_path / "nowhere")}.get(case, str(tmp_path))
+    backbone = str(tmp_path / "nowhere") if case == "nowhere" else str(tmp_path)
     match case:
         case "encoder alone":
             language_model(config, tmp_path, ("lm_head",))
@@ -170,3 +170,141 @@ def test_a_new_head_comes_with_a_warning(
     logits.sum().backward()
     weight: Any = model.passage_encoder.transformer.get_input_embeddings().weight
     assert float(weight.grad.abs().max()) > 0
+
+
+TEXTS = ["Rice is steamed over water.", "Tides rise twice a day, and fall.", "A mould grows."]
+PROMPTS = {"query": "query: ", "document": "passage: "}
+
+
+def write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def model(tmp_path: Path, backbone_folder: Callable[[str], Path]) -> Callable[..., Path]:
+    """Write the folder of an embedding model around a tiny encoder."""
+
+    def make(
+        pooling: dict[str, Any],
+        *,
+        dense: int = 0,
+        normalized: bool = True,
+        prompts: Any = None,
+        limit: int | None = None,
+    ) -> Path:
+        folder = tmp_path / "embedding-model"
+        shutil.copytree(backbone_folder("bert"), folder)
+        kinds = ["Transformer", "Pooling", *(["Dense"] if dense else []), *(["Normalize"] if normalized else [])]
+        modules = [
+            {"idx": n, "path": f"{n}_{kind}" if n else "", "type": f"sentence_transformers.models.{kind}"}
+            for n, kind in enumerate(kinds)
+        ]
+        write(folder / "modules.json", modules)
+        write(folder / "1_Pooling" / "config.json", pooling)
+        write(folder / "config_sentence_transformers.json", {"prompts": prompts or {}})
+        write(folder / "sentence_bert_config.json", {"max_seq_length": limit} if limit else {})
+        if dense:
+            size = json.loads((folder / "config.json").read_text())["hidden_size"]
+            sizes = {"in_features": size, "out_features": dense, "bias": True}
+            tanh = {"activation_function": "torch.nn.modules.activation.Tanh"}
+            write(folder / "2_Dense" / "config.json", {**sizes, **tanh})
+            torch.manual_seed(0)
+            weights = {"linear.weight": torch.randn(dense, size), "linear.bias": torch.randn(dense)}
+            save_file(weights, folder / "2_Dense" / "model.safetensors")
+        return folder
+
+    return make
+
+
+def by_hand(folder: Path, texts: list[str], pooling: str, *, dense: int, normalized: bool) -> np.ndarray:
+    """The vectors of texts, each by itself and without padding."""
+    tokenizer, transformer = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    rows = []
+    for text in texts:
+        with torch.no_grad():
+            hidden = transformer(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+        row = {"cls": hidden[0], "mean": hidden.mean(dim=0), "last": hidden[-1]}[pooling]
+        if dense:
+            weights = load_file(folder / "2_Dense" / "model.safetensors")
+            row = torch.tanh(weights["linear.weight"] @ row + weights["linear.bias"])
+        rows.append(normalize(row, dim=0) if normalized else row)
+    return torch.stack(rows).numpy()
+
+
+@pytest.mark.parametrize(
+    ("written", "pooling", "dense", "normalized", "prompts"),
+    [
+        ({"pooling_mode": "cls"}, "cls", 0, True, None),
+        ({"pooling_mode": "mean"}, "mean", 8, False, PROMPTS),
+        ({"pooling_mode": "lasttoken"}, "last", 8, True, {"query": "query: ", "passage": "passage: "}),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean", 0, False, None),
+    ],
+)
+def test_passage_vectors_are_those_of_the_model(
+    model: Callable[..., Path],
+    tmp_path: Path,
+    written: dict[str, Any],
+    pooling: str,
+    dense: int,
+    normalized: bool,
+    prompts: Any,
+) -> None:
+    folder = model(written, dense=dense, normalized=normalized, prompts=prompts, limit=40)
+    encoder = DocumentEncoder.from_pretrained(folder, device="cpu")
+    assert encoder.name == "embedding-model" and encoder.model.config.passage_tokens == 40
+    sizes = {"dense": dense, "normalized": normalized}
+    document, query = ("passage: ", "query: ") if prompts else ("", "")
+    expected = by_hand(folder, [document + text for text in TEXTS], pooling, **sizes)
+    for level in ("passage", "sentence"):
+        found = np.concatenate(encoder.encode(TEXTS, level=level))  # type: ignore[call-overload]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-5)
+    asked = by_hand(folder, [query + text for text in TEXTS], pooling, **sizes)
+    np.testing.assert_allclose(encoder.encode_query(TEXTS), asked, atol=1e-5)
+    # A prompt is no part of a passage: where it stands and how long it is does not change.
+    plain = DocumentEncoder.from_pretrained(folder, device="cpu", document_prompt="")
+    (passage,), (other,) = (one.segment(Document.from_text(TEXTS[1])).passages for one in (encoder, plain))
+    assert passage == other and (passage.start, passage.end) == (0, len(TEXTS[1]))
+    two = encoder.encode(Document("two", (Section(TEXTS[0]), Section(TEXTS[1]))))
+    np.testing.assert_allclose(two, expected[:2].mean(axis=0), atol=1e-5)
+    assert DocumentEncoder.from_backbone(folder, device="cpu", projection_size=None).model.config.pooling == pooling
+    saved = encoder.save_pretrained(tmp_path / "saved")
+    np.testing.assert_allclose(DocumentEncoder.from_pretrained(saved, device="cpu").encode(TEXTS), expected, atol=1e-5)
+
+
+def test_what_cannot_be_read_is_named(model: Callable[..., Path]) -> None:
+    folder = model({"pooling_mode": "cls"}, dense=8, prompts=PROMPTS)
+    modules = json.loads((folder / "modules.json").read_text())
+    dense = json.loads((folder / "2_Dense" / "config.json").read_text())
+    wrong: list[tuple[str, Any, str]] = [
+        ("modules.json", "[", "modules.json"),
+        ("modules.json", {"idx": 0}, "modules.json"),
+        ("modules.json", [*modules, {"type": "custom.code.Whitening", "path": "4_W"}], "Whitening"),
+        (
+            "modules.json",
+            [{**modules[0], "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"}],
+            "MLM",
+        ),
+        ("modules.json", [modules[0], {**modules[1], "path": "../elsewhere"}], "../elsewhere"),
+        ("1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "weightedmean"),
+        ("1_Pooling/config.json", {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}, "max_tokens"),
+        ("1_Pooling/config.json", {"pooling_mode": "mean", "include_prompt": False}, "prompt"),
+        ("2_Dense/config.json", {**dense, "activation_function": "torch.nn.modules.activation.ReLU"}, "tanh"),
+    ]
+    for file, content, named in wrong:
+        kept = (folder / file).read_text()
+        (folder / file).write_text(content if isinstance(content, str) else json.dumps(content))
+        assert named in refusal(folder), (file, content)
+        (folder / file).write_text(kept)
+    assert "projection" in refusal(model_without_dense(folder), projection_size=4)
+    (folder / "2_Dense" / "model.safetensors").write_bytes(b"damaged")
+    assert "2_Dense" in refusal(folder)
+
+
+def model_without_dense(folder: Path) -> Path:
+    other = folder.with_name("plain-model")
+    shutil.copytree(folder, other)
+    modules = [one for one in json.loads((other / "modules.json").read_text()) if not one["type"].endswith("Dense")]
+    write(other / "modules.json", modules)
+    return other

