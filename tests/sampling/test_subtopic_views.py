@@ -92,12 +92,6 @@ def test_draws_follow_the_equations_and_sentences_of_a_subtopic_are_equally_like
         np.testing.assert_allclose(counts, (expected / np.maximum(sizes, 1))[side.clusters], atol=0.03)
 
 
-def test_hard_goes_on_with_others_once_its_subtopic_is_used_up() -> None:
-    view = draw_views(FIRST, SECOND, SAMPLINGS["hard"], 40, seed=0, number=0)[0]
-    assert set(range(4)) < set(view.sentences.tolist())
-    assert len(view.sentences) == 8
-
-
 def test_negative_takes_the_smaller_half_of_what_there_is() -> None:
     first, second = draw_views(FIRST, SECOND, SAMPLINGS["negative"], 1000, seed=0, number=0)
     # Both have nothing in common in subtopics 2 and 3; the first has four sentences of the one, the second three.
@@ -111,37 +105,30 @@ def test_negative_takes_the_smaller_half_of_what_there_is() -> None:
         np.testing.assert_array_equal(view.sentences, [0, 1, 2, 3])
 
 
-def test_a_run_of_sentences_fills_the_view_from_wherever_it_starts() -> None:
+def test_samplings_without_subtopics() -> None:
     starts = set()
     for number in range(200):
         view = draw_views(FIRST, SECOND, SAMPLINGS["random"], 20, seed=0, number=number)[0]
-        assert (np.diff(view.sentences) == 1).all()
-        assert view.tokens.sum() == 20
+        assert (np.diff(view.sentences) == 1).all() and view.tokens.sum() == 20
         starts.add(int(view.sentences[0]))
     assert starts == set(range(7))
-
-
-def test_central_sentences_and_first_ones_are_taken_in_reading_order() -> None:
     first, second = draw_views(FIRST, SECOND, SAMPLINGS["pagerank"], 12, seed=0, number=0)
-    assert first.sentences.tolist() == [0, 1, 2]
-    assert second.sentences.tolist() == [3, 4, 5]
+    assert (first.sentences.tolist(), second.sentences.tolist()) == ([0, 1, 2], [3, 4, 5])
     # The least central of the three came last, and was cut.
     assert second.tokens.tolist() == [2, 5, 5]
     assert draw_views(FIRST, SECOND, SAMPLINGS["truncated"], 12, seed=0, number=9)[1].sentences.tolist() == [0, 1, 2]
+    # Hard goes on with others once its subtopic is used up.
+    view = draw_views(FIRST, SECOND, SAMPLINGS["hard"], 40, seed=0, number=0)[0]
+    assert set(range(4)) < set(view.sentences.tolist()) and len(view.sentences) == 8
 
 
 def test_views_differ_by_number_and_seed_but_not_by_call() -> None:
-    drawn = {
-        (seed, number): tuple(
-            view.sentences.tobytes()
-            for view in draw_views(FIRST, SECOND, SAMPLINGS["uniform"], 15, seed=seed, number=number)
-        )
-        for seed in range(3)
-        for number in range(10)
-    }
-    assert len(set(drawn.values())) > 20
-    again = draw_views(FIRST, SECOND, SAMPLINGS["uniform"], 15, seed=1, number=4)
-    assert drawn[1, 4] == tuple(view.sentences.tobytes() for view in again)
+    def drawn(seed: int, number: int) -> tuple[bytes, ...]:
+        views = draw_views(FIRST, SECOND, SAMPLINGS["uniform"], 15, seed=seed, number=number)
+        return tuple(view.sentences.tobytes() for view in views)
+
+    assert len({drawn(seed, number) for seed in range(3) for number in range(10)}) > 20
+    assert drawn(1, 4) == drawn(1, 4)
 
 
 def test_centrality_is_pagerank() -> None:
