@@ -171,28 +171,13 @@ def test_vectors_of_passages_that_are_not_its_own_are_refused(tiny_encoder: Enco
     for one, document, word in ((encoder, foreign, str(width + 1)), (placed, own, "structural")):
         with pytest.raises(ModelError, match=word):
             list(one.stream([document], level="sentence"))
+    with torch.no_grad():
+        next(placed.model.passage_encoder.parameters()).fill_(float("nan"))
+    for level in ("document", "sentence"):
+        with pytest.raises(ModelError, match="NaN"):
+            placed.encode(DOCUMENTS, level=level)  # type: ignore[call-overload]
     with pytest.raises(DocumentError, match="koji"):
         passage_means(encoder, [replace(segmented, passages=(), token_ids=())])
-
-
-def test_the_mean_of_an_encoded_document_is_made_where_it_is_not_known(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder(sentence_document=SHARE)
-    encoded = encoder.encode_levels(DOCUMENTS[0])
-    found, expected = (
-        encoder.compare(one, DOCUMENTS[1], sentences=True).sentences
-        for one in (replace(encoded, passage_mean=None), encoded)
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_an_index_of_a_model_that_reads_places_is_updated(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
-    settings = {"structural_embeddings": True, "readout": "sections", "graph_layers": 0}
-    encoder = tiny_encoder(**settings, sentence_document=SHARE)
-    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
-    index.update(DOCUMENTS)
-    changed = Document("koji", (Section("Rice is new. It is old."),), "Koji")
-    assert index.update([changed]).replaced == 1
-    assert len(index.encoded("koji").passages) == len(encoder.segment(changed).passages)
 
 
 PAIR = [
@@ -209,23 +194,10 @@ def test_a_sentence_without_a_share_of_its_document_is_encoded_as_a_query_is(min
     np.testing.assert_allclose(found[0], alone, atol=1e-5)
     # Padding and neighbours change nothing.
     np.testing.assert_allclose(own.encode(PAIR[0], level="sentence"), found[0], atol=1e-5)
-
-
-def test_all_sentences_are_encoded_whatever_the_limit_of_passages(mini: DocumentEncoder) -> None:
-    limited = DocumentEncoder(mini.model, mini.tokenizer)
-    limited.segmenter = Segmenter(mini.segmenter.tokenizer, SegmentationConfig(max_passages=1))
-    assert len(limited.segment(PAIR[1]).passages) == 1
-    assert len(limited.encode(limited.segment(PAIR[1]), level="sentence")) == 30
-
-
-def test_vectors_are_those_of_a_comparison(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0)
-    for table in encoder.model.structural_embeddings.parameters():  # type: ignore[union-attr]
-        torch.nn.init.normal_(table)
-    compared = encoder.encode_levels(PAIR[0], sentences=True).sentence_vectors
-    assert compared is not None
-    np.testing.assert_allclose(encoder.encode(PAIR[0], level="sentence"), compared, atol=1e-5)
-    assert encoder.vector_size("sentence") == compared.shape[1]
+    # All sentences are encoded whatever the limit of passages.
+    own.segmenter = Segmenter(own.segmenter.tokenizer, SegmentationConfig(max_passages=1))
+    segmented = own.segment(PAIR[1])
+    assert len(segmented.passages) == 1 and len(own.encode(segmented, level="sentence")) == 30
 
 
 def test_a_folder_holds_the_place_of_every_sentence(mini: DocumentEncoder, tmp_path: Path) -> None:
@@ -247,16 +219,9 @@ def test_a_sentence_has_the_place_of_its_passage(tiny_encoder: EncoderFactory) -
     assert len(encoder.segment(PAIR[0]).passages) == 2
     in_second = encoder.encode(PAIR[0], level="sentence")[2]
     alone = Document("c", (Section("Koji grows."),))
+    compared = encoder.encode_levels(PAIR[0], sentences=True).sentence_vectors
+    np.testing.assert_allclose(encoder.encode(PAIR[0], level="sentence"), compared, atol=1e-5)
     assert np.abs(encoder.encode(alone, level="sentence")[0] - in_second).max() > 1e-3
     with torch.no_grad():
         tables.chunks[0] = tables.chunks[1]
     np.testing.assert_allclose(encoder.encode(alone, level="sentence")[0], in_second, atol=1e-5)
-
-
-def test_vectors_that_are_no_numbers_are_refused(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder()
-    with torch.no_grad():
-        next(encoder.model.passage_encoder.parameters()).fill_(float("nan"))
-    for level in ("document", "sentence"):
-        with pytest.raises(ModelError):
-            encoder.encode(PAIR, level=level)

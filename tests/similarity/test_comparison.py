@@ -19,7 +19,6 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError, SettingsError
-from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
 from graphdoc.similarity.kinds import similarity_matrix
@@ -43,46 +42,23 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.array([[x @ y / (np.sqrt(x @ x) * np.sqrt(y @ y)) for y in b] for x in a])
 
 
-class TestContributions:
-    @pytest.mark.parametrize(
-        ("kind", "readout", "layers"),
-        [("full", readout, layers) for readout in READOUTS for layers in (0, 2)]
-        + [(kind, "document_node", 1) for kind in GRAPH_KINDS],
-    )
-    def test_they_add_up_to_the_document_score(
-        self, tiny_encoder: EncoderFactory, structured: list[Document], kind: str, readout: str, layers: int
-    ) -> None:
-        encoder = tiny_encoder(graph_kind=kind, readout=readout, graph_layers=layers)
-        pairs: list[tuple[Document, Document | None]] = [
-            (structured[0], structured[1]),
-            (structured[1], structured[2]),
-            (structured[0], None),
-        ]
-        for a, b in pairs:
-            found = encoder.compare(a, b)
-            lengths = float(np.linalg.norm(found.a.vector) * np.linalg.norm(found.b.vector))
-            for similarity, scale in (("cosine", 1.0), ("dot", lengths)):
-                result = Comparison(found.a, found.b, found.model, similarity, found.within)
-                for level, matrix in (("passage", result.passages), ("section", result.sections)):
-                    contributions = result.contributions(level)  # type: ignore[arg-type]
-                    assert contributions is not None and contributions.shape == matrix.shape
-                    assert contributions.sum() / scale == pytest.approx(result.document / scale, abs=1e-5)
-
-    @pytest.mark.parametrize("readout", ["mean", "attention"])
-    @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-    def test_without_a_graph_they_are_weighted_products(
-        self, tiny_encoder: EncoderFactory, structured: list[Document], readout: str, similarity: str
-    ) -> None:
-        encoder = tiny_encoder(readout=readout, graph_layers=0, similarity=similarity)
-        result = encoder.compare(structured[0], structured[1])
-        x, y = (vectors.astype(np.float64) for vectors in encoder.encode(structured[:2], level="passage"))
+@pytest.mark.parametrize("readout", ["mean", "attention"])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_contributions_without_a_graph_are_weighted_products(
+    tiny_encoder: EncoderFactory, structured: list[Document], readout: str, similarity: str
+) -> None:
+    encoder = tiny_encoder(readout=readout, graph_layers=0, similarity=similarity)
+    for other in (structured[1], None):
+        result = encoder.compare(structured[0], other)
+        parts = encoder.encode([structured[0], other or structured[0]], level="passage")
+        x, y = (vectors.astype(np.float64) for vectors in parts)
         w, v = result.a.weights, result.b.weights
-        if readout == "mean":
-            np.testing.assert_allclose(w, 1 / len(x))
         d, e = w @ x, v @ y
         scale = np.linalg.norm(d) * np.linalg.norm(e) if similarity == "cosine" else 1.0
         expected = np.array([[w[i] * v[j] * (x[i] @ y[j]) / scale for j in range(len(y))] for i in range(len(x))])
         np.testing.assert_allclose(result.passage_contributions, expected, atol=1e-6, rtol=1e-5)
+        assert result.section_contributions.shape == result.sections.shape
+        assert result.section_contributions.sum() == pytest.approx(result.document, rel=1e-5)
         assert result.document == pytest.approx(d @ e / scale, rel=1e-5)
 
 
@@ -107,13 +83,9 @@ class TestDocumentsEncodedBefore:
         assert len(passages) == len(structured)
         assert encoder.compare(first, structured[1]).to_dict() == expected[1]
         assert len(passages) == len(structured) + 1
-
-    def test_sentences_are_added(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-        encoder = tiny_encoder("bert")
-        encoded = encoder.encode_levels(structured[0])
-        found = encoder.compare(encoded, structured[1], sentences=True)
-        assert found.to_dict() == encoder.compare(structured[0], structured[1], sentences=True).to_dict()
-        assert encoded.sentences is None
+        # Sentences are added where they are asked for.
+        found = encoder.compare(first, structured[1], sentences=True)
+        assert found.to_dict() == encoder.compare(*structured[:2], sentences=True).to_dict() and not first.sentences
 
     def test_those_of_another_model_are_refused(
         self, tiny_encoder: EncoderFactory, structured: list[Document]
@@ -170,15 +142,6 @@ class TestMatrices:
         assert [one["sentences"] for one in content["a"]["paragraphs"]][-1][1] == len(a.sentences or ())
         json.dumps(content, allow_nan=False)
 
-    def test_paragraphs_need_sentences(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-        found = tiny_encoder("bert").compare(structured[0], structured[1])
-        assert found.paragraphs is None and found.sentence_scores is None
-        for work in (found.alignment, lambda: found.scores("paragraph")):
-            with pytest.raises(SettingsError, match="sentences=True"):
-                work()
-        content = found.to_dict()
-        assert content["paragraphs"] is None and content["alignment"] is None and "paragraphs" not in content["a"]
-
     def test_sentences(self, comparison: Comparison, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
         a, b = comparison.a, comparison.b
         assert a.sentences is not None and b.sentences is not None and comparison.sentences is not None
@@ -189,6 +152,11 @@ class TestMatrices:
         ]
         assert comparison.sentences.shape == (len(a.sentences), len(b.sentences)) == (10, 9)
         encoder = tiny_encoder("bert", graph_layers=0, readout="mean")
+        plain = encoder.compare(structured[0], structured[1])
+        assert plain.paragraphs is plain.sentence_scores is plain.to_dict()["alignment"] is None
+        for work in (plain.alignment, lambda: plain.scores("paragraph")):
+            with pytest.raises(SettingsError, match="sentences=True"):
+                work()
         alone = [encoder.encode(text) for text in texts]
         found = encoder.encode_levels(structured[0], sentences=True).sentence_vectors
         np.testing.assert_allclose(found, alone, atol=1e-5)
@@ -280,13 +248,6 @@ class TestMatches:
             if pairs:
                 assert max(scores[pair] for pair in pairs) == pytest.approx(scores[row].max(), abs=1e-12)
 
-    def test_strongest_first_and_no_more_than_asked(self, comparison: Comparison) -> None:
-        matches = comparison.matches("passage", 3)
-        assert len(matches) == 3
-        assert matches[0].score == comparison.passages.max()
-        assert matches == comparison.matches("passage", None)[:3]
-        assert comparison.matches("sentence", 1)[0].contribution is None
-
 
 def test_tables(comparison: Comparison, tmp_path: Path) -> None:
     frame = comparison.to_frame()
@@ -300,6 +261,8 @@ def test_tables(comparison: Comparison, tmp_path: Path) -> None:
     for row in frame.itertuples():
         assert row.score == comparison.passages[row.a, row.b]
         assert row.text_a == sections[row.heading_a][row.start_a : row.end_a]
+    assert comparison.matches("passage", 3) == comparison.matches("passage", None)[:3]
+    assert comparison.matches("sentence", 1)[0].contribution is None
     frame = comparison.to_frame("section")
     assert list(frame.columns) == ["a", "b", "score", "contribution", "heading_a", "heading_b"]
     assert frame.loc[4, ["heading_a", "heading_b"]].tolist() == ["Salt", "Order"]
@@ -311,54 +274,35 @@ def test_tables(comparison: Comparison, tmp_path: Path) -> None:
     assert b"\r" not in path.read_bytes()
 
 
-class TestJson:
-    @pytest.fixture(params=["comparison", "within"])
-    def subject(self, request: pytest.FixtureRequest) -> Comparison:
-        result: Comparison = request.getfixturevalue(request.param)
-        return result
-
-    def test_strict_and_whole(self, subject: Comparison, tmp_path: Path) -> None:
-        text = subject.to_json()
-        assert subject.to_json(tmp_path / "c.json").read_text(encoding="utf-8") == text + "\n"
-
-        def refuse(value: str) -> None:
-            raise AssertionError(value)
-
-        content = json.loads(text, parse_constant=refuse)
-        assert content["document"] == round(subject.document, 6) and content["self"] == subject.within
-        for level in ("sections", "passages", "sentences"):
-            np.testing.assert_allclose(content[level], getattr(subject, level), atol=1e-6)
-        for level in ("sections", "passages"):
-            assert np.sum(content["contributions"][level]) == pytest.approx(subject.document, abs=1e-5)
-        assert content["model"]["name"] == "tiny-bert (untrained graph)"
-        assert content["coverage"]["a"]["share"] == 1.0
-
-    def test_parts_have_their_texts(self, subject: Comparison) -> None:
-        content = subject.to_dict()
-        for side, encoded in (("a", subject.a), ("b", subject.b)):
-            part, document = content[side], encoded.segmented.document
-            assert (part["id"], part["title"]) == (document.id, document.title)
-            assert [section["heading"] for section in part["sections"]] == [
-                document.sections[number].heading for number in encoded.section_numbers
-            ]
-            for kind in ("passages", "sentences"):
-                for row in part[kind]:
-                    section = part["sections"][row["section"]]
-                    source = document.sections[section["number"]]
-                    assert row["text"] == source.text[row["start"] : row["end"]] != ""
-            for number, section in enumerate(part["sections"]):
-                members = [row for row, passage in enumerate(part["passages"]) if passage["section"] == number]
-                assert section["passages"] == members
-                total = sum(part["passages"][row]["contribution"] for row in members)
-                assert section["contribution"] == pytest.approx(total, abs=1e-6)
-            total = sum(section["contribution"] for section in part["sections"])
-            assert total == pytest.approx(subject.document, abs=1e-5)
-
-    def test_numbers_and_letters(self, tiny_encoder: EncoderFactory) -> None:
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            made_of(np.full((2, 3), np.nan)).to_json()
-        text = tiny_encoder("bert").compare("Grüße aus Köln.", "海の水。").to_json()
-        assert "Grüße aus Köln." in text and "海の水。" in text
+@pytest.mark.parametrize("name", ["comparison", "within"])
+def test_json_is_strict_and_whole(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    subject: Comparison = request.getfixturevalue(name)
+    text = subject.to_json()
+    assert subject.to_json(tmp_path / "c.json").read_text(encoding="utf-8") == text + "\n"
+    content = json.loads(text, parse_constant=lambda value: pytest.fail(value))
+    assert content["document"] == round(subject.document, 6) and content["self"] == subject.within
+    assert content["model"]["name"] == "tiny-bert (untrained graph)" and content["coverage"]["a"]["share"] == 1.0
+    for level in ("sections", "passages", "sentences"):
+        np.testing.assert_allclose(content[level], getattr(subject, level), atol=1e-6)
+    for level in ("sections", "passages"):
+        assert np.sum(content["contributions"][level]) == pytest.approx(subject.document, abs=1e-5)
+    for side, encoded in (("a", subject.a), ("b", subject.b)):
+        part, document = content[side], encoded.segmented.document
+        assert (part["id"], part["title"]) == (document.id, document.title)
+        headings = [document.sections[number].heading for number in encoded.section_numbers]
+        assert [section["heading"] for section in part["sections"]] == headings
+        for row in (*part["passages"], *part["sentences"]):
+            source = document.sections[part["sections"][row["section"]]["number"]]
+            assert row["text"] == source.text[row["start"] : row["end"]] != ""
+        for number, section in enumerate(part["sections"]):
+            members = [row for row, passage in enumerate(part["passages"]) if passage["section"] == number]
+            assert section["passages"] == members
+            total = sum(part["passages"][row]["contribution"] for row in members)
+            assert section["contribution"] == pytest.approx(total, abs=1e-6)
+        total = sum(section["contribution"] for section in part["sections"])
+        assert total == pytest.approx(subject.document, abs=1e-5)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        made_of(np.full((2, 3), np.nan)).to_json()
 
 
 @pytest.mark.parametrize("method", ["to_json", "to_html", "to_csv", "plot"])

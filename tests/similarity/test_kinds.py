@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import pairwise, permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,15 +14,17 @@ from hypothesis import strategies as st
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.readers.pair_files import LabelledPair
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.evaluation.faithfulness import contribution_curves
 from graphdoc.evaluation.pairs import PairEvaluator
+from graphdoc.inference.learned_subtopics import subtopic_finder
 from graphdoc.losses import ONE_PROCESS
 from graphdoc.recipes.compare import objective_of
 from graphdoc.registry import SIMILARITIES
 from graphdoc.settings.finetuning import ComparisonSettings
 from graphdoc.similarity import EncodedDocument
+from graphdoc.similarity.encoded_document import pair_subtopics
 from graphdoc.similarity.kinds import Background, Cosine, maxsim, maxsim_of_pairs, packed, similarity_of
 from graphdoc.training.objectives import PairMaxSim
 
@@ -61,18 +64,14 @@ def test_scores_are_those_of_a_loop(first: list[int], second: list[int], seed: i
     np.testing.assert_allclose(maxsim_of_pairs([*a, *b], pairs), expected.ravel(), atol=1e-12)
 
 
-def test_stored_vectors_may_be_in_half_precision() -> None:
+def test_half_precision_and_gradients() -> None:
     (a,), b = drawn([4], 0, 32), drawn([3, 5], 1, 32)
     stored = [torch.from_numpy(one).to(torch.bfloat16) for one in b]
     found = maxsim(torch.from_numpy(a), torch.tensor([4]), torch.cat(stored), torch.tensor([3, 5]))
-    expected = [by_hand(a, one.double().numpy()) for one in stored]
-    np.testing.assert_allclose(found.numpy()[0], expected, atol=1e-6)
-
-
-def test_a_pair_has_a_gradient() -> None:
-    a, b = (torch.randn(count, 4, requires_grad=True, dtype=torch.double) for count in (3, 2))
-    maxsim(*packed([a]), *packed([b]), block=None).backward()  # type: ignore[no-untyped-call]
-    assert a.grad is not None and bool(torch.isfinite(a.grad).all()) and float(a.grad.abs().sum()) > 0
+    np.testing.assert_allclose(found.numpy()[0], [by_hand(a, one.double().numpy()) for one in stored], atol=1e-6)
+    one, other = (torch.randn(count, 4, requires_grad=True, dtype=torch.double) for count in (3, 2))
+    maxsim(*packed([one]), *packed([other]), block=None).backward()  # type: ignore[no-untyped-call]
+    assert one.grad is not None and bool(torch.isfinite(one.grad).all()) and float(one.grad.abs().sum()) > 0
 
 
 @pytest.mark.parametrize(
@@ -163,16 +162,6 @@ def test_pairs_are_measured_passage_by_passage(tiny_encoder: EncoderFactory, str
     assert evaluator.tfidf(encoder).shape == (2,)
 
 
-def test_faithfulness_watches_it(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-    encoder = tiny_encoder("bert", similarity="maxsim", **MEAN)
-    encoder.fit(structured, lexical={"least_documents": 1})
-    pairs = [LabelledPair(structured[0].id, structured[1].id, 1)]
-    curves = contribution_curves(encoder, structured, pairs, orders=1, show_progress=False)
-    passages = encoder.encode(structured, level="passage")
-    whole = by_hand(passages[0], passages[1])
-    assert [curve[0, 0] for curve in curves.values()] == pytest.approx([whole, whole], abs=1e-6)
-
-
 def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: EncoderFactory) -> None:
     settings = ComparisonSettings(
         corpus={"source": "letters.jsonl"}, groups={"by": "pairs", "file": "pairs.tsv"}, loss={"kind": "cosine"},
@@ -208,14 +197,12 @@ def test_shares_are_right_on_other_pairs_of_the_same_kind() -> None:
             # Within four standard errors of a share of 20,000 draws.
             error = 4 * np.sqrt(level * (1 - level) / 20_000)
             assert (shares > level).mean() == pytest.approx(1 - level, abs=error + 0.002 * (level < 0.9))
-
-
-def test_beyond_the_scores_that_are_kept_the_share_goes_on_as_they_did() -> None:
-    # Of exponential scores a share of e^-s is above s.
-    background = Background.of(np.random.default_rng(1).exponential(size=500_000), 1_001)
+    # Beyond the scores that are kept it goes on as they did: of exponential scores a share of e^-s is above s.
+    background = Background.of(draw.exponential(size=500_000), 1_001)
     for score in (9.0, 11.0, 13.0):
         assert np.log(1 - background.share(score)) == pytest.approx(-score, rel=0.1)
     assert background.share(100.0) <= 1.0
+    assert Background.from_values(json.loads(json.dumps(background.to_dict()))) == background
 
 
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=300), st.floats(-1, 2), st.floats(-1, 2))
@@ -224,16 +211,128 @@ def test_a_higher_score_never_has_a_lower_share(scores: list[float], first: floa
     low, high = (background.share(score) for score in sorted((first, second)))
     assert 0 <= low <= high <= 1
     assert background.share(min(scores) - 0.1) == 0
-
-
-def test_of_equal_scores_none_is_less_alike() -> None:
+    # Of equal scores none is less alike, and nothing is known beyond the closest of the pairs.
     background = Background.of(np.r_[-np.ones(900), np.ones(870)], 60)
     assert background.share(-1.0) == 0 and background.share(1.0) == background.share(1 - 1e-8) < 0.6
-    # Nothing is known beyond the closest of the pairs.
     assert background.share(1.5) <= 1 - 1 / 1_770 + 1e-5
-    assert Background.of(np.ones(1_770), 60).share(1.0) == 0
 
 
-def test_it_is_the_same_after_json() -> None:
-    background = Background.of(np.random.default_rng(2).normal(size=1_225), 50)
-    assert Background.from_values(json.loads(json.dumps(background.to_dict()))) == background
+def test_a_section_that_attention_gives_nothing_has_a_vector(
+    tiny_encoder: EncoderFactory, structured: list[Document]
+) -> None:
+    encoder = tiny_encoder("bert", readout="attention", graph_layers=0)
+    with torch.no_grad():
+        encoder.model.readout.score.weight.mul_(1e6)
+    encoded = encoder.encode_levels(structured[0])
+    assert sorted(encoded.weights)[-2:] == [0, 1]
+    means = [encoded.passages[encoded.section_rows == row].mean(0) for row in range(len(encoded.section_numbers))]
+    alone = encoded.section_rows[encoded.weights.argmax()]
+    means[alone] = encoded.passages[encoded.weights.argmax()]
+    for found in (encoded.sections, encoder.encode(structured[0], level="section")):
+        np.testing.assert_allclose(found, means, atol=1e-6)
+
+
+RICE = " ".join(["Rice is steamed for koji.", "Koji grows on steamed rice.", "The rice cools.", "Koji needs air."] * 3)
+TIDE = " ".join(
+    ["The tide turns.", "Tide gates close.", "A barrier holds the tide.", "Koji and rice travel by sea."] * 3
+)
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
+    return tiny_encoder("roberta", graph_layers=0, readout="mean", max_passages=None)
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return [Document.from_text(RICE, id="b"), Document.from_text(TIDE, id="a")]
+
+
+@pytest.mark.parametrize("by", ["words", "vectors"])
+def test_the_order_of_documents_does_not_matter(encoder: DocumentEncoder, documents: list[Document], by: str) -> None:
+    forth = encoder.compare(*documents, subtopics=by).subtopics
+    back = encoder.compare(*documents[::-1], subtopics=by).subtopics
+    assert forth is not None and back is not None
+
+    def partition(clusters: np.ndarray) -> set[frozenset[int]]:
+        return {frozenset(np.flatnonzero(clusters == one).tolist()) for one in set(clusters.tolist())}
+
+    turned = np.roll(back.subtopics.clusters, len(back.subtopics.sides[1]))
+    assert partition(forth.subtopics.clusters) == partition(turned)
+    assert len(partition(turned)) > 2
+
+
+def test_a_comparison_holds_subtopics_as_data(encoder: DocumentEncoder, documents: list[Document]) -> None:
+    comparison = encoder.compare(*documents, subtopics="words", cluster_size=4)
+    table, matrix = comparison.subtopics, comparison.sentences
+    assert table is not None and matrix is not None
+    assert comparison.to_dict()["subtopics"] == table.to_dict()
+    for row in table.rows:
+        expected = matrix[np.ix_(row.a, row.b)].mean() if row.holder == "both" else None
+        assert row.similarity == pytest.approx(expected, abs=1e-6)
+    alone = encoder.compare("Rice.", subtopics="words").subtopics
+    assert alone is not None and (alone.subtopics.first, sum(len(row.a) for row in alone.rows)) == (1, 1)
+    first = encoder.compare(*documents, subtopics="words", receptive_field=5).subtopics
+    assert first is not None and [len(side) for side in first.subtopics.sides] == [5, 5] and first.beyond == (7, 7)
+
+
+def test_bad_settings_are_refused(encoder: DocumentEncoder, documents: list[Document]) -> None:
+    for name, value in (("subtopics", "topics"), ("cluster_size", 0), ("receptive_field", 0)):
+        with pytest.raises(SettingsError) as error:
+            encoder.compare(*documents, **{"subtopics": "words", name: value})  # type: ignore[arg-type]
+        assert name in str(error.value) and str(value) in str(error.value)
+    comparison = encoder.compare(*documents)
+    assert comparison.subtopics is None and comparison.to_dict()["subtopics"] is None
+    with pytest.raises(SettingsError, match="sentences"):
+        pair_subtopics(comparison.a, comparison.b, "en", subtopic_finder("words", "en"))
+
+
+COLDE: dict[str, Any] = {"readout": "sections", "graph_layers": 0, "projection_size": None}
+
+
+@pytest.fixture(scope="module")
+def three() -> list[Document]:
+    texts = (("The tide came in.", "A wall held it."), ("Salt is dried.", "Water runs off.", "Rakes."), ("Clocks.",))
+    return [
+        Document(f"d{n}", tuple(Section(text, f"part {m}") for m, text in enumerate(parts)))
+        for n, parts in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize("settings", [{}, COLDE], ids=["graph", "colde"])
+def test_every_block_is_the_comparison_of_its_two_documents(
+    tiny_encoder: EncoderFactory, three: list[Document], settings: dict[str, Any]
+) -> None:
+    encoder = tiny_encoder("bert", **settings)
+    with torch.no_grad():
+        for parameter in encoder.model.readout.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    together = encoder.compare_all(three)
+    assert together.first_sections == (0, 2, 5, 6)
+    assert together.first_passages[-1] == len(together.passages) == 6
+    for i, j in permutations(range(3), 2):
+        two = encoder.compare(three[i], three[j])
+        assert together.document_scores[i, j] == pytest.approx(two.document)
+        sections = [slice(*bounds) for bounds in pairwise(together.first_sections)]
+        passages = [slice(*bounds) for bounds in pairwise(together.first_passages)]
+        np.testing.assert_allclose(together.sections[sections[i], sections[j]], two.sections, atol=1e-6)
+        np.testing.assert_allclose(together.passages[passages[i], passages[j]], two.passages, atol=1e-6)
+        if not settings:
+            assert together.attention is None
+            continue
+        assert together.attention is not None
+        np.testing.assert_allclose(together.attention[:, passages[i], passages[j]], two.attention_to_b, atol=1e-6)
+        own = together.documents[i].attention
+        assert own is not None
+        np.testing.assert_array_equal(together.attention[:, passages[i], passages[i]], own.within())
+        # Every passage looks at every document once.
+        np.testing.assert_allclose(together.attention.sum(-1), 3, atol=1e-5)
+
+
+def test_one_document_twice_is_within_only_where_it_meets_itself(
+    tiny_encoder: EncoderFactory, three: list[Document]
+) -> None:
+    encoder = tiny_encoder("bert", **COLDE)
+    together = encoder.compare_all([three[1], three[1]])
+    assert together.attention is not None
+    assert (together.attention[:, :3, :3] == 0).any() and (together.attention[:, :3, 3:] > 0).all()
