@@ -32,8 +32,9 @@ pytest_plugins = ["open_report", "training_fixtures"]
 os.environ["LANGSMITH_TRACING"] = "false"
 
 # A busy machine is no defect, and the same code passes each time; `--hypothesis-profile=search` tries new examples.
-settings.register_profile("same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-settings.register_profile("search", settings.get_profile("same"), derandomize=False)
+SAME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "max_examples": 50, "derandomize": True}
+settings.register_profile("same", **SAME)
+settings.register_profile("search", **{**SAME, "max_examples": 100, "derandomize": False})
 settings.load_profile("same")
 
 # Tiny tensors gain nothing from more threads, and threads that wait for each other cost tens of times the work itself

@@ -15,6 +15,10 @@ decimal numbers may differ in their last digit.
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import inspect
+import pkgutil
 import re
 import shlex
 import shutil
@@ -26,6 +30,7 @@ from typing import Any
 import pytest
 import yaml
 
+import graphdoc
 from graphdoc.cli import main, parse
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
@@ -254,30 +259,16 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(
-    ("shown", "printed", "same"),
-    [
-        ("score 0.836", "score   0.835", True),
-        ("score 0.836", "score 0.833", False),
-        ("score 0.836", "score 0.84", False),
-        ("12 passages", "13 passages", False),
-        ("wrote report...", "wrote report.html", True),
-        ("wrote report", "wrote report.html", False),
-        ("one two", "one", False),
-    ],
-)
-def test_lines_are_compared_up_to_the_last_digit(shown: str, printed: str, same: bool) -> None:
-    assert same_line(shown, printed) is same
-
-
-def test_output_may_be_left_out_only_where_it_says_so() -> None:
-    printed = ["a", "b", "", "c"]
-    assert missing_line(["a", "b", "c"], printed) is None
-    assert missing_line(["a", "...", "c"], printed) is None
-    assert missing_line([], printed) is None
-    assert missing_line(["a", "c"], printed) == "c"
-    assert missing_line(["a", "b"], printed) is not None
-    assert missing_line(["...", "d"], printed) == "d"
+def test_output_is_compared_up_to_the_last_digit_and_left_out_only_where_it_says_so() -> None:
+    printed = ["score 0.835", "wrote report.html", "", "12 passages"]
+    for shown in (["score   0.836", "wrote report...", "12 passages"], ["score 0.835", "...", "12 passages"], []):
+        assert missing_line(shown, printed) is None
+    for wrong in ("score 0.833", "score 0.84", "score 0.835 more"):
+        assert missing_line([wrong, "..."], printed) == wrong
+    assert missing_line(["score 0.835", "wrote report", "..."], printed) == "wrote report"
+    assert missing_line(["score 0.835", "12 passages"], printed) == "12 passages"
+    assert missing_line(["score 0.835", "wrote report.html"], printed) is not None
+    assert missing_line(["...", "13 passages"], printed) == "13 passages"
 
 
 def test_readme_is_short() -> None:
@@ -291,3 +282,48 @@ def test_every_graph_kind_and_readout_is_explained() -> None:
     assert [readout for readout in READOUTS if f"`{readout}`" not in rows["readout"][0]] == []
     # Edges have a table of their own.
     assert [kind for kind in GRAPH_KINDS if f"\n| `{kind}` |" not in page] == []
+
+
+FOLDER = Path(graphdoc.__file__).parent
+
+
+def modules_with_examples() -> list[str]:
+    files = {
+        module.name: FOLDER.parent / (module.name.replace(".", "/") + ".py")
+        for module in pkgutil.walk_packages([str(FOLDER)], "graphdoc.")
+        if not module.ispkg
+    }
+    return sorted(name for name, path in files.items() if ">>>" in path.read_text(encoding="utf-8"))
+
+
+def test_examples_are_found() -> None:
+    assert {"graphdoc.encoder", "graphdoc.losses.contrastive", "graphdoc.documents.document"} <= set(
+        modules_with_examples()
+    )
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_give_what_they_show(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def public_functions() -> list[str]:
+    """The functions that packages offer by name, ``module:name``."""
+    below = [module.name for module in pkgutil.walk_packages([str(FOLDER)], "graphdoc.") if module.ispkg]
+    packages = [importlib.import_module(name) for name in ("graphdoc", *below)]
+    return sorted(
+        {
+            f"{found.__module__}:{found.__name__}"
+            for package in packages
+            for name in getattr(package, "__all__", ())
+            if inspect.isfunction(found := getattr(package, name))
+        }
+    )
+
+
+def test_public_functions_have_examples() -> None:
+    for name in public_functions():
+        module, _, function = name.partition(":")
+        assert ">>>" in (getattr(importlib.import_module(module), function).__doc__ or ""), name

@@ -8,17 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from checkpoint_loading import load, refusal
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from graphdoc.checkpoints.save import model_card
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.inference import fitting
 from graphdoc.modeling.lexical import MEAN_ROW, random_signs
 from graphdoc.segmentation.terms import TermMaker
+from graphdoc.settings.run import ModelSettings
 from graphdoc.similarity.kinds import Background
+from graphdoc.training.optimizer import prepare_tuning, trained_updates
 from graphdoc.vectors.folder import origin_of
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -187,7 +191,9 @@ def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: l
     assert np.linalg.norm(lighter.encode(documents[0])) == pytest.approx(np.sqrt(1.01), abs=1e-5)
 
 
-def test_a_vocabulary_of_another_model_is_refused(fitted: DocumentEncoder, tmp_path: Path) -> None:
+def test_a_vocabulary_of_another_model_is_refused(
+    fitted: DocumentEncoder, tiny_encoder: EncoderFactory, tmp_path: Path
+) -> None:
     fitted.save_pretrained(tmp_path)
     path = tmp_path / "lexical.json"
     values = json.loads(path.read_text())
@@ -197,6 +203,8 @@ def test_a_vocabulary_of_another_model_is_refused(fitted: DocumentEncoder, tmp_p
     assert "cannot be read" in refusal(tmp_path)
     path.unlink()
     assert "lexical.json" in refusal(tmp_path)
+    tiny_encoder("bert").save_pretrained(tmp_path / "plain")
+    assert "has no lexical part" in refusal(tmp_path / "plain", lexical={"terms": 5, "numbers": 2})
 
 
 def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
@@ -243,24 +251,17 @@ def test_bad_input_changes_nothing(tiny_encoder: EncoderFactory) -> None:
         comparison.shared_words()
 
 
-def test_asked_for_where_there_is_none(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
-    tiny_encoder("bert").save_pretrained(tmp_path)
-    message = refusal(tmp_path, lexical={"terms": 5, "numbers": 2})
-    assert "has no lexical part" in message and "graphdoc fit" in message
-
-
-def test_documents_of_unknown_words_are_counted(fitted: DocumentEncoder, caplog: pytest.LogCaptureFixture) -> None:
+def test_documents_of_unknown_words_are_counted(
+    fitted: DocumentEncoder, tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, logger="graphdoc"):
         found = fitted.encode(["Zwetschgenmus quillt", "米は蒸す", "Rice is steamed."])
     assert [np.linalg.norm(row) for row in found] == pytest.approx([1, 1, np.sqrt(1 + WEIGHT**2)], abs=1e-5)
     (warning,) = [record.getMessage() for record in caplog.records if "lexical" in record.getMessage()]
     assert warning.startswith("2 of 3 documents")
-
-
-def test_pairs_of_characters_where_words_have_no_spaces(tiny_encoder: EncoderFactory) -> None:
+    # Where words have no spaces, pairs of characters are words.
     encoder = tiny_encoder("bert", language="ja", **MEAN)
-    texts = ["米は蒸して麹を作る。", "麹は米に育つ。", "潮が満ちて引く。"]
-    encoder.fit(texts, lexical={"least_documents": 1})
+    encoder.fit(["米は蒸して麹を作る。", "麹は米に育つ。", "潮が満ちて引く。"], lexical={"least_documents": 1})
     assert encoder.model.lexical is not None and "蒸し" in encoder.model.lexical.vocabulary
 
 
@@ -335,21 +336,69 @@ def test_words_are_weighed_so_that_both_parts_deviate_alike(tiny_encoder: Encode
     assert encoder.fit(documents[:20]).background is None and encoder.background is None
 
 
-def test_documents_are_drawn_alike_whatever_their_number(
+def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(
     tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "MOST_DRAWN", 55)
-    first, second = (tiny_encoder("bert", **MEAN).fit(many(), lexical=True) for _ in range(2))
-    assert first == second and first.background is not None and first.background.documents == 55
-
-
-def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder("bert", **MEAN)
-    documents = many()
+    encoder, documents = tiny_encoder("bert", **MEAN), many()
     together = encoder.compare_all(documents)
     scores = together.document_scores[np.triu_indices(len(documents), 1)]
     assert together.background == Background.of(scores, len(documents))
     assert together.to_dict()["pairs"][0]["share"] == together.background.share(scores.max())
     assert encoder.compare_all(documents[:3]).background is None
-    encoder.fit(documents)
+    # Documents are drawn alike, whatever their number.
+    monkeypatch.setattr(fitting, "MOST_DRAWN", 55)
+    first, second = (one.fit(documents, lexical=True) for one in (encoder, tiny_encoder("bert", **MEAN)))
+    assert first == second and first.background is not None and first.background.documents == 55
     assert encoder.compare_all(documents[:3]).background == encoder.background
+
+
+def centred(encoder: DocumentEncoder, *, seed: int = 1) -> DocumentEncoder:
+    centre = 0.3 * torch.randn(encoder.model.config.node_size, generator=torch.Generator().manual_seed(seed))
+    encoder.model.set_centre(centre, ["Wikipedia | 2007"])
+    return encoder
+
+
+def test_it_is_taken_off_passages_of_unit_length_at_every_level(
+    tiny_encoder: EncoderFactory, structured: list[Document]
+) -> None:
+    plain, encoder = tiny_encoder("bert", **MEAN), centred(tiny_encoder("bert", **MEAN))
+    assert encoder.model.centre is not None
+    centre = encoder.model.centre.numpy()
+
+    def expected(vectors: np.ndarray) -> np.ndarray:
+        return unit(unit(vectors) - centre)
+
+    for document in structured:
+        passages = expected(plain.encode(document, level="passage"))
+        np.testing.assert_allclose(encoder.encode(document, level="passage"), passages, atol=1e-5)
+        np.testing.assert_allclose(encoder.encode(document), passages.mean(axis=0), atol=1e-5)
+        sections = np.array([span.section for span in encoder.segment(document).passages])
+        means = [passages[sections == number].mean(axis=0) for number in np.unique(sections)]
+        np.testing.assert_allclose(encoder.encode(document, level="section"), means, atol=1e-5)
+        sentences = expected(plain.encode(document, level="sentence"))
+        np.testing.assert_allclose(encoder.encode(document, level="sentence"), sentences, atol=1e-5)
+    queries = ["Rice is steamed.", "The tide came twice."]
+    np.testing.assert_allclose(
+        encoder.encode_query(queries), [expected(vector) for vector in plain.encode_query(queries)], atol=1e-5
+    )
+
+
+def test_it_is_saved_and_loaded_and_can_be_left_out(
+    tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
+) -> None:
+    encoder = centred(tiny_encoder("bert"))
+    encoder.save_pretrained(tmp_path)
+    again, without = load(tmp_path), load(tmp_path, centre=None)
+    assert torch.equal(again.model.centre, encoder.model.centre)
+    assert again.describe()["centre"] == ["Wikipedia | 2007"]
+    assert np.array_equal(again.encode(structured), encoder.encode(structured))
+    assert "centre" not in without.describe()
+    assert np.array_equal(without.encode(structured), tiny_encoder("bert").encode(structured))
+    assert "Wikipedia \\| 2007" in model_card(encoder.model.config, "name")
+    # A file of updates has it, and asked for where there is none it is named.
+    prepare_tuning(encoder.model, "lora", 2)
+    assert torch.equal(trained_updates(encoder.model)["centre"], encoder.model.centre)
+    tiny_encoder("bert").save_pretrained(tmp_path / "plain")
+    assert "has no centre" in refusal(tmp_path / "plain", centre=["mine"])
+    with pytest.raises(SettingsError, match=r"settings\.centre"):
+        ModelSettings(settings={"centre": ["mine"]})

@@ -33,14 +33,6 @@ def scores(mini: DocumentEncoder, documents: dict[str, Document]) -> dict[frozen
     }
 
 
-def test_documents_are_long_and_structured(documents: dict[str, Document]) -> None:
-    assert len(documents) >= 8
-    for name, document in documents.items():
-        assert 800 <= document.words <= 2500, name
-        assert len(document.sections) >= 5, name
-        assert document.title, name
-
-
 @pytest.mark.slow
 def test_same_subjects_score_above_all_others(relations: dict[str, Any], scores: dict[frozenset[str], float]) -> None:
     same = {frozenset(pair) for pair in relations["same_subject"]}

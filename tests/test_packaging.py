@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points, packages_distributions, version
 from pathlib import Path
 
@@ -61,21 +62,21 @@ def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
             waits = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) or may_fail(child)
             yield from walk(child, in_function or waits)
 
-    return walk(ast.parse(path.read_text(encoding="utf-8")), False)
+    return walk(parsed(path), False)
 
 
 @pytest.fixture(scope="module")
-def setup() -> configparser.ConfigParser:
+def requirements() -> dict[str, list[Requirement]]:
+    """Requirements by extra; those of the package itself under the empty name."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
-    return setup
-
-
-@pytest.fixture(scope="module")
-def requirements(setup: configparser.ConfigParser) -> dict[str, list[Requirement]]:
-    """Requirements by extra; those of the package itself under the empty name."""
     lists = {"": setup["options"]["install_requires"], **setup["options.extras_require"]}
     return {name: [Requirement(line) for line in text.split("\n") if line] for name, text in lists.items()}
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -124,19 +125,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(sdist, wheel, wheel_of_tree, editable, metadata)
 
 
-def test_versions_agree(setup: configparser.ConfigParser) -> None:
+def test_versions_agree_and_the_command_is_installed() -> None:
     assert graphdoc.__version__ == version("graphdoc")
     newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert newest is not None
-    assert newest[1] == graphdoc.__version__
-
-
-def test_command_is_installed() -> None:
+    assert newest is not None and newest[1] == graphdoc.__version__
     (command,) = entry_points(group="console_scripts", name="graphdoc")
     assert callable(command.load())
 
 
-def test_wheel_holds_every_file_of_the_package(built: Built) -> None:
+def test_wheel_holds_every_file_of_the_package_and_nothing_else(built: Built) -> None:
     files = {
         path.relative_to(ROOT).as_posix()
         for path in PACKAGE.rglob("*")
@@ -144,23 +141,25 @@ def test_wheel_holds_every_file_of_the_package(built: Built) -> None:
     }
     assert {"graphdoc/py.typed", "graphdoc/checkpoints/mini/config.json"} <= files
     assert {Path(file).suffix for file in files} >= {".css", ".html", ".js"}
-    assert files - built.sdist == set()
-    assert files - built.wheel == set()
-
-
-def test_wheel_holds_nothing_else(built: Built) -> None:
-    assert {name.split("/")[0] for name in built.wheel} == {"graphdoc", f"graphdoc-{graphdoc.__version__}.dist-info"}
+    assert files - built.sdist == files - built.wheel == set()
+    info = f"graphdoc-{graphdoc.__version__}.dist-info"
+    assert {name.split("/")[0] for name in built.wheel} == {"graphdoc", info}
     assert built.wheel_of_tree == built.wheel
     assert not [name for name in built.sdist | built.wheel if "__pycache__" in name]
-
-
-def test_recipes_and_example_documents_travel_with_the_wheel(built: Built) -> None:
-    recipes = [path.relative_to(ROOT / "configs") for folder in ("pretrain", "finetune") for path in
-               (ROOT / "configs" / folder).glob("*.yaml")]  # fmt: skip
-    documents = [path.name for path in (ROOT / "examples" / "documents").iterdir()]
+    assert "\nLicense-Expression: Apache-2.0\n" in built.metadata and f"{info}/licenses/LICENSE" in built.wheel
+    assert "\nRequires-Python: >=3.11\n" in built.metadata
+    # Recipes and example documents travel with it.
+    recipes = [
+        path.relative_to(ROOT).as_posix()
+        for task in ("pretrain", "finetune")
+        for path in ROOT.glob(f"configs/{task}/*.yaml")
+    ]
+    documents = [path.relative_to(ROOT).as_posix() for path in (ROOT / "examples" / "documents").iterdir()]
     assert len(recipes) > 20
-    assert {f"graphdoc/configs/{path.as_posix()}" for path in recipes} <= built.wheel
-    assert {f"graphdoc/examples/documents/{name}" for name in documents} <= built.wheel
+    assert {f"graphdoc/{path}" for path in (*recipes, *documents)} <= built.wheel
+    # An sdist can be tested.
+    wanted = {"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "constraints.txt", ".ci/run", "tests/conftest.py"}
+    assert wanted - built.sdist == set()
 
 
 def test_an_editable_install_is_a_path(built: Built) -> None:
@@ -169,21 +168,10 @@ def test_an_editable_install_is_a_path(built: Built) -> None:
     assert own == {f"__editable__.graphdoc-{graphdoc.__version__}.pth"}
 
 
-def test_sdist_can_be_tested(built: Built) -> None:
-    wanted = {"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "constraints.txt", ".ci/run", "tests/conftest.py"}
-    assert wanted - built.sdist == set()
-
-
-def test_metadata(built: Built) -> None:
-    assert "\nLicense-Expression: Apache-2.0\n" in built.metadata
-    assert "\nRequires-Python: >=3.11\n" in built.metadata
-    assert f"graphdoc-{graphdoc.__version__}.dist-info/licenses/LICENSE" in built.wheel
-
-
 def test_extras_in_messages_exist(requirements: dict[str, list[Requirement]]) -> None:
     named = {extra: f"PACKAGED_BACKBONES of {backbone}" for backbone, (_, extra) in PACKAGED_BACKBONES.items()}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("MissingExtraError"):
                 extra = [*node.args, *(word.value for word in node.keywords if word.arg == "extra")][1]
                 assert isinstance(extra, ast.Constant), f"{path}:{node.lineno} does not name the extra as a word"
