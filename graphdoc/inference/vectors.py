@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
@@ -46,7 +47,8 @@ def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) 
         ),
     )
     cut = left_out = 0
-    for one in segmenter.segment_many(map(as_document, queries)):
+    documents = (query if isinstance(query, Document) else as_document(query) for query in queries)
+    for one in segmenter.segment_many(documents):
         if not one.passages:
             raise DocumentError(f"query {one.document.text!r} has no text to encode; leave it out")
         cut += one.coverage.documents_not_whole

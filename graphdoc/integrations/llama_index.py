@@ -37,15 +37,8 @@ class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
     A node knows its document (``ref_doc_id``) and where it stands in the text of that, :attr:`Document.text`
     (``start_char_idx``, ``end_char_idx``).
 
-    Args:
-        index: the index.
-        k: documents wanted.
-        by: ``hybrid``, ``words`` or ``vectors``.
-        where: a filter over the columns of the index, such as ``year >= 2010``.
-        passages: best passages of each document.
-        content: what a node holds: ``passage`` for one of the best passages of a document, ``passages`` for all of
-            these in reading order, ``document`` for the whole text.
-        **settings: as for the base class, such as ``callback_manager``.
+    Settings are those of :class:`graphdoc.integrations.langchain.GraphDocRetriever`, with one node for each passage by
+    default; ``settings`` go to the base class, such as ``callback_manager``.
 
     Raises:
         SettingsError: a value is unknown or out of range.

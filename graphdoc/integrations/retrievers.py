@@ -14,16 +14,10 @@ Content = Literal["passage", "passages", "document"]
 
 
 class FoundText(NamedTuple):
-    """A text that a search found.
+    """A text that a search found; the ``id`` of a passage is that of its ``document`` with ``#`` and its number.
 
-    Args:
-        id: id of the document, with ``#`` and its number behind it for a single passage.
-        document: id of the document.
-        text: the text.
-        score: score of the document.
-        metadata: what else is known, as plain values: ``id``, ``title``, ``rank``, ``score`` and ``parts`` of the
-            document, its columns of metadata, and where its passages stand. A column of one of these names has ``_``
-            behind it.
+    ``metadata`` are plain values: ``id``, ``title``, ``rank``, ``score`` and ``parts`` of the document, its columns of
+    metadata, and where its passages stand. A column of one of these names has ``_`` behind it.
     """
 
     id: str
@@ -43,19 +37,10 @@ def require_search(content: Content, k: int, **settings: Unpack[SearchOptions]) 
 def search_texts(
     index: DocumentIndex, query: str, content: Content, k: int, **settings: Unpack[SearchOptions]
 ) -> list[FoundText]:
-    """Search an index, and give texts, best first.
+    """Search an index (:meth:`DocumentIndex.search`), and give texts, best first.
 
-    Args:
-        index: the index.
-        query: words or a question.
-        content: ``passage`` for each of the best passages of a document, ``passages`` for all of these in reading
-            order, ``document`` for its whole text.
-        k: documents wanted.
-        **settings: as for :meth:`DocumentIndex.search`.
-
-    Raises:
-        SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
-        RetrievalError: the index cannot be read.
+    ``content`` is ``passage`` for each of the best passages of a document, ``passages`` for all of these in reading
+    order, ``document`` for its whole text.
     """
     require_search(content, k, **settings)
     return [text for hit in index.search(query, k, **settings) for text in _texts_of(index, hit, content)]
@@ -79,9 +64,4 @@ def _texts_of(index: DocumentIndex, hit: Hit, content: Content) -> Iterator[Foun
 
 def _with_columns(hit: Hit, values: dict[str, Any]) -> dict[str, Any]:
     """The columns of metadata of a document, and our own values behind them."""
-    columns: dict[str, Any] = {}
-    for name, value in hit.metadata.items():
-        while name in values or name in columns:
-            name += "_"
-        columns[name] = value
-    return columns | values
+    return {f"{name}_" if name in values else name: value for name, value in hit.metadata.items()} | values

@@ -81,16 +81,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.show_progress = show_progress
 
     def fit(self, X: Iterable[AnyDocument], y: object = None) -> Self:
-        """Load the model.
-
-        Args:
-            X: the documents: texts, Documents, rows, or a pandas table of rows.
-            y: ignored.
-
-        Raises:
-            DocumentError: these are no documents, or none.
-            ModelError: the model cannot be loaded.
-        """
+        """Load the model; ``X`` are texts, Documents, rows, or a pandas table of rows."""
         _documents(X)
         self._encoder, self.weights_hash_ = self._shared()
         return self
@@ -103,11 +94,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def transform(self, X: Iterable[AnyDocument]) -> Vectors:
         """Encode documents: ``(documents, hidden)`` in fp32.
 
-        Args:
-            X: the documents, as for :meth:`fit`.
-
         Raises:
-            NotFittedError: it was not fitted.
             DocumentError: these are no documents or none, or one has no text.
             ModelError: the model cannot be loaded, or has other weights than when this was fitted.
         """
@@ -140,7 +127,6 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self._again().hidden_size
 
     def _again(self) -> DocumentEncoder:
-        """The encoder, loaded again by name in a copy or after unpickling."""
         if not hasattr(self, "_encoder"):
             encoder, weights_hash = self._shared()
             if weights_hash != self.weights_hash_:

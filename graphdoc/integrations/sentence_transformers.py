@@ -40,18 +40,7 @@ _MODULE = {
 
 
 def save_for_sentence_transformers(encoder: DocumentEncoder, folder: str | Path) -> Path:
-    """Write an encoder as a folder that ``SentenceTransformer`` and ``DocumentEncoder.from_pretrained`` both read.
-
-    Args:
-        encoder: the encoder.
-        folder: where to write; made if missing.
-
-    Returns:
-        The folder.
-
-    Raises:
-        OutputError: the folder cannot be written.
-    """
+    """Write an encoder as a folder that ``SentenceTransformer`` and ``DocumentEncoder.from_pretrained`` both read."""
     target = encoder.save_pretrained(folder)
     similarity = similarity_of(encoder.model.config.similarity).vectors
     model = {
@@ -86,11 +75,7 @@ class Texts(ProcessorMixin):
 
 
 class TextEncoder(nn.Module):
-    """An encoder as transformers' ``AutoModel`` gives it: texts in, vectors out.
-
-    Args:
-        encoder: the encoder.
-    """
+    """An encoder as transformers' ``AutoModel`` gives it: texts in, vectors out."""
 
     config_class = DocumentConfig
 
@@ -136,12 +121,7 @@ class TextEncoder(nn.Module):
         self.encoder.save_pretrained(folder)
 
     def forward(self, texts: list[str], task: str | None = None, return_dict: bool = True) -> dict[str, Tensor]:
-        """Encode texts.
-
-        Args:
-            texts: the texts.
-            task: ``query`` for queries; anything else is documents.
-            return_dict: what transformers passes to every model.
+        """Encode texts, as queries where the ``task`` is ``query``.
 
         Returns:
             ``vectors``, ``(texts, hidden)``; zeros for a text without a character.

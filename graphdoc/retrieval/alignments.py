@@ -26,12 +26,7 @@ ALIGNMENT_COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class SentenceDocument:
-    """A document with the places of its sentences, to be shown beside another one.
-
-    Args:
-        document: the document.
-        places: ``(sentences, 4)``: section, first character, one past the last, and paragraph of every sentence.
-    """
+    """A document with ``(sentences, 4)``: section, first character, one past the last, and paragraph of each."""
 
     document: Document
     places: npt.NDArray[np.int32]
@@ -53,14 +48,7 @@ class SentenceDocument:
 
 @dataclass(frozen=True)
 class HitAlignment(Alignment):
-    """What the score of a hit by sentences is made of: pairs whose contributions add up to it.
-
-    Args:
-        source: the query document.
-        candidate: the hit.
-        direction: whether the document was looked for in the hit, or also the hit in it.
-        normalisation: how scores were normalised.
-    """
+    """What the score of a hit by sentences is made of: pairs whose contributions add up to it."""
 
     source: SentenceDocument
     candidate: SentenceDocument

@@ -61,16 +61,6 @@ class Ranking:
             totals[id] = sum(weight * score for weight, score in zip(PASSAGE_WEIGHTS, best, strict=False))
         return cls(best_first(totals), passages, rows.is_complete)
 
-    @classmethod
-    def of_documents(cls, rows: Candidates) -> Ranking:
-        """Rank documents that were found as wholes."""
-        return cls(best_first(dict(zip(rows.ids, rows.scores.tolist(), strict=True))), is_complete=rows.is_complete)
-
-    def plus(self, whole: Ranking) -> Ranking:
-        """Add the scores of whole documents; what one of both did not find adds nothing."""
-        is_complete = self.is_complete and whole.is_complete
-        return Ranking(_summed([self.scores, whole.scores]), self.passages, is_complete)
-
 
 class Fused(NamedTuple):
     """A document in the fused ranking: its score, the sum of the shares of its parts, by ranking that found it."""
@@ -112,7 +102,7 @@ def fuse(
         shares = {name: best_first(scores) for name, scores in rankings.items()}
     else:
         shares = _shares(rankings, fusion, weights, floors or {})
-    chosen = dict(list(_summed(shares.values()).items())[:most])
+    chosen = dict(list(summed(shares.values()).items())[:most])
     parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
     for name, shared in shares.items():
         for rank, (id, share) in enumerate(shared.items(), start=1):
@@ -131,7 +121,7 @@ def fused_scores(
     >>> list(fused_scores({"words": {"a": 9.0, "b": 8.0, "c": 2.0}, "vectors": {"b": 0.8, "c": 0.1}}))
     ['b', 'a', 'c']
     """
-    return _summed(_shares(rankings, fusion, weights, {}).values())
+    return summed(_shares(rankings, fusion, weights, {}).values())
 
 
 def best_first(scores: Mapping[str, float]) -> Scores:
@@ -139,7 +129,8 @@ def best_first(scores: Mapping[str, float]) -> Scores:
     return dict(sorted(scores.items(), key=lambda scored: (-scored[1], scored[0])))
 
 
-def _summed(parts: Iterable[Mapping[str, float]]) -> Scores:
+def summed(parts: Iterable[Mapping[str, float]]) -> Scores:
+    """Scores added up by document, best first; what one does not have adds nothing."""
     totals: Scores = {}
     for scores in parts:
         for id, score in scores.items():

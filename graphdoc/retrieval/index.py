@@ -55,12 +55,7 @@ _RANDOM_SHARE = 0.95
 
 
 class DocumentIndex:
-    """An index of documents in a folder or an object store, made with :meth:`create` or opened with :meth:`open`.
-
-    Args:
-        store: where its rows are.
-        encoder: the encoder; None loads the one that the index was made with, when it is needed.
-    """
+    """An index of documents in a folder or an object store, made with :meth:`create` or opened with :meth:`open`."""
 
     def __init__(self, store: LanceStore, encoder: DocumentEncoder | None = None) -> None:
         self._store, self.place, self._encoder = store, store.place, encoder
@@ -142,11 +137,7 @@ class DocumentIndex:
 
     @classmethod
     def exists(cls, place: str | Path) -> bool:
-        """Whether there is an index at a place.
-
-        Raises:
-            RetrievalError: the place cannot be reached.
-        """
+        """Whether there is an index at a place."""
         return LanceStore.exists(place)
 
     @property
@@ -157,11 +148,7 @@ class DocumentIndex:
 
     @property
     def encoder(self) -> DocumentEncoder:
-        """The encoder of the index, loaded when it is needed first.
-
-        Raises:
-            ModelError: it cannot be loaded, or has changed since.
-        """
+        """The encoder of the index, loaded when it is needed first; ModelError if it has changed since."""
         if self._encoder is None:
             source, model = self.record["source"], self.record["model"]
             if source is None:
@@ -264,18 +251,7 @@ class DocumentIndex:
         return report
 
     def delete(self, ids: Iterable[str] | str, *, maintain: bool | None = None) -> int:
-        """Remove documents.
-
-        Args:
-            ids: their ids; those that are not there are passed over.
-            maintain: as for :meth:`update`.
-
-        Returns:
-            How many were there.
-
-        Raises:
-            RetrievalError: the index cannot be written.
-        """
+        """Remove documents, and give how many of them were there; ``maintain`` as for :meth:`update`."""
         named = ids_of(ids)
         with self._writing():
             count = self._latest.delete(named) if named else 0
@@ -289,34 +265,21 @@ class DocumentIndex:
             self._maintain_if_due(True)
 
     def rows(self, columns: Iterable[str] | None = None, *, level: str | None = None) -> Iterator[Any]:
-        """The rows of the table as they are stored, some at a time (Arrow record batches).
-
-        Args:
-            columns: names of columns of the table; None for all.
-            level: ``document`` or ``passage``; None for both.
-        """
+        """The rows of the table, of ``document`` or ``passage`` or both, some at a time (Arrow record batches)."""
         if level is not None:
             require_one_of("level", level, (DOCUMENT, PASSAGE))
         store = self._latest
         yield from store.batches(columns or store.schema.names, None if level is None else f"level = '{level}'")
 
     def document(self, id: str) -> Document:
-        """A document as it was indexed.
-
-        Raises:
-            RetrievalError: the index does not have it.
-        """
+        """A document as it was indexed; RetrievalError if the index does not have it."""
         rows = self._latest.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=ids_of(id)).to_pylist()
         if not rows:
             raise RetrievalError(f"{self.place} has no document {id!r}; check the id, or index the document")
         return document_of(rows[0])
 
     def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:
-        """A document with its vectors, and those of its sentences where they are wanted, to be compared with others.
-
-        Raises:
-            RetrievalError: the index does not have it.
-        """
+        """A document with its vectors, and those of its sentences where wanted, to be compared with others."""
         encoder = self.encoder.leaving_out(Boilerplate.of(self._latest, [id]))
         segmented = encoder.segment_with_text(self.document(id))
         ((encoded, _, _),) = encode_with_known(encoder, [segmented], self._store, [id])
@@ -385,10 +348,10 @@ class DocumentIndex:
         ids: Sequence[str] | None = None,
         **settings: Unpack[SearchOptions],
     ) -> dict[str, Scores]:
-        """Scores by document of ``words``, ``vectors`` or both, before they are fused and cut.
+        """Scores by document of ``words``, ``vectors`` or both, before they are fused and cut (see :meth:`search`).
 
         Args:
-            query: as for :meth:`search`.
+            query: words, a question, or a whole document.
             k: documents wanted, which says how many rows each ranking fetches.
             vector: vector of the query, where it is there already.
             ids: the documents that are scored; None for all.
@@ -401,14 +364,7 @@ class DocumentIndex:
     def ranked(
         self, query: str | Document, k: int = 10, *, vector: Vector | None = None, **settings: Unpack[SearchOptions]
     ) -> Scores:
-        """Scores by document as :meth:`search` gives them, best first, without the hits' texts.
-
-        Args:
-            query: as for :meth:`search`.
-            k: documents wanted.
-            vector: vector of the query, where it is there already.
-            **settings: as for :meth:`search`.
-        """
+        """Scores by document as :meth:`search` gives them, best first, perhaps with a ``vector`` that is there."""
         search = self._search(query, SearchSettings(k=k, **settings), vector)
         return {fused.id: fused.score for fused in search.fused(search.rankings(), k)}
 

@@ -26,13 +26,7 @@ _PASSAGE_COLUMNS = ("passage", "heading", "start", "end", "text")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one ranking gives a document.
-
-    Args:
-        rank: its place there, from 1.
-        score: its score there.
-        share: what it adds to the fused score.
-    """
+    """What one ranking gives a document: its rank, from 1, its score there, and its share in the fused score."""
 
     rank: int
     score: float
@@ -40,13 +34,10 @@ class Part:
 
 
 class TermPart(NamedTuple):
-    """What a term adds to the score of word search.
+    """What a term, the word as the query has it, adds to the score of word search.
 
-    Args:
-        term: the word as the query has it.
-        frequency: how often the passages (or the document) that were scored hold it.
-        document_frequency: passages (or documents) of the index that hold it.
-        part: its part of the score.
+    ``frequency`` is how often the passages or the document that were scored hold it, ``document_frequency`` how many
+    passages or documents of the index do.
     """
 
     term: str
@@ -60,13 +51,7 @@ class TermPart(NamedTuple):
 
 
 class PassagePart(NamedTuple):
-    """What a passage adds to the score of vector search.
-
-    Args:
-        number: the passage.
-        heading: heading of its section.
-        part: its part of the score.
-    """
+    """What a passage adds to the score of vector search."""
 
     number: int
     heading: str
@@ -78,15 +63,7 @@ class PassagePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The score of a document, taken apart.
-
-    Args:
-        id: the document.
-        score: its score, the sum of the shares of ``parts``.
-        parts: rank, score and share of each ranking that found it.
-        words: what terms add up to the score of word search from, largest first.
-        vectors: the same of passages and vector search.
-    """
+    """The score of a document, taken apart: what terms and passages add to those of its parts, largest first."""
 
     id: str
     score: float
@@ -109,18 +86,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class PassageHit:
-    """A passage of a document that was found.
+    """A passage of a document that was found: its section, where it lies in the text of that, and its scores, if any.
 
-    Args:
-        number: its place among the passages of the document.
-        section: its section.
-        heading: heading of the section.
-        start: first character in the text of the section.
-        end: one past the last character.
-        text: its text.
-        words: its score in word search, if that found it.
-        vectors: its similarity to the query, if vector search found it.
-        matches: where in the text words of the query stand, as first and one past the last character.
+    ``matches`` are where words of the query stand in it, as first and one past the last character.
     """
 
     number: int

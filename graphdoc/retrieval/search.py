@@ -14,7 +14,7 @@ from ..errors import RetrievalError, SettingsError
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .filters import no_filter, store_filter
-from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse
+from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import field_columns, filter_columns, l2_normalised, vectors_of
@@ -214,14 +214,18 @@ class Search:
         """The documents that ``words`` or ``vectors`` find, by what is ranked, among ``depth`` rows."""
         if unit == "both":
             passages, whole = (self.ranking(name, one, where, depth) for one in ("passage", "document"))
-            return passages.plus(whole)
+            scores, is_complete = summed([passages.scores, whole.scores]), passages.is_complete and whole.is_complete
+            return Ranking(scores, passages.passages, is_complete)
         most = depth or self._settings.depth or max(_DEPTH[name], 20 * self._settings.k)
         column, condition = RANKINGS[name][unit], all_of(self._where, where)
         if name == "words":
             rows = self._store.by_words(self._query.text, column, most, condition)
         else:
             rows = self._store.by_vector(self._vector, column, most, condition)
-        return Ranking.of_passages(rows) if unit == "passage" else Ranking.of_documents(rows)
+        if unit == "passage":
+            return Ranking.of_passages(rows)
+        scores = dict(zip(rows.ids, rows.scores.tolist(), strict=True))
+        return Ranking(best_first(scores), is_complete=rows.is_complete)
 
     def _compared(self, where: str | None, also: Sequence[str]) -> Ranking:
         """Compare the passages of a query document with those of the documents nearest to it, and of others.

@@ -42,21 +42,14 @@ _TEXTS = pa.list_(pa.string())
 
 
 def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, repeats: bool = False) -> Any:
-    """Columns of the table, without those of fields (an Arrow schema).
+    """Columns of the table, without those of fields, for lengths of document, passage and pooled passage vectors.
 
     ``passages`` is how many passages the document has. ``text`` holds what word search sees of a passage: headings
     that begin at it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document.
     ``share`` is what a passage adds to the document vector, and ``encoder_vector`` what it is encoded to before the
     graph. Sentences are in the row of their document: ``sentence_vectors`` in half precision and of unit length, one
-    after the other, and in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``,
-    ``end`` and paragraph.
-
-    Args:
-        hidden: length of document vectors.
-        node: length of passage vectors.
-        encoder: length of pooled passage vectors, before the graph.
-        sentences: whether sentences are kept.
-        repeats: whether passages are left out that repeat, which the row of a document lists as JSON.
+    after the other, and in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and
+    paragraph. ``repeated`` lists passages that are left out of a document, as JSON.
     """
     text, number, place = pa.string(), pa.int32(), pa.int64()
     columns = {
@@ -102,13 +95,7 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
 
 
 def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list[dict[str, Any]]:
-    """The rows of one document without vectors, as values by column: the document and its passages.
-
-    Args:
-        segmented: the document.
-        fields: columns of the metadata.
-        **values: further columns of the row of the document.
-    """
+    """The rows of a document without vectors, as values by column: its own with further values, and passages."""
     document = segmented.document
     text, spans = whole_text(document)
     label = document.label
@@ -157,13 +144,9 @@ def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list
 def add_vectors(
     rows: Sequence[dict[str, Any]], encoded: EncodedDocument, pooled: Vectors | None, *, unit_length: bool
 ) -> None:
-    """Put the vectors of a document into its rows.
+    """Put the vectors of a document into its rows, at unit length where the model compares by cosine.
 
-    Args:
-        rows: its rows, from :func:`rows_of`.
-        encoded: the document with its vectors.
-        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
-        unit_length: L2-normalise vectors, where the model compares by cosine; shares are scaled with them.
+    ``pooled`` is ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
     """
     length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
     passages = l2_normalised(encoded.passages) if unit_length else encoded.passages
@@ -272,7 +255,7 @@ def kind_name(kind: Any) -> str:
 
 
 class Fields:
-    """The fields of documents in an index, for an Arrow schema of its table.
+    """The fields of documents in an index.
 
     The first document that has a field decides its type, and a value of another type is an error. Deeper values, and
     numbers that no column can hold, are kept with the document, and cannot be searched by.
@@ -282,11 +265,7 @@ class Fields:
         self._types: dict[str, Any] = {name: column.kind for name, column in field_columns(schema).items()}
 
     def admit(self, document: Document) -> dict[str, Any]:
-        """Check the fields of a document, and take in those that are new: their columns and Arrow types.
-
-        Raises:
-            DocumentError: a value does not fit its column, or there are too many fields.
-        """
+        """Check the fields of a document, and take in those that are new: their columns and Arrow types."""
         new = {name: kind for name, _, kind in _fields_of(document) if name not in self._types}
         total = len(self._types) + len(new)
         if total > MOST_FIELDS:

@@ -20,6 +20,7 @@ from ..documents.document import Document
 from ..documents.section import clean_text, normalised
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
+from ..inference.vectors import encode_queries, segment_queries
 from ..runtime.text import described
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, PASSAGE, LanceStore
@@ -139,14 +140,8 @@ def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], to
     """The words of a document that say most about it: one for each of ``most`` terms with the highest tf-idf.
 
     A word is given once, twice, four times and so on, by how often its term is there: word search adds up the score
-    of a word for each time that it is asked for, and few different weights are quick to search for.
-
-    Args:
-        text: the text of the document.
-        tokenize: gives the terms of a text.
-        frequencies: passages that hold a term, by term, in a sample of the index.
-        total: passages in the sample.
-        most: how many terms.
+    of a word for each time that it is asked for, and few different weights are quick to search for. ``frequencies``
+    count, of ``total`` passages in a sample of the index, those that hold a term.
     """
 
     def weight(term: str, count: int) -> float:
@@ -171,13 +166,9 @@ def random_queries(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 
 class QueryDocument(NamedTuple):
-    """A document as a query, and what is usual in the index, which its vectors are compared without.
+    """A document as a query: ``vector`` ``(hidden,)`` and ``passages`` ``(passages, node)``.
 
-    Args:
-        vector: ``(hidden,)``, its document vector.
-        passages: ``(passages, node)``, its passage vectors.
-        usual_vector: ``(hidden,)``, the mean document vector of the index.
-        usual_passage: ``(node,)``, the mean passage vector of the index.
+    The means of both in the index are what is usual there, which vectors are compared without.
     """
 
     vector: Vector
@@ -188,15 +179,9 @@ class QueryDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for.
+    """What is searched for: its words, of a document those that say most about it, and as people read it.
 
-    Args:
-        text: the words of the query; of a document the words that say most about it.
-        shown: the query as people read it.
-        vector: computes the vector ``(hidden,)`` when it is needed.
-        id: id of the query document; None for a text.
-        title: its title.
-        document: computes what its passages are compared by; None for a short text.
+    ``vector``, ``(hidden,)``, and ``document``, None for a short text, are computed when they are needed.
     """
 
     text: str
@@ -228,7 +213,13 @@ class Queries:
         text = " ".join(words)
         if len(words) > MOST_QUERY_WORDS:
             return self._of_document(Document.from_text(text), text, None)
-        return Query(text, text, lambda: np.asarray(self._encoder().encode_query(text), np.float32))
+        return Query(text, text, lambda: self._vector_of(text))
+
+    def _vector_of(self, text: str) -> Vector:
+        """The vector of a text; one that could name a file is no file here."""
+        encoder = self._encoder()
+        queries = segment_queries(encoder, [Document.from_text(text)])
+        return np.asarray(encode_queries(encoder, queries)[0].numpy(), np.float32)
 
     def _of_document(self, document: Document, shown: str, id: str | None) -> Query:
         self._see_version()

@@ -53,16 +53,9 @@ _BLOCK = 256
 class UpdateReport:
     """What an update did.
 
-    Args:
-        added: documents that are new.
-        replaced: documents that had changed.
-        unchanged: documents that the index had as they are.
-        encoded_passages: passages that went through the transformer.
-        known_passages: passages of new and changed documents whose vectors were known.
-        encoded_sentences: sentences that went through the transformer, where the index keeps them.
-        coverage: what of the new and changed documents was encoded.
-        skipped: what could not be indexed.
-        rebuilt: documents that maintenance encoded again, since other passages of them repeat than before.
+    Passages and sentences that were encoded went through the transformer; ``known_passages`` are those of new and
+    changed documents whose vectors were known. ``rebuilt`` are documents that maintenance encoded again, since other
+    passages of them repeat than before.
     """
 
     added: int = 0
@@ -166,13 +159,9 @@ class Update:
         known_ids: Iterable[str],
         values: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Encode documents together and write them in one commit.
+        """Encode documents together and write them in one commit, with further columns of their rows by id.
 
-        Args:
-            encoder: the model.
-            window: the documents.
-            known_ids: those that the index has, the vectors of whose passages are used again.
-            values: further columns of the rows of documents, by id.
+        Of those with ``known_ids`` the vectors of passages in the index are used again.
         """
         report, encoded = self.report, list(encode_with_known(encoder, window, self._store, list(known_ids)))
         columns = [dict((values or {}).get(one.document.id, {})) for one in window]
@@ -197,10 +186,7 @@ class Update:
         self._bar.update(len(window))
 
     def reindex_boilerplate(self) -> int:
-        """Find passages that repeat in the index, and encode the documents again in which other passages count now.
-
-        What comes out depends on the documents and not on the order in which they came.
-        """
+        """Encode the documents again in which other passages repeat than before, whatever order they came in."""
         counter = RepeatCounter()
         for document, _ in self._stored():
             counter.add(document)

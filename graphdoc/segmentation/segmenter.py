@@ -28,7 +28,6 @@ from .sentences import (
     sentence_groups,
     sentences_of,
     skip_white_space,
-    trim,
 )
 from .spans import (
     NO_TOKENS,
@@ -40,6 +39,7 @@ from .spans import (
     Span,
     token_ids,
     token_spans,
+    trim,
     without_limits,
 )
 

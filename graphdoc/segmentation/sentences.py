@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from sentencex import get_sentence_boundaries
 
 from ..documents.document import Document
+from .spans import trim
 
 # sentencex takes time quadratic in the characters of one call when the text is not ASCII.
 _WINDOW_CHARACTERS = 8_000
@@ -171,15 +172,6 @@ def balanced_cuts(totals: Sequence[int], pieces: int) -> list[int]:
         if (cuts[-1] if cuts else 0) < cut < len(totals):
             cuts.append(cut)
     return cuts
-
-
-def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Take the white space off both ends of a span; ``None`` if nothing else is in it."""
-    part = text[start:end]
-    stripped = part.lstrip()
-    if not stripped:
-        return None
-    return start + len(part) - len(stripped), start + len(part.rstrip())
 
 
 def skip_white_space(text: str, start: int, end: int) -> int:

@@ -36,6 +36,15 @@ _RARE = ("shortened_contexts", "kept_repeats", "furniture")
 Integers = npt.NDArray[np.int32]
 
 
+def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Take the white space off both ends of a span; ``None`` if nothing else is in it."""
+    part = text[start:end]
+    stripped = part.lstrip()
+    if not stripped:
+        return None
+    return start + len(part) - len(stripped), start + len(part.rstrip())
+
+
 def without_limits(tokenizer: PreTrainedTokenizerBase) -> None:
     """Take out the padding and truncation that a fast tokenizer's file sets, so that no call has to.
 
