@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ....errors import DocumentError
 from ..elements import local_name, names
@@ -30,15 +30,16 @@ _CODE = names("sourcecode code preformatted htmlpreformatted plaintext verbatim"
 _MOST_STYLES = 30
 
 
-@dataclass(slots=True)
-class _Style:
-    name: str = ""
-    based_on: str = ""
-    level: int | None = None
-    numbered: bool | None = None
-    bold: bool | None = None
-    underlined: bool | None = None
-    size: float = 0.0
+class _Style(TypedDict, total=False):
+    """What a style or a run sets; all else is inherited."""
+
+    name: str
+    based_on: str
+    level: int
+    numbered: bool
+    bold: bool
+    underlined: bool
+    size: float
 
 
 @dataclass(slots=True)
@@ -77,7 +78,7 @@ class _Reader:
         self.dropped: Counter[str] = Counter()
         links = archive.links(main)
         parts = {kind: target for kind, target in links.values()}
-        self._styles, self._default = _styles(archive, parts.get("styles", ""))
+        self._styles, self._default_style, self._default_size = _styles(archive, parts.get("styles", ""))
         self._chains: dict[str, _Style] = {}
         self._notes = {
             kind: _notes(archive, parts.get(kind, ""), kind.removesuffix("s")) for kind in ("footnotes", "endnotes")
@@ -114,17 +115,17 @@ class _Reader:
     def _paragraph(self, element: _Element, depth: int) -> None:
         properties = _child(element, "pPr")
         style = self._style(_value(properties, "pStyle"))
-        level = _number(_value(properties, "outlineLvl"), style.level)
+        level = _number(_value(properties, "outlineLvl"), style.get("level"))
         collected = self._collected(element, style)
         text = "".join(collected.parts)
-        name = style.name.casefold().replace(" ", "")
+        name = style.get("name", "").casefold().replace(" ", "")
         if name.startswith("toc") and name[3:].isdigit():
             self.dropped["table of contents"] += 1
             return
-        size = collected.sizes.most_common(1)[0][0] if collected.sizes else style.size or self._default
+        size = collected.sizes.most_common(1)[0][0] if collected.sizes else style.get("size", self._default_size)
         strong = collected.letters > 0 and collected.strong == collected.letters
         paragraph = Paragraph(text, "text", 0, size, strong, collected.notes)
-        listed = _child(properties, "numPr") is not None or bool(style.numbered)
+        listed = _child(properties, "numPr") is not None or style.get("numbered", False)
         if name == "title":
             paragraph.kind = "title"
         elif level is not None and 0 <= level < 9 and text.strip():
@@ -198,41 +199,31 @@ class _Reader:
         collected.parts.append(text)
         letters = len("".join(text.split()))
         collected.letters += letters
-        collected.sizes[look.size or self._default] += letters
-        collected.strong += letters * bool(look.bold or look.underlined)
+        collected.sizes[look.get("size", self._default_size)] += letters
+        collected.strong += letters * (look.get("bold", False) or look.get("underlined", False))
 
     def _run_look(self, run: _Element, style: _Style) -> _Style:
         properties = _child(run, "rPr")
         if properties is None:
             return style
         character = self._style(_value(properties, "rStyle"), default=False)
-        own = _look(properties)
-        return _Style(
-            bold=next((look.bold for look in (own, character, style) if look.bold is not None), None),
-            underlined=next(
-                (look.underlined for look in (own, character, style) if look.underlined is not None), None
-            ),
-            size=own.size or character.size or style.size,
-        )
+        return {**style, **character, **_look(properties)}
 
     def _style(self, id: str, *, default: bool = True) -> _Style:
-        id = id or (self._styles[""].name if default and "" in self._styles else "")
+        id = id or (self._default_style if default else "")
         if id not in self._chains:
-            merged = _Style()
+            chain: list[_Style] = []
             seen: set[str] = set()
             current = id
             while current in self._styles and current not in seen and len(seen) < _MOST_STYLES:
                 seen.add(current)
-                style = self._styles[current]
-                merged.name = merged.name or style.name
-                merged.level = style.level if merged.level is None else merged.level
-                merged.numbered = style.numbered if merged.numbered is None else merged.numbered
-                merged.bold = style.bold if merged.bold is None else merged.bold
-                merged.underlined = style.underlined if merged.underlined is None else merged.underlined
-                merged.size = merged.size or style.size
-                if style.name.casefold() == "title":
-                    merged.name = "title"
-                current = style.based_on
+                chain.append(self._styles[current])
+                current = chain[-1]["based_on"]
+            merged: _Style = {}
+            for style in reversed(chain):
+                merged |= style
+            if any(style.get("name", "").casefold() == "title" for style in chain):
+                merged["name"] = "title"
             self._chains[id] = merged
         return self._chains[id]
 
@@ -244,43 +235,46 @@ def _goes_on(paragraph: _Element) -> bool:
     return is_deleted and following is not None and local_name(following) == "p"
 
 
-def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], float]:
-    """Styles by id, under the empty name one that names the default; and the usual size."""
+def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], str, float]:
+    """Styles by id, the id of the default one, and the usual size."""
     styles: dict[str, _Style] = {}
-    size = _USUAL_SIZE
+    default, size = "", _USUAL_SIZE
     if part not in archive:
-        return styles, size
+        return styles, default, size
     tree = archive.tree(part)
     defaults = next(iter(tree.iter("{*}rPrDefault")), None)
     if defaults is not None:
-        size = next((_look(properties).size for properties in defaults.iter("{*}rPr")), 0.0) or size
+        size = next((_look(properties).get("size", size) for properties in defaults.iter("{*}rPr")), size)
     for element in tree.iterchildren("{*}style"):
         id, name = _attribute(element, "styleId"), _value(element, "name")
         style = _look(_child(element, "rPr"))
         properties = _child(element, "pPr")
-        style.name, style.based_on = name, _value(element, "basedOn")
-        style.level = _number(_value(properties, "outlineLvl"), None)
+        style["based_on"] = _value(element, "basedOn")
+        if name:
+            style["name"] = name
         words = name.casefold().split()
-        if style.level is None and len(words) == 2 and words[0] == "heading" and words[1].isdigit():
-            style.level = int(words[1]) - 1
+        is_heading = len(words) == 2 and words[0] == "heading" and words[1].isdigit()
+        level = _number(_value(properties, "outlineLvl"), int(words[1]) - 1 if is_heading else None)
+        if level is not None:
+            style["level"] = level
         if _child(properties, "numPr") is not None:
-            style.numbered = True
+            style["numbered"] = True
         styles[id] = style
         if _attribute(element, "type") == "paragraph" and _attribute(element, "default") in ("1", "true"):
-            styles[""] = _Style(name=id)
-    return styles, size
+            default = id
+    return styles, default, size
 
 
 def _look(properties: _Element | None) -> _Style:
-    style = _Style()
+    style: _Style = {}
     if properties is None:
         return style
     if _child(properties, "b") is not None:
-        style.bold = _is_on(properties, "b")
+        style["bold"] = _is_on(properties, "b")
     if _child(properties, "u") is not None:
-        style.underlined = _value(properties, "u") not in ("", "none")
-    half_points = _number(_value(properties, "sz"), None)
-    style.size = (half_points or 0) / 2
+        style["underlined"] = _value(properties, "u") not in ("", "none")
+    if half_points := _number(_value(properties, "sz"), None):
+        style["size"] = half_points / 2
     return style
 
 

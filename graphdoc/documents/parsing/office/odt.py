@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from ....errors import DocumentError
 from ..elements import local_name, names
@@ -25,11 +24,12 @@ _SKIPPED = names("tracked-changes forms sequence-decls variable-decls user-field
 _CODE = names("preformattedtext sourcecode preformatted")
 
 
-@dataclass(slots=True)
-class _Style:
+class _Style(TypedDict, total=False):
+    """What a style sets; all else is inherited."""
+
     name: str
     parent: str
-    strong: bool | None
+    strong: bool
     size: float
     hidden: bool
 
@@ -89,9 +89,9 @@ class _Reader:
         self._collect(element, style, parts, notes, boxes, counts, depth)
         text = "".join(parts)
         strong = bool(counts) and all(look[0] for look in counts)
-        size = counts.most_common(1)[0][0][1] if counts else style.size
+        size = counts.most_common(1)[0][0][1] if counts else style["size"]
         paragraph = Paragraph(text, kind, 0, size, strong, notes)
-        own = style.name.casefold().replace("_20_", "").replace(" ", "")
+        own = style["name"].casefold().replace("_20_", "").replace(" ", "")
         if name == "h" and text.strip():
             level = _attribute(element, "outline-level")
             paragraph.kind, paragraph.level = "heading", int(level) if level.isdigit() and int(level) else 1
@@ -126,7 +126,7 @@ class _Reader:
                 parts.append(shown)
                 letters = len("".join(text.split()))
                 if letters:
-                    counts[bool(look.strong), look.size] += letters
+                    counts[look.get("strong", False), look["size"]] += letters
 
         add(element.text, style)
         for child in element.iterchildren("*"):
@@ -152,7 +152,7 @@ class _Reader:
                 self.dropped["hidden"] += 1
             elif name not in _SKIPPED:
                 look = self._look(_attribute(child, "style-name"), style) if name == "span" else style
-                if look.hidden:
+                if look.get("hidden"):
                     self.dropped["hidden"] += 1
                 else:
                     self._collect(child, look, parts, notes, boxes, counts, depth + 1)
@@ -178,23 +178,17 @@ class _Reader:
 
     def _look(self, name: str, around: _Style | None = None) -> _Style:
         """A style with what it inherits, from its parents and then from the text around it."""
-        look = _Style("", "", None, 0.0, False)
-        seen: set[str] = set()
-        while name in self._styles and name not in seen:
-            seen.add(name)
-            style = self._styles[name]
-            # Styles that a program makes for single paragraphs have the name of the real one as parent.
-            if not look.name or style.name.casefold() == "title":
-                look.name = style.name
-            look.strong = style.strong if look.strong is None else look.strong
-            look.size = look.size or style.size
-            look.hidden = look.hidden or style.hidden
-            name = style.parent
-        look.name = look.name or name
-        if around is not None:
-            look.strong = around.strong if look.strong is None else look.strong
-            look.size = look.size or around.size
-        look.size = look.size or _USUAL_SIZE
+        chain: list[_Style] = []
+        while name in self._styles and self._styles[name] not in chain:
+            chain.append(self._styles[name])
+            name = chain[-1]["parent"]
+        look: _Style = {"size": _USUAL_SIZE, **(around or {}), "name": name, "hidden": False}
+        for style in reversed(chain):
+            look |= style
+        # Styles that a program makes for single paragraphs have the name of the real one as parent.
+        if any(style.get("name", "").casefold() == "title" for style in chain):
+            look["name"] = "title"
+        look["hidden"] = any(style.get("hidden", False) for style in chain)
         return look
 
 
@@ -202,22 +196,24 @@ def _styles(tree: _Element) -> dict[str, _Style]:
     styles = {}
     for element in tree.iter("{*}style"):
         properties = next(element.iterchildren("{*}text-properties"), None)
-        strong: bool | None = None
-        size, hidden = 0.0, False
+        style: _Style = {"parent": _attribute(element, "parent-style-name")}
         if properties is not None:
             weight = _attribute(properties, "font-weight")
             line = _attribute(properties, "text-underline-style")
             if weight or line:
                 heavy = weight == "bold" or (weight.isdigit() and int(weight) >= 600)
-                strong = heavy or line not in ("", "none")
+                style["strong"] = heavy or line not in ("", "none")
             points = _attribute(properties, "font-size").removesuffix("pt")
-            size = float(points) if points.replace(".", "", 1).isdigit() else 0.0
-            hidden = _attribute(properties, "display") == "none"
+            if points.replace(".", "", 1).isdigit() and float(points):
+                style["size"] = float(points)
+            style["hidden"] = _attribute(properties, "display") == "none"
         name = _attribute(element, "name")
         around = element.getparent()
         automatic = around is not None and local_name(around) == "automatic-styles"
         shown = "" if automatic else _attribute(element, "display-name") or name
-        styles[name] = _Style(shown, _attribute(element, "parent-style-name"), strong, size, hidden)
+        if shown:
+            style["name"] = shown
+        styles[name] = style
     return styles
 
 
