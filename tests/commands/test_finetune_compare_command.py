@@ -125,7 +125,7 @@ def test_groups_by_pairs_and_links(compare: Command, write: Command, tmp_path: P
 
 def test_pairs_themselves(compare: Command, write: Command, tmp_path: Path) -> None:
     path = write("pairs.tsv", [*pairs(28), ("d0", "d0", 1), ("d4", "d0", 1)])
-    told(compare("loss.kind=cosine", "groups.by=pairs", f"groups.file={path}", "training.epochs=6",
+    told(compare("loss.kind=cosine", "groups.by=pairs", f"groups.file={path}", "training.epochs=3",
                  f"validation.pairs={write('dev.tsv', pairs(32, first=8))}", "validation.best=f1"))  # fmt: skip
     record, results = corpus_of(tmp_path / "run"), results_of(tmp_path / "run")
     assert (record["pairs"], record["train"], record["similar"]) == (47, 28, 24)

@@ -140,19 +140,6 @@ def named() -> MinedDocuments:
     return MinedDocuments(list(ANGLES), np.array([groups[name] for name in ANGLES]), vectors)
 
 
-def test_every_reason_counts(named: MinedDocuments) -> None:
-    asked, positives = np.array([along(0)], np.float32), {"q": ["positive", "second"]}
-    # "near" is within 11 degrees of "positive" and of "second", "far" of "second".
-    for options, expected, counts in (
-        (MiningSettings("vectors"), ("farther",), {JUDGED: 2, CLOSE: 2, SIMILAR: 3}),
-        (MiningSettings("vectors", margin=None), ("above", "farther"), {JUDGED: 2, CLOSE: 0, SIMILAR: 4}),
-        (MiningSettings("vectors", mask_similar=None), ("near", "far", "farther"), {JUDGED: 2, CLOSE: 2, SIMILAR: 1}),
-        (MiningSettings("vectors", 1, mask_similar=None), ("near",), {JUDGED: 1, CLOSE: 2, SIMILAR: 0}),
-    ):
-        found = mine(named, positives, options, vectors=asked)
-        assert found.lists == {"q": expected} and found.excluded == counts
-
-
 def test_documents_that_are_never_negatives_and_queries_that_have_none(named: MinedDocuments) -> None:
     asked = np.array([along(0)], np.float32)
     words = {"positive": 2.0, "above": 1.0, "far": 3.0, "second": 1.5, "farther": 0.0}
