@@ -28,37 +28,25 @@ from .version import __version__
 # Of every command its module, which is imported when it is asked for, and what it does. The function in the module is
 # called as the command.
 COMMANDS = {
-    "compare": (
-        "compare",
-        "compare two or more documents, or the parts of one, at document, section and passage level",
-    ),
+    "compare": ("compare", "compare two or more documents, or the parts of one, down to their passages"),
     "overview": ("overview", "see a whole collection: a map, groups with names, closest pairs, copies and outliers"),
     "encode": ("encode", "write vectors of documents, sections, passages or sentences"),
     "fit": ("fit", "fit a model to a corpus without training, and to its labels if asked for"),
     "index": ("index", "index documents to search them, and bring an index up to date"),
     "search": ("search", "search an index, a folder or a corpus by words or with a document"),
     "serve": ("index", "serve an index: a page to search with, JSON, and tools for agents"),
-    "match": ("match", "score how well pairs of documents match"),
+    "match": ("match", "score how well pairs of documents match, or rerank the hits of a first stage"),
     "attention": ("attention", "show which passages the graph of a document looks at, and the graph itself"),
     "mine": ("search", "mine hard negatives: documents that look like answers to queries but are not"),
     "pretrain": ("training", "train a document model without labels"),
     "finetune": ("training", "train a model to classify, compare, retrieve, match or find subtopics"),
     "predict": ("predict", "predict the classes of documents"),
-    "evaluate cluster": (
-        "evaluate_labels",
-        "k-means clustering and linear probes on labels, next to untrained models",
-    ),
+    "evaluate cluster": ("evaluate_labels", "k-means clusters and linear probes on labels, next to untrained models"),
     "evaluate classify": ("evaluate_labels", "accuracy, F1 and calibration of a classifier, next to words alone"),
     "evaluate compare": ("evaluate_pairs", "pairs that are similar or not: AUC, average precision, F1, accuracy"),
     "evaluate search": ("evaluate_rankings", "rankings by words, by vectors and by both, on queries with judgements"),
-    "evaluate related": (
-        "evaluate_rankings",
-        "rankings of documents by one of them, by words, by one vector or by sentences",
-    ),
-    "evaluate all": (
-        "evaluate",
-        "labels, pairs and rankings of many sets in one table, with a verdict for each model",
-    ),
+    "evaluate related": ("evaluate_rankings", "rankings of documents by one of them: by words, vectors or sentences"),
+    "evaluate all": ("evaluate", "labels, pairs and rankings of many sets in one table, with verdicts on models"),
 }
 _HELP = """Vectors, comparison and explanation for long documents.
 

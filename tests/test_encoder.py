@@ -202,7 +202,7 @@ class TestEncode:
         comparison.to_json(tmp_path / "a.json")
         comparison.to_csv(tmp_path / "a.csv")
         comparison.to_html(tmp_path / "a.html")
-        encoder.attention(odd).to_csv(tmp_path / "b.csv", texts=True)
+        encoder.attention(odd).to_csv(tmp_path / "b.csv")
         assert len(list(tmp_path.iterdir())) == 4
 
 

@@ -16,7 +16,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.kinds import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
 from ..registry import READOUTS, load
-from ..runtime.files import safe_cell, write_atomically
+from ..runtime.files import write_atomically
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 
@@ -238,15 +238,10 @@ class AttentionTable:
     def _edge_labels(self) -> list[str]:
         return [EdgeKind(kind).label for kind in self.edge_kind.tolist()]
 
-    def to_csv(self, path: str | Path, *, texts: bool = False) -> Path:
-        """Write the table as CSV, atomically, in which a spreadsheet runs nothing; headings and texts if asked for."""
-        chosen = self.to_frame()
-        for name in chosen.columns.difference(CSV_COLUMNS):
-            chosen[name] = chosen[name].astype(object).map(safe_cell)
-        chosen = chosen if texts else chosen[CSV_COLUMNS]
-        return write_atomically(
-            path, lambda temporary: chosen.to_csv(temporary, index=False, lineterminator="\n", errors="replace")
-        )
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the table without headings and texts as CSV, atomically."""
+        frame = self.to_frame()[CSV_COLUMNS]
+        return write_atomically(path, lambda temporary: frame.to_csv(temporary, index=False, lineterminator="\n"))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values: model, nodes (kind, section, heading, text) and rows as columns."""

@@ -32,7 +32,7 @@ from .output import (
     titled,
     write_json,
 )
-from .sources import KEEP, LEAVE_OUT, Reading, first_reason, noting_languages, without_repeats
+from .sources import LEAVE_OUT, Reading, RepeatsOption, first_reason, noting_languages, without_repeats
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
@@ -47,7 +47,7 @@ MOST_DRAWN, SHOWN_PAIRS, SHOWN_DOCUMENTS = 5, 20, 20
 def compare(
     *sources: str,
     subtopics: str | None = None,
-    repeats: str = LEAVE_OUT,
+    repeats: RepeatsOption = LEAVE_OUT,
     top: Annotated[int, COUNT] = 5,
     html: File = None,
     json: Json = None,
@@ -65,8 +65,7 @@ def compare(
     A contribution is a section's share of the document score, over all of B; contributions add up to it.
     A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
     table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports).
-    Of three and more, passages that several of them share, such as licences, are left out; of two nothing is, unless
-    --repeats names a folder of vectors, which leaves out of them what it does.
+    Of three and more, passages that several of them share, such as licences, are left out; of two nothing is.
 
     Usage examples:
       graphdoc compare a.md b.md                             a summary on the terminal
@@ -81,7 +80,7 @@ def compare(
         sources: documents (a file, - or corpus.jsonl#ID), or folders and corpora of many
         subtopics: of two: group sentences into shared and unique subtopics: by words, by vectors, or as a model has
             learned, a folder or hub id (graphdoc finetune subtopics trains one)
-        repeats: leave-out or keep passages that several of many documents share; or a folder of vectors
+        repeats: leave out passages that several of many documents share, or keep them
         top: pairs of passages, paragraphs and sentences to print
         html: write the report, one file that needs no network
         csv: write every pair of a level, or all scores of many documents, as a table
@@ -109,14 +108,7 @@ def compare(
     if not sources:
         raise DocumentError("no document is named; name one or two files, or a folder")
     documents = [reading.one(source, report) for source in sources]
-    left_out = None
-    if repeats not in (KEEP, LEAVE_OUT):
-        from ..vectors.folder import Manifest, read_repeats
-
-        left_out = read_repeats(repeats)
-        if left_out is None and Manifest.read(repeats).model.get("repeats"):
-            raise SettingsError(f"--repeats {repeats}: the file of what repeats is missing; run its encoding again")
-    encoder = model.load().leaving_out(left_out)
+    encoder = model.load()
     options: dict[str, Any] = {"subtopics": subtopics}
     if subtopics not in (None, "words", "vectors"):
         options = {"subtopics": "adaptive", "subtopic_model": subtopics}
@@ -254,11 +246,7 @@ def _compare_many(
     comparison = encoder.compare_all(encoded)
     links: dict[tuple[int, int], str] = {}
     if folder is not None:
-        pairs = comparison.pairs(most)
-        with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
-            for number, (a, b, _) in enumerate(pairs, start=1):
-                links[a, b] = folder.write(number, encoder.compare(encoded[a], encoded[b]).to_html)
-                bar.update(1)
+        links = folder.write(comparison.pairs(most), lambda a, b: encoder.compare(encoded[a], encoded[b]))
     target = outputs.write(
         html=lambda path: comparison.to_html(path, links=links),
         json=lambda path: write_json(path, comparison.to_dict()),

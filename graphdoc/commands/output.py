@@ -24,6 +24,7 @@ from ..segmentation.spans import PASSAGE_LIMIT, REPEATED, Coverage
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
+    from ..similarity import Comparison
 
 IMAGES = (".png", ".svg", ".pdf")
 # Options that name images.
@@ -72,11 +73,21 @@ class Reports:
         if not overwrite:
             require_own_files(self.folder, [f"{number:04}.html" for number in range(1, most + 1)])
 
-    def write(self, number: int, write: Callable[[Path], Path]) -> str:
-        """Write the report of a number, from 1, and give its link as the page has it."""
-        path = write(self.folder / f"{number:04}.html")
-        note_own_file(path)
-        return f"{quote(self.folder.name)}/{path.name}"
+    def write(
+        self, pairs: Sequence[tuple[int, int, float]], compare: Callable[[int, int], Comparison | None]
+    ) -> dict[tuple[int, int], str]:
+        """Write a report on every pair of documents that can be compared, and give links as the page has them."""
+        from ..runtime.progress import progress_bar
+
+        links = {}
+        with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
+            for number, (a, b, _) in enumerate(pairs, start=1):
+                if comparison := compare(a, b):
+                    path = comparison.to_html(self.folder / f"{number:04}.html")
+                    note_own_file(path)
+                    links[a, b] = f"{quote(self.folder.name)}/{path.name}"
+                bar.update(1)
+        return links
 
 
 def beside(file: str, what: str) -> Path:

@@ -20,7 +20,7 @@ from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..overview import Overview
-    from ..similarity.encoded_document import EncodedDocument
+    from ..similarity import Comparison, EncodedDocument
 
 logger = logging.getLogger("graphdoc")
 
@@ -114,13 +114,12 @@ def overview(
     name = ", ".join(
         Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)]
     )
-    keeps_repeats = repeats == KEEP
     target = outputs.write(
-        html=lambda path: whole.to_html(path, name=name, links=links, keeps_repeats=keeps_repeats),
+        html=lambda path: whole.to_html(path, name=name, links=links),
         json=lambda path: write_json(path, whole.to_dict()),
         csv=lambda path: whole.to_csv(path),
     )
-    _print(target, whole, keeps_repeats=keeps_repeats)
+    _print(target, whole)
     target.lines(notes)
     outputs.report(target, report, *([linked.folder] if links and linked is not None else []))
 
@@ -168,28 +167,24 @@ def _write_reports(
 ) -> dict[tuple[int, int], str]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
     from ..inference.levels import encode_all_levels
-    from ..runtime.progress import progress_bar
 
     pairs = whole.pairs(most)
     wanted = {whole.documents[row].id for a, b, _ in pairs for row in (a, b)}
     documents = {document.id: document for document in reading.many(sources) if document.id in wanted}
-    links = {}
 
     # Close documents come in several pairs, one soon after the other.
     @lru_cache(_KEPT_ENCODED)
     def encoded(id: str) -> EncodedDocument:
         return encode_all_levels(encoder, encoder.segment_with_text(documents[id]))
 
-    with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
-        for number, (a, b, _) in enumerate(pairs, start=1):
-            ids = [whole.documents[row].id for row in (a, b)]
-            if documents.keys() >= set(ids):
-                links[a, b] = folder.write(number, encoder.compare(*map(encoded, ids)).to_html)
-            bar.update(1)
-    return links
+    def compare(a: int, b: int) -> Comparison | None:
+        ids = [whole.documents[row].id for row in (a, b)]
+        return encoder.compare(*map(encoded, ids)) if documents.keys() >= set(ids) else None
+
+    return folder.write(pairs, compare)
 
 
-def _print(target: Terminal, whole: Overview, *, keeps_repeats: bool) -> None:
+def _print(target: Terminal, whole: Overview) -> None:
     title = [digest.title for digest in whole.documents]
     without = int((whole.group_of < 0).sum())
     if whole.groups:
@@ -218,24 +213,20 @@ def _print(target: Terminal, whole: Overview, *, keeps_repeats: bool) -> None:
         [
             ", ".join(sizes),
             f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or nearly the same text)",
-            *_repeated(whole, keeps_repeats),
+            *_repeated(whole),
             f"farthest from all others: {far}",
         ],
     )
 
 
-def _repeated(whole: Overview, keeps_repeats: bool) -> list[str]:
+def _repeated(whole: Overview) -> list[str]:
     """What is said of what was left out as repeated; nothing where nothing was."""
     repeated = whole.repeats
-    if keeps_repeats:
-        return [f"left out as repeated: nothing, since --repeats {KEEP} keeps it"]
     if not whole.knows_repeats:
         return ["left out as repeated: not known; encode the documents again (--overwrite)"]
-    kept = f"{counted(repeated.kept, 'document')} mostly boilerplate, which was kept" if repeated.kept else ""
     if not repeated.passages:
-        return [f"left out as repeated: nothing; {kept}"] if kept else []
+        return []
     passages, characters = counted(len(repeated.passages), "passage"), counted(repeated.characters, "character")
-    return [
-        f"left out as repeated: {passages}, {characters} without the space between them, of "
-        f"{counted(repeated.shortened, 'document')}{'; ' if kept else ''}{kept}"
-    ]
+    line = f"left out as repeated: {passages}, {characters}, of {counted(repeated.shortened, 'document')}"
+    kept = f"; {counted(repeated.kept, 'document')} mostly boilerplate, which was kept" if repeated.kept else ""
+    return [line + kept]

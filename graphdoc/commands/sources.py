@@ -63,11 +63,8 @@ class OneDocument:
             raise DocumentError("standard input can be read only once; name a file for the other document")
         options = {name: value for name, value in vars(self).items() if name != "column"}
         missing = [source for source in sources if options.get("on_error") != "skip" and is_missing(source)]
-        documents = read_documents(
-            missing[:1] or list(sources), columns=self.columns, report=report, **{"on_error": "stop"} | options
-        )
-        if "on_error" in options:
-            documents = _naming_the_option(documents, sources)
+        chosen = {"on_error": "stop"} | options
+        documents = read_documents(missing[:1] or list(sources), columns=self.columns, report=report, **chosen)
         return iter(list(documents)) if missing else documents
 
     def one(self, source: str, report: ReadingReport | None = None) -> Document:
@@ -150,16 +147,6 @@ def is_missing(source: str) -> bool:
         return True
 
 
-def _naming_the_option(documents: Iterator[Document], sources: Sequence[str]) -> Iterator[Document]:
-    try:
-        yield from documents
-    except DocumentError as error:
-        # Without the only source there is nothing else to read.
-        if len(sources) == 1 and str(error).startswith(f"{sources[0].partition('#')[0]}: "):
-            raise
-        raise DocumentError(f"{error} (--on-error skip goes on without it)") from error.__cause__
-
-
 def not_empty(documents: Iterable[T], sources: Iterable[str], report: ReadingReport) -> Iterator[T]:
     """Documents as they come, or what is made of them; an error where there is none."""
     rest = iter(documents)
@@ -208,7 +195,6 @@ def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) ->
             foreign.append(f"{document.id} ({language})")
         yield document
     if foreign:
-        more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""
         logger.warning(
             "%s of %s not in the language that %s knows (%s); their vectors mean little: %s%s",
             f"{len(foreign):,}",
@@ -216,5 +202,5 @@ def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) ->
             encoder.name,
             known,
             ", ".join(foreign[:_MOST_NAMED]),
-            more,
+            f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else "",
         )

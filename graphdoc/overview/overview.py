@@ -1,4 +1,4 @@
-"""An overview of a collection: made from documents or from stored vectors, and given as tables, JSON and a page."""
+"""An overview of a collection: made from documents or from stored vectors, and given as a table, JSON and a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..segmentation.spans import Coverage
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
-from .tables import Table, payload_of, table_of
+from .tables import COLUMNS, payload_of, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,8 +130,8 @@ class Overview:
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> texts = ["Rice is steamed.", "Steam the rice.", "Tides rise."]
         >>> overview = Overview.of(encoder, [Document.from_text(text, id=text) for text in texts])
-        >>> overview.to_frame("pairs")["a"][0], overview.to_frame("pairs")["b"][0]
-        ('Rice is steamed.', 'Steam the rice.')
+        >>> overview.pairs()[0][:2]
+        (0, 1)
         """
         if options.get("level", "document") != "document":
             raise SettingsError(f"level={options['level']!r} gives no vectors of whole documents; leave it out")
@@ -260,16 +260,15 @@ class Overview:
         """The rows of the documents that are farthest from all others, by the mean cosine with their five nearest."""
         return self.neighbours.outliers(most)
 
-    def to_frame(self, table: Table = "documents") -> pd.DataFrame:
-        """Return a table as a pandas frame."""
+    def to_frame(self) -> pd.DataFrame:
+        """A pandas frame with a row for every document: its group, place on the map and nearest document."""
         import pandas as pd
 
-        header, rows = table_of(self.to_dict(), table)
-        return pd.DataFrame(rows, columns=header)
+        return pd.DataFrame(rows_of(self.to_dict()), columns=COLUMNS)
 
-    def to_csv(self, path: str | Path, table: Table = "documents") -> Path:
-        """Write a table as CSV, atomically, in which a spreadsheet runs nothing."""
-        return write_csv(path, *table_of(self.to_dict(), table))
+    def to_csv(self, path: str | Path) -> Path:
+        """Write a row for every document as CSV, atomically, in which a spreadsheet runs nothing."""
+        return write_csv(path, COLUMNS, rows_of(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""

@@ -1,12 +1,10 @@
-"""An overview as plain values for JSON and for the page, and as tables."""
+"""An overview as plain values for JSON and for the page, and as a table of its documents."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
-
-from ..runtime.text import require_one_of
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .overview import Overview
@@ -14,9 +12,8 @@ if TYPE_CHECKING:
 FORMAT = "graphdoc.overview/1"
 _TELLING_WORDS = 16
 
-Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates", "repeats"]
-TABLES: tuple[Table, ...] = ("documents", "groups", "pairs", "neighbours", "duplicates", "repeats")
-_OF_DOCUMENTS = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y", "closeness"]
+COLUMNS = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
+COLUMNS += ["closeness", "nearest", "nearest_score"]
 
 
 def payload_of(overview: Overview) -> dict[str, Any]:
@@ -79,51 +76,17 @@ def payload_of(overview: Overview) -> dict[str, Any]:
     }
 
 
-def table_of(payload: Mapping[str, Any], table: str) -> tuple[list[str], Sequence[Sequence[Any]]]:
-    """The columns and the rows of a table of an overview as plain values, which name documents by their ids."""
-    require_one_of("table", table, TABLES)
-    documents, groups = payload["documents"], payload["groups"]
-    ids = [document["id"] for document in documents]
-    if table == "groups":
-        return ["group", "name", "documents", "words", "typical"], [
-            (
-                one["number"],
-                one["name"],
-                one["size"],
-                ", ".join(one["words"]),
-                ", ".join(map(ids.__getitem__, one["typical"])),
-            )
-            for one in groups
-        ]
-    if table == "pairs":
-        rows = [(ids[pair["a"]], ids[pair["b"]], pair["score"], pair["share"]) for pair in payload["pairs"]]
-        return ["a", "b", "score", "share"], rows
-    if table == "neighbours":
-        return ["id", "rank", "neighbour", "score"], [
-            (document["id"], rank, ids[other["document"]], other["score"])
-            for document in documents
-            for rank, other in enumerate(document["neighbours"], start=1)
-        ]
-    if table == "duplicates":
-        numbered = enumerate(payload["duplicates"], start=1)
-        return ["set", "id"], [(number, ids[row]) for number, rows in numbered for row in rows]
-    if table == "repeats":
-        return ["documents", "occurrences", "characters", "examples", "text"], [
-            (
-                one["documents"],
-                one["occurrences"],
-                one["characters"],
-                "; ".join(map(ids.__getitem__, one["examples"])),
-                one["text"],
-            )
-            for one in (payload["repeats"] or {"passages": ()})["passages"]
-        ]
-    names = {group["number"]: group["name"] for group in groups}
-    return [*_OF_DOCUMENTS, "nearest", "nearest_score"], [
-        (
-            *(names.get(document["group"]) if name == "group_name" else document[name] for name in _OF_DOCUMENTS),
-            ids[document["neighbours"][0]["document"]],
-            document["neighbours"][0]["score"],
-        )
-        for document in documents
-    ]
+def rows_of(payload: Mapping[str, Any]) -> list[list[Any]]:
+    """A row for every document of an overview as plain values, with the columns :data:`COLUMNS`."""
+    documents = payload["documents"]
+    names = {group["number"]: group["name"] for group in payload["groups"]}
+    rows = []
+    for document in documents:
+        nearest = document["neighbours"][0]
+        others = {
+            "group_name": names.get(document["group"]),
+            "nearest": documents[nearest["document"]]["id"],
+            "nearest_score": nearest["score"],
+        }
+        rows.append([(document | others)[name] for name in COLUMNS])
+    return rows

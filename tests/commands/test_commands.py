@@ -188,10 +188,6 @@ def test_repeated_passages_are_left_out_or_kept(graphdoc: Command, tmp_path: Pat
             graphdoc("encode", folder / "0.md", "--model", model, "--dtype", "float32", "--json", "-").out
         )
         assert (max(abs(x - y) for x, y in zip(vectors[0], plain["vectors"][0], strict=True)) > 1e-4) == differs
-    assert graphdoc("encode", folder, "--model", model, "--output", "v", "--dtype", "float32").status == 0
-    both = ("compare", folder / "0.md", folder / "1.md", "--model", model, "--dtype", "float32", "--json", "-")
-    without = json.loads(graphdoc(*both, "--repeats", "v").out)["document"]
-    assert without != pytest.approx(json.loads(graphdoc(*both).out)["document"], abs=1e-4)
 
 
 def test_documents_in_another_language_are_named_once(graphdoc: Command, mini: DocumentEncoder, caplog: Log) -> None:

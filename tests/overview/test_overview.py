@@ -26,8 +26,7 @@ def overview() -> Overview:
 
 
 def test_groups_are_the_topics(overview: Overview) -> None:
-    frame = overview.to_frame("groups")
-    assert frame["documents"].sum() == 120 and len(frame) == 4
+    assert [len(group.rows) for group in overview.groups] == [30, 30, 30, 30]
     for group in overview.groups:
         topics = {overview.documents[row].label for row in group.rows}
         assert len(topics) == 1
@@ -37,25 +36,23 @@ def test_groups_are_the_topics(overview: Overview) -> None:
 
 
 def test_tables_agree_with_each_other(overview: Overview, tmp_path: Path) -> None:
-    documents, pairs, neighbours = (overview.to_frame(name) for name in ("documents", "pairs", "neighbours"))
-    assert documents["id"].tolist() == [digest.id for digest in overview.documents]
-    first = neighbours[neighbours["rank"] == 1]
-    assert documents["nearest"].tolist() == first["neighbour"].tolist()
-    assert documents["nearest_score"].tolist() == pytest.approx(first["score"].tolist())
-    assert pairs["score"].is_monotonic_decreasing
-    assert pairs["score"][0] == pytest.approx(documents["nearest_score"].max())
-    means = neighbours[neighbours["rank"] <= 5].groupby("id")["score"].mean()
-    assert documents["closeness"].tolist() == pytest.approx(means[documents["id"]].tolist(), abs=1e-6)
+    documents, near = overview.to_frame(), overview.neighbours
+    ids = [digest.id for digest in overview.documents]
+    assert documents["id"].tolist() == ids
+    assert documents["nearest"].tolist() == [ids[row] for row in near.rows[:, 0]]
+    assert documents["nearest_score"].tolist() == pytest.approx(near.scores[:, 0].tolist(), abs=1e-6)
+    scores = [score for *_, score in overview.pairs()]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == pytest.approx(documents["nearest_score"].max(), abs=1e-6)
+    assert documents["closeness"].tolist() == pytest.approx(near.scores[:, :5].mean(axis=1).tolist(), abs=1e-6)
     assert set(documents["folder"]) == set(documents["label"]) == set(TOPICS)
     with overview.to_csv(tmp_path / "documents.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == documents["id"].tolist()
     assert [float(row["x"]) for row in rows] == pytest.approx(documents["x"].tolist())
-    with pytest.raises(SettingsError, match="table 'maps'"):
-        overview.to_frame("maps")  # type: ignore[arg-type]
 
 
-def test_what_is_left_out_as_repeated_is_listed(tmp_path: Path) -> None:
+def test_what_is_left_out_as_repeated_is_listed() -> None:
     documents, vectors = make_collection(6)
     documents = with_licences(documents)
     versions = [Document(f"v{number}", (Section(LICENCE, heading="Licence"),)) for number in range(3)]
@@ -68,9 +65,6 @@ def test_what_is_left_out_as_repeated_is_listed(tmp_path: Path) -> None:
     content = json.loads(json.dumps(overview.to_dict(), allow_nan=False))["repeats"]
     assert (content["documents"], content["kept"], content["characters"]) == (12, 3, 12 * len(LICENCE.strip()))
     assert [all_of_them[row].id for row in content["passages"][0]["examples"]] == [one.id for one in documents[:6:2]]
-    frame = overview.to_frame("repeats")
-    assert frame["documents"].tolist() == [12] and frame["examples"][0] == "; ".join(passage.examples)
-    assert overview.to_csv(tmp_path / "repeats.csv", "repeats").read_text().count(LICENCE.strip()) == 1
 
 
 def test_words_of_what_is_left_out_tell_nothing() -> None:

@@ -31,7 +31,6 @@ def render_overview(
     *,
     name: str = "",
     links: Mapping[tuple[int, int], str] | None = None,
-    keeps_repeats: bool = False,
 ) -> str:
     """Return the page of an overview, which loads nothing and needs no network."""
     if overview.get("format") != FORMAT:
@@ -42,7 +41,6 @@ def render_overview(
         "model": overview["model"] or {},
         "settings": overview["settings"],
         "not_whole": overview.get("not_whole"),
-        "keeps_repeats": keeps_repeats,
         **lists_of(overview, links or {}),
     }
     return render(

@@ -13,7 +13,6 @@ from ...documents.section import PATH_CHARACTERS
 from ...registry import SIMILARITIES
 from ...runtime.text import one_line, section_name
 from ...similarity.kinds import similarity_of
-from ..pages.page import number
 
 Matrix = NDArray[np.float64]
 Side = Mapping[str, Any]
@@ -184,21 +183,13 @@ def _end(level: str, index: int, side: Side) -> dict[str, Any]:
     return {"index": index, "label": label, "excerpt": excerpt, "anchor": f"{side['key']}-p{row + 1}"}
 
 
-def meaning_of_score(comparison: Mapping[str, Any], passages: Matrix) -> dict[str, str]:
-    """Return on what scale the document score lies and how the passages of this very pair score."""
+def meaning_of_score(comparison: Mapping[str, Any]) -> str:
+    """Return on what scale the document score lies."""
     similarity = comparison["model"]["similarity"]
     scale = similarity_of(similarity).meaning if similarity in SIMILARITIES else f"{similarity} of both vectors."
-    if comparison["self"]:
-        scale = (
-            f"A document against itself, so this score says nothing; look for parts that repeat each other. {scale}"
-        )
-    values = passages[np.triu_indices_from(passages, k=1)] if comparison["self"] else passages.ravel()
-    orientation = ""
-    if len(values) > 1:
-        low, middle, high = (number(float(value), 2) for value in (values.min(), np.median(values), values.max()))
-        pairs = f"the {len(values):,} pairs of passages here score from {low} to {high}, half below {middle}"
-        orientation = f"For orientation: {pairs}."
-    return {"scale": scale, "orientation": orientation}
+    if not comparison["self"]:
+        return scale
+    return f"A document against itself, so this score says nothing; look for parts that repeat each other. {scale}"
 
 
 def read_words(comparison: Mapping[str, Any]) -> dict[str, Any] | None:

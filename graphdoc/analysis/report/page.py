@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from .content import (
     LISTED_MATCHES,
     LISTED_SENTENCES,
     Matrix,
-    Side,
     meaning_of_score,
     read_alignment,
     read_matches,
@@ -41,18 +40,6 @@ _SCRIPTS = (
 )
 
 
-class LevelMatrices(NamedTuple):
-    """The matrices of one level, (parts of the first document, parts of the second), NaN where there is no value.
-
-    Attention of passages, where the model has it, is by direction: ``to_b`` (A's passages look) and ``to_a`` (B's
-    look; not within one document), a matrix per head, or one for their mean.
-    """
-
-    similarity: Matrix
-    contribution: Matrix | None
-    attention: Mapping[str, list[Matrix]] | None
-
-
 def render_report(comparison: Mapping[str, Any]) -> str:
     """Return the report of a comparison as one HTML page that loads nothing and needs no network."""
     if comparison.get("format") != FORMAT:
@@ -60,19 +47,36 @@ def render_report(comparison: Mapping[str, Any]) -> str:
             f"a comparison of format {comparison.get('format')!r} cannot be shown; give one of format {FORMAT!r}"
         )
     within, model = comparison["self"], comparison["model"]
-    levels = {name: _level(comparison, name) for name in LEVELS if comparison[name] is not None}
-    a = read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
-    b = read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
-    cells = {name: levels[name].similarity.size for name in _UNBOUNDED if name in levels}
-    left_out = {name: count for name, count in cells.items() if count > MAP_CELLS}
+    levels = {name: _matrix(comparison, comparison, name) for name in LEVELS if comparison[name] is not None}
+    a = read_side("A", comparison, levels)
+    b = read_side("B", comparison, {name: similarity.T for name, similarity in levels.items()})
+    left_out = {name: levels[name].size for name in _UNBOUNDED if name in levels and levels[name].size > MAP_CELLS}
+    maps = {name: similarity for name, similarity in levels.items() if name not in left_out}
     alignment, subtopics = read_alignment(comparison, a, b), read_subtopics(comparison, a, b)
-    attention = levels["passages"].attention
-    heads = comparison["attention"]["heads"] if attention else 0
+    attention = _attention(comparison)
+    heads, contributions = attention["heads"] if attention else 0, comparison["contributions"]
     data = {
         "document": comparison["document"],
         "self": within,
-        "levels": {name: _packed_level(level, heads) for name, level in levels.items() if name not in left_out},
-        "documents": {side["key"]: _parts(side) for side in (a, b)},
+        "levels": {
+            name: {
+                "rows": len(similarity),
+                "columns": similarity.shape[1],
+                "similarity": _packed(similarity, step=1e-4),
+                "contribution": _packed(_matrix(comparison, contributions, name)) if name in contributions else None,
+                "attention": attention if name == "passages" else None,
+            }
+            for name, similarity in maps.items()
+        },
+        "documents": {
+            side["key"]: {
+                "labels": [section["label"] for section in side["sections"]],
+                "passages": [passage["section"] for passage in side["passages"]],
+                "sentences": side["passage_of_sentence"],
+                "paragraphs": side["paragraphs"],
+            }
+            for side in (a, b)
+        },
         "alignment": alignment and alignment["packed"],
         "subtopics": subtopics and subtopics["packed"],
     }
@@ -83,7 +87,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "sides": [a] if within else [a, b],
         "document": comparison["document"],
         "share": None if comparison["share"] is None else percent_closer(comparison["share"]),
-        "meaning": meaning_of_score(comparison, levels["passages"].similarity),
+        "meaning": meaning_of_score(comparison),
         "words": read_words(comparison),
         "model": model,
         # Such a readout takes passages as they are before the graph, which then has no part in scores.
@@ -95,28 +99,27 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "listed_sentences": LISTED_SENTENCES,
         "heads": heads,
         "has_all_heads": heads > 1 and attention is not None and len(attention["to_b"]) == heads,
-        "levels": [name for name in levels if name not in left_out],
+        "levels": list(maps),
         "maps_left_out": left_out,
     }
     scripts = [_FOLDER / name for name in _SCRIPTS]
     return render(_FOLDER / "report.html", values, styles=[_FOLDER / "report.css"], scripts=scripts, data=data)
 
 
-def _level(comparison: Mapping[str, Any], name: str) -> LevelMatrices:
-    """The matrices of a level; within one document without their diagonal, where a part meets itself."""
-    shape = (len(comparison["a"][name]), len(comparison["b"][name]))
-    contributions = comparison["contributions"].get(name)
-    similarity = np.array(comparison[name], np.float64).reshape(shape)
-    contribution = None if contributions is None else np.array(contributions, np.float64).reshape(shape)
+def _matrix(comparison: Mapping[str, Any], values: Mapping[str, Any], level: str) -> Matrix:
+    """Values of a level; within one document NaN on the diagonal, where a part meets itself."""
+    matrix = np.array(values[level], np.float64).reshape(len(comparison["a"][level]), len(comparison["b"][level]))
     if comparison["self"]:
-        for matrix in (similarity, contribution):
-            if matrix is not None:
-                np.fill_diagonal(matrix, np.nan)
-    return LevelMatrices(similarity, contribution, _attention(comparison) if name == "passages" else None)
+        np.fill_diagonal(matrix, np.nan)
+    return matrix
 
 
-def _attention(comparison: Mapping[str, Any]) -> dict[str, list[Matrix]] | None:
-    """Attention of passages to passages; within one document that between its consecutive sections."""
+def _attention(comparison: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Attention of passages, a matrix per head or one for their mean, as the page's script reads it.
+
+    ``to_b`` is how A's passages look, ``to_a`` how B's do; within one document ``to_b`` is that between consecutive
+    sections.
+    """
     attention = comparison["attention"]
     if not attention:
         return None
@@ -132,19 +135,8 @@ def _attention(comparison: Mapping[str, Any]) -> dict[str, list[Matrix]] | None:
         matrices = {"to_b": np.array(attention["a_to_b"], np.float64), "to_a": to_a}
     if sum(heads.size for heads in matrices.values()) > ATTENTION_CELLS:
         matrices = {direction: heads.mean(axis=0, keepdims=True) for direction, heads in matrices.items()}
-    return {direction: list(heads) for direction, heads in matrices.items()}
-
-
-def _packed_level(level: LevelMatrices, heads: int) -> dict[str, Any]:
-    attention = level.attention or {}
-    packed_heads = {direction: [_packed(head) for head in matrices] for direction, matrices in attention.items()}
-    return {
-        "rows": level.similarity.shape[0],
-        "columns": level.similarity.shape[1],
-        "similarity": _packed(level.similarity, step=1e-4),
-        "contribution": None if level.contribution is None else _packed(level.contribution),
-        "attention": {"heads": heads, **packed_heads} if attention else None,
-    }
+    packed_heads = {direction: list(map(_packed, heads)) for direction, heads in matrices.items()}
+    return {"heads": attention["heads"], **packed_heads}
 
 
 def _packed(matrix: Matrix, step: float | None = None) -> dict[str, Any]:
@@ -158,12 +150,3 @@ def _packed(matrix: Matrix, step: float | None = None) -> dict[str, Any]:
     if step is None or largest > 32_000 * step:
         step = largest / 32_000 or 1.0
     return {"step": step, "values": packed(np.where(missing, -32_768, np.rint(np.nan_to_num(matrix) / step)), "<i2")}
-
-
-def _parts(side: Side) -> dict[str, Any]:
-    return {
-        "labels": [section["label"] for section in side["sections"]],
-        "passages": [passage["section"] for passage in side["passages"]],
-        "sentences": side["passage_of_sentence"],
-        "paragraphs": side["paragraphs"],
-    }
