@@ -52,13 +52,12 @@ class TrainingDocument:
         return cls(id, group, passages.sections.astype(np.int64), passages.tokens)
 
     def __len__(self) -> int:
-        """Number of passages."""
         return len(self.token_ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenisedDocument:
-    """A document of a corpus while it is made: its passages, and what is kept beside them.
+    """A document of a corpus while it is made.
 
     Args:
         id: name of the document.
@@ -193,11 +192,6 @@ class CorpusReport:
         """Passages of the kept documents beyond ``max_passages``."""
         return self.coverage.passages - self.coverage.encoded_passages
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of the kept passages, special tokens not counted."""
-        return self.coverage.encoded_tokens
-
     def take(self, document: TokenisedDocument, least_passages: int) -> bool:
         """Count a document, and say whether it has enough passages to train on."""
         coverage = document.coverage
@@ -227,28 +221,22 @@ class CorpusReport:
         def listed(counts: Mapping[str, int]) -> str:
             return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
-        unit = self.unit
-        parts = [
+        unit, coverage = self.unit, self.coverage
+        cut = f"{counted(self.passages_cut, unit)} of {counted(self.documents_cut, 'document')}"
+        first = self.first_errors[0] if self.first_errors else None
+        parts = {
             f"kept {self.kept:,} of {counted(self.documents, 'document')} with {counted(self.passages, unit)} and "
-            f"{counted(self.tokens, 'token')}"
-        ]
-        if self.too_short:
-            parts.append(f"skipped {counted(self.too_short, 'document')} of too few {unit}s")
-        if self.splits_left_out:
-            parts.append(f"left out by their split: {listed(self.splits_left_out)}")
-        if self.duplicates:
-            parts.append(f"left out {counted(self.duplicates, 'document')} that an earlier one has the text of")
-        if self.sections_left_out:
-            parts.append(f"left out sections by their headings: {listed(self.sections_left_out)}")
-        if self.passages_cut:
-            cut = counted(self.documents_cut, "document")
-            parts.append(f"cut {counted(self.passages_cut, unit)} of {cut} over max_passages")
-        if self.errors:
-            first = self.first_errors[0]
-            parts.append(f"could not read {self.errors:,} (the first is {first.source}: {first.reason})")
-        if self.ignored:
-            parts.append(f"passed over {counted(self.ignored, 'file')}")
-        return "; ".join(parts)
+            f"{counted(coverage.encoded_tokens, 'token')}": True,
+            f"skipped {counted(self.too_short, 'document')} of too few {unit}s": self.too_short,
+            f"left out by their split: {listed(self.splits_left_out)}": self.splits_left_out,
+            f"left out {counted(self.duplicates, 'document')} that an earlier one has the text of": self.duplicates,
+            f"left out sections by their headings: {listed(self.sections_left_out)}": self.sections_left_out,
+            f"cut {cut} over max_passages": self.passages_cut,
+            f"could not read {self.errors:,}"
+            + (f" (the first is {first.source}: {first.reason})" if first else ""): self.errors,
+            f"passed over {counted(self.ignored, 'file')}": self.ignored,
+        }
+        return "; ".join(part for part, is_there in parts.items() if is_there)
 
     def log(self, name: str) -> None:
         """Log the summary."""

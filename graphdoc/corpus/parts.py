@@ -39,10 +39,6 @@ class Parts:
     """Arrays in a folder, part by part: each is written atomically, and mapped where it is read.
 
     It may be given to the workers of a data loader; each maps the files anew.
-
-    Args:
-        folder: the folder.
-        parts: number of parts.
     """
 
     def __init__(self, folder: Path, parts: int) -> None:
@@ -57,36 +53,26 @@ class Parts:
 
     def missing(self, rank: int, count: int) -> list[int]:
         """Those of every ``count``-th part that are not there yet, or not as they were written."""
-
-        def is_there(number: int) -> bool:
+        result = []
+        for number in range(rank, self.parts, count):
             try:
                 self.open(number)
             except OutputError:
-                return False
-            return True
-
-        return [number for number in range(rank, self.parts, count) if not is_there(number)]
+                result.append(number)
+        return result
 
     def write(self, number: int, array: npt.NDArray[Any]) -> None:
-        """Write a part.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Write a part."""
 
         def save(path: Path) -> None:
             with path.open("wb") as stream:
                 np.save(stream, array, allow_pickle=False)
 
-        mark_checked(write_atomically(self._path(number), save))
+        mark_checked(write_atomically(self.folder / f"part-{number:05d}.npy", save))
 
     def open(self, number: int) -> npt.NDArray[Any]:
-        """Map a part.
-
-        Raises:
-            OutputError: it is missing or damaged.
-        """
-        path = self._path(number)
+        """Map a part; one that is missing or damaged is an OutputError."""
+        path = self.folder / f"part-{number:05d}.npy"
         try:
             if not is_unchanged(path):
                 raise ValueError("another checksum")
@@ -95,9 +81,6 @@ class Parts:
         except (OSError, ValueError, EOFError, IndexError) as error:
             raise OutputError(f"{path} is missing or was changed; run again") from error
         return array
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"part-{number:05d}.npy"
 
     def _check(self, number: int, array: npt.NDArray[Any]) -> None:
         """Raise ValueError for an array that is not the part of that number."""
@@ -123,7 +106,6 @@ class PassageVectors(Parts):
         super().__init__(folder, len(self._cuts) - 1)
 
     def __len__(self) -> int:
-        """Number of documents."""
         return len(self._counts)
 
     @property
@@ -172,7 +154,7 @@ def prepare_passage_vectors(
         corpus: the documents.
         model: the model; its passage encoder must not change afterwards.
         packing: how passages are packed into mini-batches; None for the rule of the device.
-        precision: compute the transformer in this precision; vectors are fp32 all the same.
+        precision: what the transformer computes in; vectors are fp32 all the same.
         processes: the processes of the job; None for one.
         show_progress: show a bar in passages; None shows it on a terminal when the work is long.
 
@@ -229,10 +211,7 @@ def frozen_vectors(
     processes: Processes,
     show_progress: bool | None = None,
 ) -> PassageVectors | None:
-    """The vectors of the passages of a run's corpus; None where the passage encoder is trained.
-
-    All processes of the run have to call.
-    """
+    """The vectors of the passages of a run's corpus, for all its processes; None where the encoder is trained."""
     training = settings.training
     if settings.model.tune != "frozen":
         return None

@@ -40,13 +40,7 @@ MANY_PAIRS = 512
 
 
 class ViewPool(Parts):
-    """Subtopics and views of pairs, memory-mapped (see :func:`prepare_view_pool`).
-
-    Args:
-        folder: the folder that holds them.
-        pairs: number of pairs.
-        views: views of every pair.
-    """
+    """Subtopics of so many pairs, and so many views of each, memory-mapped (see :func:`prepare_view_pool`)."""
 
     def __init__(self, folder: Path, pairs: int, views: int) -> None:
         self.views_of_pair = views
@@ -54,7 +48,6 @@ class ViewPool(Parts):
         super().__init__(folder, -(-pairs // PART_PAIRS))
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return self._pairs
 
     def subtopics(self, pair: int) -> Subtopics:
@@ -64,12 +57,7 @@ class ViewPool(Parts):
         return Subtopics(np.array(record[2 : 2 + first + second], np.int32), first)
 
     def view(self, pair: int, number: int) -> ViewPair:
-        """A view of a pair.
-
-        Args:
-            pair: number of the pair.
-            number: number of the view.
-        """
+        """A view of a pair, both by their numbers."""
         if not 0 <= number < self.views_of_pair:
             raise IndexError(f"view {number} of {self.views_of_pair}")
         sides = islice(_views_in(self._record(pair)), 2 * number, 2 * number + 2)
@@ -104,7 +92,7 @@ def _views_in(record: Numbers) -> Iterator[Numbers]:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What drawing needs: whatever it takes of the documents, by row; likelihoods where views are ordered by them."""
+    """What drawing takes of the documents, by row; likelihoods where views are ordered by them."""
 
     drawer: ViewDrawer
     rows: Rows

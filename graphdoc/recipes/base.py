@@ -37,13 +37,7 @@ HELD_OUT_EPOCH = -1
 
 
 class Examples:
-    """Training examples that are documents of a corpus, or passages of them.
-
-    Args:
-        corpus: the documents.
-        rows: ``(examples,)``, the row of the document of every example.
-        places: ``(examples,)``, the passage that each is, where it is one; None for whole documents.
-    """
+    """Training examples that are documents of a corpus by their rows, or of each the passage at a place."""
 
     def __init__(self, corpus: TrainingCorpus, rows: Rows, places: Rows | None = None) -> None:
         self._corpus, self._rows, self._places = corpus, rows, places
@@ -209,15 +203,9 @@ def batch_of_parts(
 
 
 def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callable[[], Mapping[str, float]]:
-    """Read an evaluator in the first process, which measures, and prepare its documents when it is first asked for.
+    """Measure a model by an evaluator that is read in the first process, which measures.
 
-    Args:
-        run: settings, model and processes.
-        read: reads the evaluator's documents.
-
-    Returns:
-        Measures the model by the evaluator, whose documents are cut once, and encoded once where the passage encoder
-        is frozen.
+    When it is first asked for, its documents are cut once, and encoded once where the passage encoder is frozen.
     """
     given: list[Evaluator] = []
     run.processes.run_first(lambda: given.append(read()))

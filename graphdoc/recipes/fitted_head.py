@@ -49,9 +49,8 @@ class WordClassifier:
         documents: documents that it was fitted to.
         strength: C, the inverse of regularisation.
         length: of a vector beside words of the length 1, on average.
-        held_out_accuracy: accuracy on the part of the documents that both were chosen on, by a classifier of the
-            others; None where there was none.
-        held_out_documents: documents of that part.
+        held_out_accuracy: on the documents that both were chosen on; None where there were none.
+        held_out_documents: how many these were.
     """
 
     classes: tuple[str, ...]
@@ -70,12 +69,7 @@ class WordClassifier:
         return bool(self.of_words.shape[1])
 
     def logits(self, vectors: npt.NDArray[Any], words: Any) -> Floats:
-        """Logits of documents, ``(documents, classes)``.
-
-        Args:
-            vectors: ``(documents, hidden)``.
-            words: sparse ``(documents, terms)``.
-        """
+        """Logits, ``(documents, classes)``, of vectors and of sparse words, ``(documents, terms)``."""
         return np.asarray(vectors @ self.of_vectors.T + words @ self.of_words.T + self.bias, np.float64)
 
 
@@ -203,7 +197,13 @@ def fit_head(
         raise ModelError("a head is fitted to one label a document; train one for several: graphdoc finetune classify")
     labels = [name for (name,) in documents.labels]
     require_labels(labels, "train")
-    vectors, words = _read(encoder, documents, **options)
+    read, read_words = list[npt.NDArray[np.float32]](), list[Any]()
+    for window in encoder.windows(documents.documents, **options):
+        assert window.output.documents is not None
+        read.append(as_numpy(window.output.documents))
+        if encoder.lexical is not None:
+            read_words.append(encoder.lexical.of_documents(window.documents))
+    vectors, words = np.concatenate(read), sparse.vstack(read_words).tocsr() if read_words else None
     found = fit_vectors_and_words(vectors, words, labels, seed, show_progress=options.get("show_progress"))
     head = encoder.model.add_head(found.classes, words=words is not None)
     with torch.no_grad():
@@ -212,16 +212,3 @@ def fit_head(
         if head.words is not None:
             head.words.weight.copy_(torch.from_numpy(found.of_words.T))
     return found
-
-
-def _read(
-    encoder: DocumentEncoder, documents: LabelledDocuments, **options: Unpack[StreamOptions]
-) -> tuple[npt.NDArray[np.float32], Any]:
-    """What a head reads: vectors, ``(documents, hidden)``; weights of words, sparse, None without a lexical part."""
-    vectors, words = [], []
-    for window in encoder.windows(documents.documents, **options):
-        assert window.output.documents is not None
-        vectors.append(as_numpy(window.output.documents))
-        if encoder.lexical is not None:
-            words.append(encoder.lexical.of_documents(window.documents))
-    return np.concatenate(vectors), sparse.vstack(words).tocsr() if words else None

@@ -63,46 +63,33 @@ def corpus_vectors(
 
     Raises:
         ModelError: a number of a vector is infinite or none.
-        OutputError: another process has stopped.
     """
-    # A training corpus holds tokens and no text, so that there is no lexical part.
-    found = np.empty((len(corpus), encoder.model.config.hidden_size), np.float32)
-    windows = list(_windows(corpus.passage_counts))
+    model = encoder.model
+    packing = Packing.on(model.device, training.token_budget, training.padding)
+
+    def encode(rows: Sequence[int]) -> Vectors:
+        examples = [corpus[row] for row in rows]
+        graphs = JoinedGraphs.of_sections([one.sections for one in examples], model.config.vector_graph)
+        parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
+        batch = batch_of_parts(examples, parts, graphs, vectors_at(passage_vectors, rows))
+        # A training corpus holds tokens and no text, so that there is no lexical part.
+        found = encoder.run((), batch, dtype=training_precision(model.device), packing=packing).output.documents
+        assert found is not None
+        return found.float().cpu().numpy()
+
+    result = np.empty((len(corpus), model.config.hidden_size), np.float32)
+    ends = np.cumsum(corpus.passage_counts, dtype=np.int64)
+    full = np.flatnonzero(np.diff(ends // WINDOW_PASSAGES, prepend=0)) + 1
+    windows = [range(*cuts) for cuts in pairwise(sorted({0, *full.tolist(), len(corpus)}))]
     with progress_bar(show_progress if processes.is_first else False, len(corpus)) as bar:
         for start in range(0, len(windows), processes.count):
             some = windows[start : start + processes.count]
-            own: Vectors | None = None
-            if processes.rank < len(some):
-                own = _encode(encoder, corpus, passage_vectors, some[processes.rank], training)
+            own = encode(some[processes.rank]) if processes.rank < len(some) else None
             # A window at a time, so that no exchange is large.
             for rows, vectors in zip(some, processes.gather(own), strict=False):
-                found[rows.start : rows.stop] = vectors
+                result[rows.start : rows.stop] = vectors
                 bar.update(len(rows))
-    return found
-
-
-def _windows(passage_counts: npt.NDArray[np.int64]) -> Iterator[range]:
-    ends = np.cumsum(passage_counts, dtype=np.int64)
-    full = np.flatnonzero(np.diff(ends // WINDOW_PASSAGES, prepend=0)) + 1
-    cuts = sorted({0, *full.tolist(), len(passage_counts)})
-    return (range(first, last) for first, last in pairwise(cuts))
-
-
-def _encode(
-    encoder: DocumentEncoder,
-    corpus: TrainingCorpus,
-    passage_vectors: PassageVectors | None,
-    rows: Sequence[int],
-    training: TrainingSettings,
-) -> Vectors:
-    examples, model = [corpus[row] for row in rows], encoder.model
-    graphs = JoinedGraphs.of_sections([one.sections for one in examples], model.config.vector_graph)
-    parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
-    batch = batch_of_parts(examples, parts, graphs, vectors_at(passage_vectors, rows))
-    packing = Packing.on(model.device, training.token_budget, training.padding)
-    documents = encoder.run((), batch, dtype=training_precision(model.device), packing=packing).output.documents
-    assert documents is not None
-    return documents.float().cpu().numpy()
+    return result
 
 
 _START = "start"
@@ -143,11 +130,7 @@ class MinedNegatives:
         return self._settings.kind not in LIST_MAKERS
 
     def plan(self, steps: int, epoch_steps: int) -> None:
-        """Find out when the model makes the lists anew: at the first epoch after the share of the run has passed.
-
-        Raises:
-            SettingsError: no epoch begins after that.
-        """
+        """Find out when the model makes the lists anew: at the first epoch after the share of the run has passed."""
         if (share := self._settings.refresh) is None:
             return
         epoch = max(1, math.ceil(share * steps / epoch_steps - 1e-9))
@@ -165,8 +148,7 @@ class MinedNegatives:
 
         Raises:
             EvaluationError: no query that is trained on has a negative.
-            OutputError: the lists that the run went on with so far are gone or were changed, or cannot be written.
-            RetrievalError: lists cannot be read or mined.
+            OutputError: the lists that the run went on with so far are gone or were changed.
         """
         is_own = self._refresh_epoch is not None and epoch >= self._refresh_epoch
         name = f"step-{self._refresh_step}" if is_own else _START
@@ -226,14 +208,12 @@ class MinedNegatives:
     def _made_for(self, name: str) -> str:
         """Hash of what lists are made for."""
         judged, training = self._judgements, self._run.settings.training
-        weights = self._weights() if name == _START and self._settings.kind != "words" else ""
+        reads_model = name == _START and self._settings.kind != "words"
+        weights = weights_hash(self._run.encoder.model.state_dict()) if reads_model else ""
         values: list[object] = [self._data.corpus.content, training.seed, weights]
         values += sorted((name, str(value)) for name, value in self._settings.as_values().items())
         values += [(query, text, *judged.positives(query)) for query, text in judged.queries.items()]
         return values_hash(values)
-
-    def _weights(self) -> str:
-        return weights_hash(self._run.encoder.model.state_dict())
 
     def _mine(self, by: Any, step: int) -> NegativeLists:
         """Mine lists, each process those of some queries."""
@@ -244,17 +224,15 @@ class MinedNegatives:
         settings = MiningSettings(by, wanted.depth, **masks)
         queries = dict(self._judgements.queries)
         share = dict(list(queries.items())[processes.rank :: processes.count])
-        words: WordScores | None = None
+        words = self._word_scores(share) if "words" in settings.rankings else None
         vectors = asked = None
-        if "words" in settings.rankings:
-            words = self._word_scores(share)
         if "vectors" in settings.rankings:
             vectors = corpus_vectors(
                 encoder, corpus, data.vectors, run.settings.training, processes, show_progress=run.show_progress
             )
             asked = encoder.encode_query(list(share.values()), dtype=training_precision(encoder.device))
         record = {
-            "model": None if vectors is None else {"weights": self._weights()},
+            "model": None if vectors is None else {"weights": weights_hash(encoder.model.state_dict())},
             "step": step,
             "made_for": self._made_for("" if step else _START),
             "corpus": corpus.content,

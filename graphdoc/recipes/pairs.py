@@ -49,7 +49,7 @@ class CorpusPairs:
 
     @classmethod
     def of(cls, corpus: TrainingCorpus, given: Pairs, unknown: Unknown, *, setting: str) -> CorpusPairs:
-        """The pairs of a corpus.
+        """The pairs of a corpus among given ones.
 
         Args:
             corpus: the documents.
@@ -90,12 +90,7 @@ class CorpusPairs:
 
 
 def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[str, int]:
-    """The row of every id of the corpus.
-
-    Args:
-        corpus: the documents.
-        name: the file that names some of them, for messages.
-        ids: the ids that it names.
+    """The row of every id of the corpus, of which a file, for messages its name, names some.
 
     Raises:
         DocumentError: it names a document whose id another one has too.
@@ -166,15 +161,7 @@ class PairValidation:
 def validation_pairs(
     validation: PairValidationSettings, corpus: CorpusSettings, segmenter: Segmenter
 ) -> tuple[Pairs, dict[str, SegmentedDocument]]:
-    """The pairs that a run is measured on, and their documents by id.
-
-    Args:
-        validation: which pairs.
-        corpus: where their documents are, if the former do not say.
-        segmenter: cuts them.
-
-    Returns:
-        All pairs of the file, and the documents that are there and have text.
+    """All pairs of the file that a run is measured on, and those of their documents that have text, by id.
 
     Raises:
         DocumentError: a document of a pair is not there, is there twice or has no text.

@@ -161,12 +161,7 @@ class RetrievalRecipe(CorpusRecipe):
         self.evaluation = self._ranking.evaluation()
 
     def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:
-        """What draws negatives, and what makes lists of them.
-
-        Raises:
-            EvaluationError: there is nothing to draw or to be separated from, and whatever the weights are, the loss
-                would be 0.
-        """
+        """What draws negatives, and what makes lists of them; there has to be something to be separated from."""
         wanted, judged, groups = self.settings.negatives, self.judgements, self.corpus.groups
         pools = mined = None
         if wanted.per_query and wanted.kind == "judged":
@@ -225,12 +220,9 @@ class RetrievalRecipe(CorpusRecipe):
             self.mined.load_state_dict(state)
 
     def use_lists(self, lists: Mapping[str, Sequence[str]]) -> None:
-        """Draw negatives from these lists from the next epoch on.
+        """Draw negatives from these lists of ids by query id, the best first, from the next epoch on.
 
         Answers of a query, their copies and unknown documents are passed over.
-
-        Args:
-            lists: ids of documents by query id, the best first; a query that is missing has no further negatives.
         """
         names = list(self.judgements.queries)
         self._lists_hash = values_hash((query, *lists.get(query, ())) for query in names)

@@ -40,10 +40,6 @@ def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) ->
 
     Graph and readout come after sentence vectors and stay as they are.
 
-    Args:
-        encoder: the encoder around the model.
-        settings: the settings of the run.
-
     Raises:
         SettingsError: the model has untrained parts that this does not train.
     """
@@ -72,9 +68,7 @@ def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) ->
 def held_out_scores(step: CachedStep, batch: TrainingBatch) -> dict[str, float]:
     """Measure pairs of documents that are not trained on; the model is in eval mode.
 
-    Returns:
-        The loss and its terms, the mean cosine of pairs of one paragraph and of others, ``auc``, the probability that
-        one of the former is more similar than one of the latter, and how many masked tokens are guessed.
+    ``auc`` is the probability that a pair of one paragraph is more similar than another one.
     """
     output = step.measure(batch)
     assert output.rows is not None
@@ -225,11 +219,7 @@ class SentencePairRecipe(CorpusRecipe):
         return batch
 
     def _pairs_of(self, rows: Rows, intra_probability: float = INTRA_PROBABILITY) -> SentencePairDraws:
-        """The pairs of some documents.
-
-        Raises:
-            DocumentError: less than two of them have paragraphs of two sentences.
-        """
+        """The pairs of some documents, of which two at least need paragraphs of two sentences."""
         corpus, seed = self.corpus, self.settings.training.seed
         pairs = SentencePairDraws(
             corpus.passage_counts, corpus.paragraphs, corpus.groups, seed, rows=rows,

@@ -40,10 +40,6 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> 
     Documents are cut into sentences from then on, and their vectors stay what they were: means of passage vectors
     before the graph, which no pair is needed for.
 
-    Args:
-        encoder: the encoder around the model.
-        settings: the settings of the run.
-
     Raises:
         SettingsError: the model has no graph layers, or its vectors depend on them.
     """
@@ -81,17 +77,7 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> 
 def subtopic_batch(
     pairs: Sequence[tuple[Vectors, Vectors]], labels: Sequence[int], ids: Sequence[str], settings: ClusteringSettings
 ) -> TrainingBatch:
-    """Put pairs into a batch.
-
-    Args:
-        pairs: vectors of the sentences of both documents of every pair.
-        labels: 1 for pairs that are similar, else 0.
-        ids: an id for every pair.
-        settings: those of the model.
-
-    Returns:
-        The batch, with the targets ``label`` and ``columns``, both ``(pairs,)``.
-    """
+    """Put vectors of the sentences of pairs into a batch, with the targets ``label`` and ``columns``, ``(pairs,)``."""
     columns = [columns_of(len(first) + len(second), settings) for first, second in pairs]
     targets = {"label": torch.tensor(labels), "columns": torch.tensor(columns)}
     return TrainingBatch(pair_graphs(pairs, settings.neighbours), tuple(ids), targets)
@@ -229,13 +215,11 @@ class SubtopicValidation(PairValidation):
         return RunEvaluation(self.measure, best, best == "auc") if self.settings.is_measured else None
 
     def measure(self) -> Mapping[str, float]:
-        """Measure the model, which is in eval mode.
+        """Measure the model, which is in eval mode: the loss, its terms, and the subtopics that both documents have.
 
-        Returns:
-            ``loss``; the terms ``modularity`` and ``collapse`` over all pairs, ``similar_divergence`` over those that
-            are similar and ``dissimilar_orthogonality`` over the others; ``similar_shared`` and
-            ``dissimilar_shared``, the mean mass that both documents have in the same subtopics; ``auc``, the
-            probability that this mass is larger for a similar pair than for another one.
+        ``modularity`` and ``collapse`` are means over all pairs, ``similar_`` and ``dissimilar_`` ones over those;
+        ``shared`` is the mass that both documents have in the same subtopics, and ``auc`` the probability that it is
+        larger for a similar pair than for another one.
         """
         step = measuring_step(self.run, self._objective)
         parts: list[ClusterTerms] = []

@@ -37,10 +37,6 @@ from .pairs import CorpusPairs, PairValidation
 def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
     """Give a model the settings of its views, and a head where views are read together.
 
-    Args:
-        encoder: the encoder around the model.
-        settings: the settings of the run.
-
     Raises:
         ModelError: there is no model of that name to find subtopics by.
         SettingsError: the model has graph layers, through which views would not go.

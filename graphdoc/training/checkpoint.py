@@ -39,17 +39,9 @@ PREFIX = "checkpoint-"
 
 @dataclass
 class TrainState:
-    """How far a run has come.
+    """How far a run has come; the fields are those of transformers' ``TrainerState``.
 
-    Fields are named as in transformers' ``TrainerState``.
-
-    Args:
-        global_step: steps done.
-        max_steps: steps of the whole run.
-        epoch: epochs done, with their fraction.
-        best_metric: the best number so far by which models are judged, None where nothing was measured.
-        best_global_step: the step of the best model, None where there is none or it is gone.
-        log_history: all entries of the log, each with its step.
+    ``best_global_step`` is None where nothing was measured, or the checkpoint is gone.
     """
 
     global_step: int = 0
@@ -66,18 +58,10 @@ class TrainState:
         return complete
 
     def judge(self, measured: Mapping[str, float], metric: str, *, greater_is_better: bool) -> bool:
-        """Take note of what was measured.
+        """Take note of what was measured, and say whether this is the best model so far by a metric.
 
         Few documents to measure give the same number again and again, at first to models that hardly know anything
         yet. The lower loss decides between them, or where none is measured, the later one wins.
-
-        Args:
-            measured: the numbers, as in the log.
-            metric: the number by which models are judged.
-            greater_is_better: whether more of it is better.
-
-        Returns:
-            Whether this is the best model so far.
         """
         score, best, loss = measured[MEASURED + metric], self.best_metric, MEASURED + "loss"
         is_best = best is None or (score > best if greater_is_better else score < best)
@@ -95,7 +79,8 @@ class RunCheckpoints:
     A checkpoint ``checkpoint-N`` is a folder that :meth:`~graphdoc.encoder.DocumentEncoder.from_pretrained` reads, as
     the run would leave it if it ended there. Its folder ``training`` holds the weights as they are in training, where
     those differ, those of parts that training alone uses, and the optimiser's state. It is written under another name
-    and then renamed, so that there is always a whole one.
+    and then renamed, so that there is always a whole one. Reading one that is damaged, or of another model, is a
+    ModelError that names the file.
 
     Args:
         folder: the run's folder.
@@ -128,10 +113,10 @@ class RunCheckpoints:
     @property
     def last(self) -> Path | None:
         """The newest checkpoint of the run, None if there is none."""
-        return self._all()[-1] if self._all() else None
+        return next(reversed(self._all()), None)
 
     def _all(self) -> list[Path]:
-        paths = [path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and _step_of(path) >= 0]
+        paths = (path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and _step_of(path) >= 0)
         return sorted(paths, key=_step_of)
 
     def at_step(self, step: int) -> Path:
@@ -140,12 +125,6 @@ class RunCheckpoints:
 
     def save(self, state: TrainState, optimizer: Any, schedule: Any, scaler: Any) -> None:
         """Write a checkpoint of the current step, and delete all but the newest and the best.
-
-        Args:
-            state: how far the run has come.
-            optimizer: the optimiser.
-            schedule: its schedule.
-            scaler: what scales the gradients.
 
         Raises:
             OutputError: it cannot be written; earlier checkpoints are whole.
@@ -185,11 +164,7 @@ class RunCheckpoints:
                 shutil.rmtree(old, ignore_errors=True)
 
     def save_result(self, folder: Path) -> Path:
-        """Write the model as it is used, with low-rank updates added in.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Write the model as it is used, with low-rank updates added in."""
         return save_checkpoint(
             self._model,
             self._tokenizer,
@@ -202,11 +177,7 @@ class RunCheckpoints:
 
     @staticmethod
     def load_state(checkpoint: Path) -> TrainState:
-        """How far a run had come at a checkpoint.
-
-        Raises:
-            ModelError: the checkpoint does not say.
-        """
+        """How far a run had come at a checkpoint."""
         with _reading(checkpoint / STATE_FILE, checkpoint):
             state = TrainState(**json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")))
             if state.global_step != _step_of(checkpoint):
@@ -214,11 +185,7 @@ class RunCheckpoints:
         return state
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Give the model the weights of a checkpoint as they were in training.
-
-        Raises:
-            ModelError: the checkpoint is damaged or belongs to another model.
-        """
+        """Give the model the weights of a checkpoint as they were in training."""
         training = checkpoint / TRAINING_FOLDER
         path = training / TRAINED_FILE if (training / TRAINED_FILE).exists() else checkpoint / WEIGHTS_FILE
         weights: Mapping[str, Tensor] = trained_weights(self._model)
@@ -231,22 +198,14 @@ class RunCheckpoints:
 
     @staticmethod
     def load_optimizer(checkpoint: Path, optimizer: Any, schedule: Any, scaler: Any) -> None:
-        """Give the optimiser, its schedule and what scales gradients the state of a checkpoint.
-
-        Raises:
-            ModelError: the checkpoint is damaged or belongs to other weights.
-        """
+        """Give the optimiser, its schedule and what scales gradients the state of a checkpoint."""
         folder = checkpoint / TRAINING_FOLDER
         with _reading(folder, checkpoint):
             load_optimizer(folder, optimizer, schedule, scaler)
 
     @staticmethod
     def read_data_state(checkpoint: Path) -> dict[str, Any]:
-        """The place in the data where a checkpoint was written.
-
-        Raises:
-            ModelError: the checkpoint does not say.
-        """
+        """The place in the data where a checkpoint was written."""
         path = checkpoint / TRAINING_FOLDER / DATA_FILE
         with _reading(path, checkpoint):
             state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -277,15 +236,7 @@ def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:
 
 
 def require_finite(model: DocumentModel, step: int) -> None:
-    """Refuse weights that are NaN or infinite, before they are written or measured.
-
-    Args:
-        model: the model in training.
-        step: after how many steps.
-
-    Raises:
-        ModelError: there is one among those that are trained.
-    """
+    """Refuse trained weights that are NaN or infinite after some steps, before they are written or measured."""
     if (wrong := not_finite(trained_weights(model).items())) is not None:
         raise ModelError(
             f"weight {wrong} became NaN or infinite after step {step}; no checkpoint was written: lower "

@@ -63,9 +63,6 @@ class EpochLoader:
         steps: batches of the whole run, after which there are none; None for a run without end.
         across_epochs: whether an epoch's batches may be made before it begins; not where
             :meth:`Recipe.begin_epoch` has a say in them.
-
-    Attributes:
-        epoch_steps: batches of an epoch.
     """
 
     def __init__(
@@ -123,11 +120,7 @@ class EpochLoader:
         return self._ahead
 
     def _next(self, ahead: Iterator[TrainingBatch]) -> TrainingBatch | None:
-        """The next batch; None after the last one, or where the loader was closed.
-
-        Raises:
-            RuntimeError: a worker was ended, as torch says it.
-        """
+        """The next batch; None after the last one, or where the loader was closed."""
         if self._ahead is not ahead:
             return None
         try:
@@ -153,13 +146,10 @@ def _begin_worker(_: int) -> None:
 
 
 class StreamLoader:
-    """Batches of a streamed corpus, epoch after epoch; the corpus cuts documents ahead in processes of its own.
+    """Batches of a streamed corpus, so many documents in each process, from where the state of its share says.
 
-    Args:
-        corpus: this process's share of the corpus; it starts where its state says.
-        batch_size: documents of a batch in each process.
-        collate: makes a batch of documents.
-        processes: the processes of the run, which agree on the number of batches of an epoch.
+    The corpus cuts documents ahead in processes of its own; the processes of the run agree on how many batches an
+    epoch has.
     """
 
     epoch_steps: int | None = None

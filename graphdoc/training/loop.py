@@ -39,10 +39,6 @@ def reduce_gradients(parameters: Iterable[nn.Parameter], processes: int) -> int:
     one exchange whatever the batch. Parameters without gradient count as zero, so that processes whose documents did
     not reach a parameter fit those whose did.
 
-    Args:
-        parameters: the parameters; those that need no gradient are passed over.
-        processes: number of processes that train together.
-
     Returns:
         Number of reductions, 0 in a single process.
     """
@@ -168,9 +164,6 @@ class TrainingLoop:
     def run(self, checkpoint: Path | None = None) -> TrainState:
         """Train to the end, or on from a checkpoint, and leave the model with its best weights.
 
-        Returns:
-            How far the run has come.
-
         Raises:
             DocumentError: a process that loads documents was ended.
             ModelError: the loss or a weight became NaN or infinite; ids of the documents are in the folder.
@@ -190,7 +183,12 @@ class TrainingLoop:
                     # What stays in float32, such as the graph, takes TF32 where the GPU has it.
                     stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
                     torch.set_float32_matmul_precision("high")
-                self.processes.run_first(lambda: self._open_log(stack))
+                folder, trackers = self._checkpoints.folder, self.settings.trackers
+                opened: list[RunLog] = []
+                self.processes.run_first(
+                    lambda: opened.append(RunLog(folder, self.state, trackers, self._show_progress))
+                )
+                self._log = stack.enter_context(opened[0]) if opened else None
                 stack.enter_context(self._stop)
                 self._train()
         except RuntimeError as error:
@@ -220,10 +218,6 @@ class TrainingLoop:
         if best and not self._checkpoints.at_step(best).is_dir():
             # It was removed: the best of what follows is kept, or else the last.
             self.state.best_global_step, self.state.best_metric = None, None
-
-    def _open_log(self, stack: ExitStack) -> None:
-        log = RunLog(self._checkpoints.folder, self.state, self.settings.trackers, self._show_progress)
-        self._log = stack.enter_context(log)
 
     def _train(self) -> None:
         self._optimizer.zero_grad()
@@ -307,11 +301,7 @@ class TrainingLoop:
         return complete
 
     def measure(self, evaluation: RunEvaluation) -> dict[str, float]:
-        """Measure the model as it would be saved, in the first process while the others wait.
-
-        Returns:
-            The numbers, each under ``eval_`` and its name.
-        """
+        """Measure the model as it would be saved, in the first process while the others wait; names get ``eval_``."""
         metrics: dict[str, float] = {}
 
         def measure_here() -> None:

@@ -97,14 +97,9 @@ class Objective(ABC):
         It is made once a step, before the first mini-batch, and this is the place to agree with other processes: they
         have other numbers of mini-batches.
 
-        Args:
-            batch: the batch.
-            gather: how rows of other processes are seen.
-
         Returns:
             A function of a mini-batch and the vectors of its tokens, ``(passages, tokens, encoder hidden)``. Losses
-            and metrics of the mini-batches are added up, so that a mean has to be taken over the whole batch. None
-            for an objective without such a term.
+            and metrics of the mini-batches are added up, so that a mean has to be taken over the whole batch.
         """
         return None
 
@@ -162,9 +157,6 @@ class BestPassageContrast(Objective):
 
     The similarity of a query and a document is the mean of those of its three passages that are most similar to the
     query. All else is as for :class:`QueryContrast`.
-
-    Args:
-        contrast: the loss of similarities.
     """
 
     reads: ClassVar[str] = "passages"
@@ -211,11 +203,7 @@ def false_negative_mask(answers: Tensor, groups: Tensor, *, once: bool = True) -
 
 @dataclass(frozen=True)
 class Classification(Objective):
-    """Tells the classes of documents, by the logits of a model with a head.
-
-    Args:
-        classes: the loss of logits.
-    """
+    """Tells the classes of documents, by the logits of a model with a head."""
 
     reads: ClassVar[str] = "logits"
     classes: Loss
@@ -230,9 +218,6 @@ class SectionContrast(Objective):
     """Draws sections of documents of one group together, and apart from those of others (CoLDE, section 3.3).
 
     The label of a section is the group of its document.
-
-    Args:
-        contrast: the loss over rows with labels.
     """
 
     contrast: Loss = field(default_factory=SupervisedContrastive)
@@ -252,11 +237,7 @@ class SectionContrast(Objective):
 
 @dataclass(frozen=True)
 class PairSimilarity(Objective):
-    """Makes the two documents of a pair alike or not.
-
-    Args:
-        similarity: the loss of two vectors and their label.
-    """
+    """Makes the two documents of a pair alike or not, by a loss of their vectors and their label."""
 
     similarity: Loss
 
@@ -268,11 +249,7 @@ class PairSimilarity(Objective):
 
 @dataclass(frozen=True)
 class PairMaxSim(Objective):
-    """Makes the two documents of a pair alike or not, passage by passage (MaxSim).
-
-    Args:
-        similarity: the loss of the similarity of two documents and their label.
-    """
+    """Makes the two documents of a pair alike or not, passage by passage (MaxSim)."""
 
     reads: ClassVar[str] = "passages"
     similarity: PairCosine
@@ -291,14 +268,10 @@ class PairMaxSim(Objective):
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
-    """Length and spread of document vectors, to see a collapse coming.
+    """Length and spread of document vectors, ``(documents, hidden)``, to see a collapse coming.
 
-    Args:
-        documents: ``(documents, hidden)``.
-
-    Returns:
-        ``embedding_norm``, the mean length; ``spread``, the standard deviation of a coordinate of the unit vectors
-        times the root of their width: 1 where directions are evenly spread, 0 where all are the same.
+    ``embedding_norm`` is the mean length; ``spread`` the standard deviation of a coordinate of the unit vectors times
+    the root of their width: 1 where directions are evenly spread, 0 where all are the same.
     """
     unit = functional.normalize(documents.float(), dim=-1)
     return {
@@ -365,11 +338,7 @@ class SentencePairContrast(Objective):
 
 @dataclass(frozen=True)
 class SubtopicClusters(Objective):
-    """Finds clusters of sentences that are connected, alike for both documents of a pair that is similar.
-
-    Args:
-        clusters: the loss of logits of clusters.
-    """
+    """Finds clusters of sentences that are connected, alike for both documents of a pair that is similar."""
 
     reads: ClassVar[str] = "subtopics"
     clusters: SubtopicLoss = field(default_factory=SubtopicLoss)
@@ -381,12 +350,7 @@ class SubtopicClusters(Objective):
 
 
 def paired_sentences(graphs: GraphBatch, columns: Tensor) -> PairedSentences:
-    """The sentences of a batch of pairs, as the loss takes them.
-
-    Args:
-        graphs: see :func:`~graphdoc.subtopics.subtopics.pair_graphs`.
-        columns: ``(pairs,)``, clusters of every pair.
-    """
+    """The sentences of a batch of pairs as the loss takes them; ``columns`` are ``(pairs,)``, clusters of each."""
     assert graphs.edge_weights is not None, "edges of similar sentences have weights"
     # Every graph has one node that is no sentence, its first; of its only edge, the self-loop, nothing is left.
     edges = (graphs.edge_index - graphs.document_of[graphs.edge_index] - 1).clamp(min=0)

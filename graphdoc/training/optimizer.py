@@ -30,10 +30,6 @@ def make_optimizer(model: DocumentModel, settings: TrainingSettings) -> Optimize
     """The optimiser of the weights that are trained.
 
     Biases and norms do not decay; the passage encoder may have a learning rate of its own.
-
-    Args:
-        model: the model in training.
-        settings: how it is trained.
     """
     decaying = set(get_parameter_names(model, [nn.LayerNorm], _NO_DECAY))
     members: dict[tuple[bool, bool], list[nn.Parameter]] = {}
@@ -140,11 +136,7 @@ def _add_low_rank_updates(model: DocumentModel, rank: int) -> None:
 
 
 def finish_tuning(model: DocumentModel) -> None:
-    """Leave a model as it is used: with its low-rank updates added in, without the parts that training alone uses.
-
-    Args:
-        model: the model, changed in place.
-    """
+    """Leave a model as it is used: with its low-rank updates added in, without the parts that training alone uses."""
     for name, module in list(model.named_modules()):
         layer: Any = module
         if hasattr(layer, "get_delta_weight"):
@@ -171,10 +163,7 @@ def fixed_weights(model: DocumentModel) -> dict[str, Tensor]:
 def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
     """All weights of a model with its low-rank updates added in, named as in a model without them.
 
-    Those of parts that training alone uses are left out.
-
-    Returns:
-        Weights by name; those without an update are the model's own tensors.
+    Those of parts that training alone uses are left out; those without an update are the model's own tensors.
     """
     weights = {name: tensor for name, tensor in without_low_rank(model).items() if not name.startswith(TRAINING_PARTS)}
     for name, module in model.named_modules():
@@ -187,10 +176,9 @@ def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
 
 
 def trained_updates(model: DocumentModel) -> dict[str, Tensor]:
-    """What a run has trained on top of a frozen or low-rank-updated backbone, as a checkpoint stores it.
+    """What a run has trained on top of a backbone: weights above it, and low-rank updates inside it.
 
-    Returns:
-        Weights above the passage encoder, and low-rank updates inside it (see :mod:`graphdoc.checkpoints.load`).
+    They are stored by checkpoints (see :mod:`graphdoc.checkpoints.load`).
     """
     elsewhere = (ENCODER, TRAINING_PARTS)
     updates = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(elsewhere)}

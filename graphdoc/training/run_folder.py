@@ -37,19 +37,16 @@ WRONG_BATCH = "wrong-batch-"
 _PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate", "numpy", "scikit-learn", "peft")
 
 # Settings that may differ when a run goes on: they say where and how it is computed, not what.
+_FREE_TRAINING = (
+    *("log_steps", "loading_processes", "token_budget", "padding", "keep_activations", "keep_checkpoints"),
+    "trackers",
+)
+# What was read is compared by its content, whatever was to become of errors.
+_FREE_CORPUS = ("preparing_processes", "cache", "on_error")
 _FREE = {
     ("output",),
-    ("training", "log_steps"),
-    ("training", "loading_processes"),
-    ("training", "token_budget"),
-    ("training", "padding"),
-    ("training", "keep_activations"),
-    ("training", "keep_checkpoints"),
-    ("training", "trackers"),
-    ("corpus", "preparing_processes"),
-    ("corpus", "cache"),
-    # What was read is compared by its content.
-    ("corpus", "on_error"),
+    *(("training", name) for name in _FREE_TRAINING),
+    *(("corpus", name) for name in _FREE_CORPUS),
 }
 
 # What may differ in the record of the data: how it is stored, and what was passed over.
@@ -77,20 +74,13 @@ def versions() -> dict[str, str]:
     """Versions of Python, graphdoc and the packages that decide about numbers."""
     result = {"python": platform.python_version(), "graphdoc": __version__}
     for name in _PACKAGES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             result[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return result
 
 
 def begin_run(folder: Path, settings: RunSettings, *, resume: bool) -> None:
-    """Check that a run can begin, or go on, in a folder, before anything is read.
-
-    Args:
-        folder: the folder.
-        settings: the settings of the run.
-        resume: whether a run that was begun in the folder is to go on.
+    """Check that a run can begin, or go on where ``resume`` says so, in a folder, before anything is read.
 
     Raises:
         OutputError: the folder holds another run, one that is not to go on, or something else.
@@ -121,17 +111,20 @@ def begin_run(folder: Path, settings: RunSettings, *, resume: bool) -> None:
 def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any]) -> None:
     """Write down what a run is made with, or check that a run goes on with the same data.
 
-    Args:
-        folder: the folder.
-        settings: the settings of the run.
-        record: what the run is made with: versions, seed, processes.
-
     Raises:
         OutputError: the run was begun on other documents, labels, pairs, weights or loss, or the folder cannot be
             written.
     """
     if (folder / CONFIG_FILE).exists():
-        _check_same_data(folder, record)
+        old, new = (_data_of(values) for values in (read_json(folder / RECORD_FILE), json.loads(json.dumps(record))))
+        # Numbers say more than the hash of the documents, where they differ too.
+        for key in sorted({*old, *new}, key=lambda key: (key == ("content",), key)):
+            if old.get(key) != new.get(key):
+                raise OutputError(
+                    f"{folder} holds a run on other data: {'.'.join(key)} was {old.get(key)!r} and is "
+                    f"{new.get(key)!r}; put documents, labels, pairs and models back as they were, or choose another "
+                    "output"
+                )
     else:
         for left in folder.glob(f"{WRONG_BATCH}*"):
             # It is of a run that was given up.
@@ -141,12 +134,14 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any]) -> 
     write_text(folder / CONFIG_FILE, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
 
 
-def abandon_run(folder: Path) -> None:
-    """Take back :func:`open_run` after a run that was refused before its first step, so that a mended one can begin.
+def _data_of(record: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """What of a record decides about the model: documents, labels, pairs, weights that stay, and the loss."""
+    named = {"model.start": record.get("fixed_weights"), "loss": record.get("loss"), **(record.get("corpus") or {})}
+    return _leaves({name: value for name, value in named.items() if name not in _NO_DATA})
 
-    Args:
-        folder: the folder; a run that has logged or saved anything is left alone.
-    """
+
+def abandon_run(folder: Path) -> None:
+    """Take back :func:`open_run` after a run that was refused before it logged or saved anything."""
     log = folder / LOG_FILE
     if any(folder.glob(f"{PREFIX}*")) or (log.exists() and log.stat().st_size):
         return
@@ -157,14 +152,10 @@ def abandon_run(folder: Path) -> None:
 
 
 def check_same_settings(path: Path, settings: RunSettings) -> None:
-    """Refuse the settings of another run.
-
-    Args:
-        path: the settings that a run was begun with.
-        settings: the settings of the run that is to go on, or to be there already.
+    """Refuse settings that differ from those of a file in what decides about the model.
 
     Raises:
-        OutputError: they differ in what decides about the model, or cannot be read.
+        OutputError: they do, or the file cannot be read.
     """
     old, new = _settings_in(path), _leaves(settings.as_values())
     for key in sorted({*old, *new} - _FREE):
@@ -180,27 +171,6 @@ def _settings_in(path: Path) -> dict[tuple[str, ...], Any]:
         return _leaves(yaml.safe_load(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise OutputError(f"{path} cannot be read, so the run cannot go on; choose another output") from error
-
-
-def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
-    """Refuse documents, labels, pairs or weights that have changed under their names since the run began."""
-
-    def data_of(values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-        named = {
-            "model.start": values.get("fixed_weights"),
-            "loss": values.get("loss"),
-            **(values.get("corpus") or {}),
-        }
-        return _leaves({name: value for name, value in named.items() if name not in _NO_DATA})
-
-    old, new = data_of(read_json(folder / RECORD_FILE)), data_of(json.loads(json.dumps(record)))
-    # Numbers say more than the hash of the documents, where they differ too.
-    for key in sorted({*old, *new}, key=lambda key: (key == ("content",), key)):
-        if old.get(key) != new.get(key):
-            raise OutputError(
-                f"{folder} holds a run on other data: {'.'.join(key)} was {old.get(key)!r} and is {new.get(key)!r}; "
-                "put documents, labels, pairs and models back as they were, or choose another output"
-            )
 
 
 def _leaves(values: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
@@ -244,9 +214,6 @@ class RunLog:
         trackers: where numbers are also written.
         show: whether to show the bar; None shows it on a terminal.
 
-    Attributes:
-        bar: the bar of the run's steps.
-
     Raises:
         MissingExtraError: a tracker is not installed.
         OutputError: the log cannot be written, or a tracker does not start.
@@ -261,7 +228,7 @@ class RunLog:
         try:
             kept = [line for line, step in _entries(self.path) if step <= state.global_step]
             write_text(self.path, "".join(f"{line}\n" for line in kept if state.global_step))
-            self._tracking = start_trackers(trackers, folder) if trackers else None
+            self._tracking = _start_trackers(trackers, folder) if trackers else None
         except GraphdocError:
             self.bar.close()
             raise
@@ -315,22 +282,14 @@ def _entries(path: Path) -> list[tuple[str, int]]:
 
 
 def require_trackers(names: Sequence[str]) -> None:
-    """Refuse trackers whose library is not installed.
-
-    Raises:
-        MissingExtraError: there is one.
-    """
+    """Refuse trackers whose library is not installed, as a missing extra."""
     for name in names:
         if find_spec(name) is None:
             raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
 
 
-def start_trackers(names: Sequence[str], folder: Path) -> Accelerator:
-    """Start the trackers of a run, by way of Accelerate.
-
-    Args:
-        names: ``tensorboard``, ``wandb`` or ``mlflow``.
-        folder: the run's folder.
+def _start_trackers(names: Sequence[str], folder: Path) -> Accelerator:
+    """Start the trackers of a run (``tensorboard``, ``wandb`` or ``mlflow``), by way of Accelerate.
 
     Raises:
         MissingExtraError: a library is not installed.

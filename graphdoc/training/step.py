@@ -110,7 +110,6 @@ def _push(part: tuple[Tensor, Tensor | None], gradient: Tensor | None) -> None:
 
 
 def _first_kept(sizes: Sequence[int], keep: int) -> int:
-    """Number of the first mini-batch whose activations are kept."""
     for number in reversed(range(len(sizes) - 1)):
         keep -= sizes[number]
         if keep < 0:
@@ -150,11 +149,8 @@ class _Rows:
 class RandomStates:
     """States of torch's random generators before mini-batches, on the processor and on the device that encodes them.
 
-    They are in one tensor from the beginning, for the same reason as :class:`_Rows`.
-
-    Args:
-        device: the device, which need not be the current one of its kind.
-        count: number of mini-batches.
+    They are in one tensor from the beginning, for the same reason as :class:`_Rows`. The device need not be the
+    current one of its kind.
     """
 
     def __init__(self, device: torch.device, count: int) -> None:
@@ -263,14 +259,7 @@ class CachedStep:
         self._node_size, self._graph_heads = model.config.node_size, model.config.graph_heads
 
     def __call__(self, batch: TrainingBatch) -> StepOutput:
-        """Add the gradient of the loss over a batch to the parameters' gradients.
-
-        Args:
-            batch: this process's share of the batch.
-
-        Returns:
-            The loss and what is worth logging.
-        """
+        """Add the gradient of the loss over this process's share of a batch to the parameters' gradients."""
         batch = batch.to(self.model.device)
         term = self.objective.mini_batch_term(batch, self.gather)
         if batch.graphs.passage_vectors is not None or (term is None and not self.model.trains_passage_vectors):
@@ -301,14 +290,7 @@ class CachedStep:
 
     @torch.no_grad()
     def measure(self, batch: TrainingBatch) -> StepOutput:
-        """Compute the loss over a batch without a gradient, in the mode that the model is in.
-
-        Args:
-            batch: this process's share of the batch.
-
-        Returns:
-            The loss, its metrics, and the rows that it looked at.
-        """
+        """Compute the loss over a batch without a gradient, in the mode that the model is in, with its rows."""
         batch = batch.to(self.model.device)
         term = self.objective.mini_batch_term(batch, self.gather)
         terms: list[LossOutput] = []

@@ -66,7 +66,7 @@ class TestContent:
         assert report.documents_cut == sum(count > 4 for count in kept)
         specials = segmenter.tokenizer.num_special_tokens_to_add()
         tokens = [len(ids) - specials for number in range(len(corpus)) for ids in corpus[number].token_ids]
-        assert report.tokens == sum(tokens)
+        assert report.coverage.encoded_tokens == sum(tokens)
         assert set(report.coverage.left_out) == {"passage limit"}
         (record,) = caplog.records
         assert "36 of 40" in record.message
