@@ -165,6 +165,7 @@ def prepare_corpus(
     processes: Processes | None = None,
     *,
     paragraph: Paragraph | None = None,
+    without_first_sentence: bool = False,
     show_progress: bool | None = None,
 ) -> TrainingCorpus:
     """Cut and tokenise a corpus, or open what an earlier run has made of the same documents and settings.
@@ -177,6 +178,7 @@ def prepare_corpus(
         segmenter: tokenizer and sizes of passages; ``max_passages`` is taken from the settings.
         processes: the processes of the job, of which the first one prepares while the others wait; None for one.
         paragraph: what a paragraph is, for documents that are cut into sentences, whose paragraphs are then stored.
+        without_first_sentence: whether the first sentence is taken out of all documents.
         show_progress: show a bar; None shows it on a terminal when the work is long.
 
     Raises:
@@ -188,7 +190,7 @@ def prepare_corpus(
 
     def prepare() -> None:
         nonlocal fingerprint
-        source = CorpusSource(settings)
+        source = CorpusSource(settings, without_first_sentence)
         fingerprint = _fingerprint(settings, segmenter, source, paragraph)
         folder = settings.corpora_folder / fingerprint
         if not (folder / MANIFEST_FILE).exists():
@@ -221,6 +223,7 @@ def prepare_run_corpus(
         segmenter,
         processes,
         paragraph=paragraph if settings.unit == "sentence" else None,
+        without_first_sentence=settings.leaves_out_first_sentence,
         show_progress=show_progress,
     )
 
@@ -235,6 +238,7 @@ def _fingerprint(
         "versions": [__version__, version("sentencex")],
         "settings": {name: value for name, value in settings.as_values().items() if name not in _NOT_FINGERPRINTED},
         "paragraph": paragraph,
+        "without_first_sentence": source.without_first_sentence,
         "segmentation": asdict(segmenter.config),
         "tokenizer": {key: value for key, value in tokenizer.items() if key not in ("truncation", "padding")},
         "source": source.identity(),

@@ -169,13 +169,14 @@ class CorpusSource:
 
     Args:
         settings: where they come from.
+        without_first_sentence: whether the first sentence is taken out of all of them.
 
     Raises:
         DocumentError: there is no such data set, configuration or split.
     """
 
-    def __init__(self, settings: CorpusSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: CorpusSettings, without_first_sentence: bool = False) -> None:
+        self._settings, self.without_first_sentence = settings, without_first_sentence
         self._data_set = DataSet(settings) if settings.dataset and settings.in_hand is None else None
 
     def identity(self) -> dict[str, Any]:
@@ -220,7 +221,7 @@ class CorpusSource:
         )
         if sections.headings:
             documents = sections.without(documents)
-        if settings.leave_out_first_sentence:
+        if self.without_first_sentence:
             documents = map(without_first_sentence, documents)
         number = 0
         try:

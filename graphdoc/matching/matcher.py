@@ -29,6 +29,8 @@ from .result import MatchedView, PairMatch
 
 Pair = TypeVar("Pair")
 Floats = npt.NDArray[np.float64]
+# Draws subtopics and views, the same for all pairs.
+SEED = 0
 # Views that are read together: enough to sort by length, little to hold.
 WINDOW_VIEWS = 256
 
@@ -84,7 +86,7 @@ class ViewDrawer:
             turned = self.draw(second, first, numbers, purpose)
             return DrawnPair(turned.subtopics.turned(), tuple(ViewPair(b, a) for a, b in turned.views))
         settings = self.settings
-        subtopics = self.finder.find(first[1], second[1], cluster_size=settings.cluster_size, seed=settings.seed)
+        subtopics = self.finder.find(first[1], second[1], cluster_size=settings.cluster_size, seed=SEED)
         central: tuple[Any, Any] = None, None
         if self._sampling is pagerank:
             values = centrality(self.finder.similarity(first[1], second[1]))
@@ -96,13 +98,11 @@ class ViewDrawer:
         fields, turn = settings.fields, 0
         if purpose == "training":
             # An epoch has pairs of every field. Those that are matched are compared, and so are drawn alike.
-            turn = int(random_generator(settings.seed, "fields", sides[0].id, sides[1].id).integers(2**31))
+            turn = int(random_generator(SEED, "fields", sides[0].id, sides[1].id).integers(2**31))
         views = []
         for number in numbers:
             one, other = [side.head(fields[(number + turn) % len(fields)]) for side in sides] if fields else sides
-            drawn = draw_views(
-                one, other, self._sampling, self.room, seed=settings.seed, number=number, purpose=purpose
-            )
+            drawn = draw_views(one, other, self._sampling, self.room, seed=SEED, number=number, purpose=purpose)
             views.append(ViewPair(*drawn))
         return DrawnPair(subtopics, tuple(views))
 

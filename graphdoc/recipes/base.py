@@ -156,7 +156,8 @@ class CorpusRecipe(Recipe):
             example = self.corpus[row]
             wanted[example.id, example.group, labels[row], splits[row]] += 1
         documents = []
-        for group, document in CorpusSource(self.settings.corpus).documents(CorpusReport()):
+        source = CorpusSource(self.settings.corpus, self.settings.leaves_out_first_sentence)
+        for group, document in source.documents(CorpusReport()):
             key = document.id, group, document.label, split_of(document)
             if wanted[key]:
                 wanted[key] -= 1

@@ -253,7 +253,7 @@ class MinedNegatives:
     def _word_scores(self, queries: Mapping[str, str]) -> WordScores:
         """A search of the words of the corpus, which every process counts for itself."""
         run, name = self._run, "Indexing words"
-        source = CorpusSource(run.settings.corpus).documents(CorpusReport())
+        source = CorpusSource(run.settings.corpus, run.settings.leaves_out_first_sentence).documents(CorpusReport())
         show_progress = run.show_progress if run.processes.is_first else False
         with progress_bar(show_progress, len(self._data.corpus), name) as bar:
 

@@ -22,8 +22,7 @@ from ..inference.precision import training_precision
 from ..sampling.batches import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..settings.finetuning import PairRunSettings, PairValidationSettings
-from ..settings.run import CorpusSettings
+from ..settings.finetuning import PairRunSettings
 from ..training.data import RunEvaluation
 from ..training.run import RunContext
 from .base import prepared_once
@@ -128,7 +127,7 @@ class PairValidation:
     def read(self) -> None:
         """Read the pairs and their documents."""
         settings: PairRunSettings = self.settings
-        pairs, documents = validation_pairs(settings.validation, settings.corpus, self.run.encoder.segmenter)
+        pairs, documents = validation_pairs(settings, self.run.encoder.segmenter)
         self._evaluator = evaluator = PairEvaluator(
             documents.values(),
             pairs,
@@ -158,19 +157,18 @@ class PairValidation:
         return {"measured": {**self.measured, **seen}} if self.measured else {}
 
 
-def validation_pairs(
-    validation: PairValidationSettings, corpus: CorpusSettings, segmenter: Segmenter
-) -> tuple[Pairs, dict[str, SegmentedDocument]]:
+def validation_pairs(settings: PairRunSettings, segmenter: Segmenter) -> tuple[Pairs, dict[str, SegmentedDocument]]:
     """All pairs of the file that a run is measured on, and those of their documents that have text, by id.
 
     Raises:
         DocumentError: a document of a pair is not there, is there twice or has no text.
     """
+    validation, corpus, part = settings.validation, settings.corpus, settings.pair_file
     pairs = read_pair_file(Path(validation.pairs or ""))
     wanted = {id for pair in pairs for id in (pair.a, pair.b)}
     source = corpus if validation.source is None else corpus.with_source(validation.source)
     everything = CorpusSource(source.replace(leave_out_splits=[], deduplicate=False)).documents(CorpusReport())
     named = documents_of_pairs((document for _, document in everything if document.id in wanted), pairs)
     documents = {one.document.id: one for one in segmenter.segment_many(named.values()) if one.passages}
-    pairs.among(documents, validation.unknown, setting="validation.unknown=leave_out")
+    pairs.among(documents, getattr(settings, part).unknown or "stop", setting=f"{part}.unknown=leave_out")
     return pairs, documents

@@ -130,7 +130,7 @@ def make_queries(settings: RetrievalSettings) -> tuple[Judgements, Counter[str],
     made_from, corpus, report = settings.queries.made_from, settings.corpus, CorpusReport()
     # By the text in one case: as it is written first, what it is, and the ids of the documents that it is of.
     texts: dict[str, tuple[str, MadeFrom, dict[str, None]]] = {}
-    for _, document in CorpusSource(corpus.replace(leave_out_first_sentence=False)).documents(report):
+    for _, document in CorpusSource(corpus).documents(report):
         for kind in made_from:
             for text in map(" ".join, map(str.split, _TEXTS[kind](document))):
                 if key := text.casefold():
@@ -327,7 +327,8 @@ def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: i
     Raises:
         EvaluationError: several documents have one id.
     """
-    source = CorpusSource(settings.corpus.replace(leave_out_splits=[], deduplicate=False))
+    everything = settings.corpus.replace(leave_out_splits=[], deduplicate=False)
+    source = CorpusSource(everything, settings.leaves_out_first_sentence)
     answers = {id for grades in queries.qrels.values() for id, grade in grades.items() if grade > 0}
     kept: dict[str, Document] = {}
     sample: list[Document] = []

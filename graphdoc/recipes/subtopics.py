@@ -181,7 +181,7 @@ class SubtopicValidation(PairValidation):
         """Read the pairs and their documents."""
         settings, encoder = self.settings, self.run.encoder
         segmenter = training_segmenter(sentence_segmenter(encoder, with_context=False), settings.corpus)
-        given, documents = validation_pairs(settings.validation, settings.corpus, segmenter)
+        given, documents = validation_pairs(settings, segmenter)
         known = given.among(documents, "leave_out")
         apart = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
         require_both_labels(apart, len(given))

@@ -125,8 +125,6 @@ class ViewSettings(ClusterSettings):
     """how the scores of its views become that of a pair: max or mean; null is max for cross and mean for dual"""
     together: bool = False
     """read all views of a pair at once, in one graph whose readout pools them, and not one by one"""
-    seed: Seed = 0
-    """seed of subtopics and views"""
 
 
 SectionAggregation = Literal["lstm", "mean"]

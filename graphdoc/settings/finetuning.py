@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -64,8 +64,8 @@ class PairFileSettings(Settings):
     file: FileName | None = None
     """two ids and 1 (they belong together) or 0 in a line, with tabs between"""
     unknown: Unknown | None = None
-    """stop at a pair with a document that is not in the corpus, or leave_out such pairs and count them; null stops at
-    pairs and leaves out links"""
+    """stop at a pair with a document that is not there, or leave_out such pairs and count them, also of those that are
+    measured; null stops at pairs and leaves out links"""
 
     @property
     def on_unknown(self) -> Unknown:
@@ -140,14 +140,14 @@ class PairValidationSettings(ValidationSettings):
     """file of pairs, two ids and 0 or 1 with tabs between; null for no measuring: the last model is then the result"""
     source: list[FileName] | FileName | None = None
     """where the documents of the pairs are, if not in the corpus; those of the corpus are found in any split"""
-    unknown: Unknown = "stop"
-    """stop at a pair with a document that is not there, or leave_out such pairs"""
 
 
 class PairRunSettings(RunSettings):
     """A run that is measured on labelled pairs; f1 and accuracy are those of the best threshold."""
 
     numbers: ClassVar[Sequence[str]] = ("auc", "average_precision", "f1", "accuracy")
+    # The part that says what becomes of pairs with a document that is not there, those that are measured too.
+    pair_file: ClassVar[str] = "pairs"
 
     validation: PairValidationSettings = PairValidationSettings()  # type: ignore[assignment]
     """what is measured meanwhile"""
@@ -173,6 +173,7 @@ class ComparisonSettings(PairRunSettings):
         "validation": {"best": "auc"},
     }
     least_batch: ClassVar[int] = 2
+    pair_file: ClassVar[str] = "groups"
 
     groups: GroupSettings = GroupSettings()
     """which documents belong together"""
@@ -212,9 +213,7 @@ class QuerySettings(Settings):
     """documents of this grade are those that queries were made of: neither answers nor negatives, and not measured"""
     made_from: list[MadeFrom] = Field(default_factory=list)
     """makes queries of the documents themselves, instead of source: of their titles, the headings of their sections,
-    their first sentences, or several of these"""
-    most_documents: Count = 3
-    """documents that one text may be made from; titles and headings that more of them share are left out"""
+    their first sentences, or several of these; texts that more than three documents share are left out"""
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
@@ -302,17 +301,10 @@ class RetrievalSettings(RunSettings):
     folds: FoldSettings = FoldSettings()
     """division of the queries for cross-validation"""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _leave_out_first_sentences(cls, values: Any) -> Any:
-        """First sentences that are queries would find themselves in the text of their documents."""
-        if not isinstance(values, Mapping):
-            return values
-        corpus, queries = values.get("corpus"), values.get("queries")
-        made_from = queries.get("made_from") if isinstance(queries, Mapping) else getattr(queries, "made_from", None)
-        if isinstance(corpus, Mapping) and isinstance(made_from, list) and "first_sentences" in made_from:
-            return {**values, "corpus": {"leave_out_first_sentence": True, **corpus}}
-        return values
+    @property
+    def leaves_out_first_sentence(self) -> bool:
+        """Whether first sentences are queries, which would find themselves in the text of their documents."""
+        return "first_sentences" in self.queries.made_from
 
     @property
     def is_measured(self) -> bool:

@@ -60,8 +60,6 @@ class CorpusSettings(Settings):
     """documents are left out whose field split is one of these, such as test; capitals do not matter"""
     leave_out_sections: list[str] = Field(default_factory=list)
     """headings of sections that are taken out of all documents, such as Abstract"""
-    leave_out_first_sentence: bool = False
-    """the first sentence is taken out of all documents, as where it becomes a query"""
     deduplicate: bool = False
     """leave out documents whose text is exactly that of an earlier one"""
     streaming: bool = False
@@ -332,6 +330,11 @@ class RunSettings(Settings):
     def is_measured(self) -> bool:
         """Whether the model is measured while the run goes on, or may be, where only the documents tell."""
         return self.validation.share > 0
+
+    @property
+    def leaves_out_first_sentence(self) -> bool:
+        """Whether the first sentence is taken out of all documents, as where it becomes a query."""
+        return False
 
     @property
     def similarity(self) -> Similarity:

@@ -164,7 +164,7 @@ def test_bad_input(compare: Command, write: Command) -> None:
         (["corpus.source=apart.jsonl", "sections.number=1"], ["0 groups"]),
         ([by_pairs, "groups.file=unknown.tsv"], [*unknown, "groups.unknown"]),
         ([cosine, by_pairs, "groups.file=unknown.tsv"], [*unknown, "groups.unknown"]),
-        (["validation.pairs=unknown.tsv"], [*unknown, "validation.unknown"]),
+        (["validation.pairs=unknown.tsv"], [*unknown, "groups.unknown"]),
         ([by_pairs, "groups.file=itself.tsv"], ["no pair"]),
         ([cosine, by_pairs, "groups.file=itself.tsv"], ["itself.tsv"]),
         (["validation.pairs=nowhere.tsv"], ["nowhere.tsv"]),

@@ -106,7 +106,7 @@ class TestContent:
         texts = ["Rice is steamed. Koji grows. It is warm.", "Koji grows. It is warm.", "Rice is steamed."]
         rows = [{"id": id, "text": text} for id, text in zip("abc", texts, strict=True)]
         made = settings(source=str(write_rows(tmp_path / "a.jsonl", rows)), least_passages=1, deduplicate=False)
-        whole, short = (prepare_corpus(made.replace(leave_out_first_sentence=one), segmenter) for one in (False, True))
+        whole, short = (prepare_corpus(made, segmenter, without_first_sentence=one) for one in (False, True))
         assert (whole.ids, short.ids, short.report.too_short) == (["a", "b", "c"], ["a", "b"], 1)
         assert np.array_equal(short[0].token_ids[0], whole[1].token_ids[0])
         assert short.fingerprint != whole.fingerprint

@@ -294,7 +294,7 @@ def test_what_a_setting_brings_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # First sentences that are queries leave their documents.
     for made_from in ("first_sentences", "titles"):
         settings = RetrievalSettings(corpus={"source": "papers"}, queries={"made_from": [made_from]})
-        assert settings.corpus.leave_out_first_sentence == (made_from == "first_sentences")
+        assert settings.leaves_out_first_sentence == (made_from == "first_sentences")
     # Processes that stream share the cores of a machine.
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
