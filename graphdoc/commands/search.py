@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from ..analysis.pages.marks import excerpt
 from ..documents.readers import ReadingReport
+from ..documents.readers.folders import is_pattern
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.memory import quick_imports
@@ -31,6 +32,7 @@ from .output import (
 from .sources import CorpusReading, is_missing
 
 if TYPE_CHECKING:
+    from ..documents.document import Document
     from ..retrieval.alignments import HitAlignment
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import Hit, SearchResults
@@ -112,8 +114,11 @@ def search(
 
         reports = report_paths(html, 1)[0].parent
         check_apart([index, document], [], [reports])
-    is_file = document is not None and not is_missing(document) and not document.startswith("#")
-    source = reading.one(document) if document is not None and is_file else query
+    source: str | Document | None = query
+    # An id may begin with a hash, or hold what makes a pattern of a path.
+    path = (document or "#").partition("#")[0]
+    if document is not None and path and not is_missing(document) and not is_pattern(path):
+        source = reading.one(document)
     opened = open_or_index(index, model, reading, sentences=by in BY_SENTENCES)
     if source is None:
         if document not in opened:

@@ -22,14 +22,8 @@ class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
 
     ``invoke``, ``ainvoke`` and ``batch`` take these values for one call as well: ``retriever.invoke("tides", k=3)``.
 
-    Args:
-        index: the index.
-        k: documents wanted.
-        by: ``hybrid``, ``words`` or ``vectors``.
-        where: a filter over the columns of the index, such as ``year >= 2010``.
-        passages: best passages of each document.
-        content: what a result holds: ``passages`` for the best passages of a document in reading order, ``passage``
-            for each of them on its own, ``document`` for the whole text.
+    Settings are those of :meth:`DocumentIndex.search`, and ``content``, what a result holds: ``passages`` for the best
+    passages of a document in reading order, ``passage`` for each of them on its own, ``document`` for its whole text.
 
     Raises:
         SettingsError: a value is unknown or out of range.

@@ -39,15 +39,9 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     Fitting loads the model and learns nothing. Copies and pickles hold the name of the model and a hash of its
     weights; the weights are loaded again by name on first use.
 
-    Args:
-        model: ``mini``, a folder written by ``save_pretrained``, or a hub id.
-        normalize: bring vectors to unit length.
-        max_passages: most passages of a document to encode, None for all, ``model`` for what the model has set.
-        device: where it runs; None takes an accelerator when there is one.
-        dtype: precision of the transformer's weights, as for :meth:`DocumentEncoder.from_pretrained`.
-        token_budget: most tokens (with padding) that go through the transformer at once.
-        workers: processes that cut and tokenise ahead; None for as many as suit the machine, 0 for none.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
+    ``model`` is ``mini``, a folder written by ``save_pretrained``, or a hub id. ``max_passages``, where ``"model"``
+    stands for what the model has set, ``device`` and ``dtype`` are those of :meth:`DocumentEncoder.from_pretrained`,
+    all else that of :meth:`DocumentEncoder.encode`.
 
     Attributes:
         weights_hash_: hash of the weights that it was fitted with.

@@ -91,14 +91,11 @@ class HitAlignment(Alignment):
         return {**self.describe(), "pairs": [self._pair(pair, pair.sentences) for pair in self.pairs]}
 
     def excerpt(self) -> dict[str, Any]:
-        """The strongest pairs as plain values, with a stretch of each text: what a page shows.
+        """What a page shows: the strongest pairs with the sentence pairs that add most, and a stretch of each text.
 
-        Returns:
-            What :meth:`describe` says, ``whole``, ``total`` (pairs of paragraphs there are) and ``pairs``, those of
-            :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs there are), and
-            ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside them, each with
-            ``sentence``, ``text`` and ``space`` before it, and None where some are left out; no stretches where
-            documents were compared as wholes.
+        A stretch has the sentences in these pairs and those beside them, each with ``sentence``, ``text`` and the
+        ``space`` before it, and None where some are left out; ``total`` counts all pairs. Documents that were compared
+        as wholes have no stretches.
         """
         pairs = []
         for pair in self.best(SHOWN_PAIRS):

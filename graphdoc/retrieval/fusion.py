@@ -24,13 +24,9 @@ RANK_CONSTANT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The documents that one search finds.
+    """The documents that one search finds: scores, best first, and whether every document that matches is here.
 
-    Args:
-        scores: by document, best first; those of equal score by id.
-        passages: scores of the passages found by their number, best first, by document; none of a document that was
-            found as a whole.
-        is_complete: whether every document that matches is here.
+    ``passages`` are scores of the passages found, by document and number, none of one that was found as a whole.
     """
 
     scores: Scores

@@ -311,8 +311,9 @@ class DocumentIndex:
                 ``document``) and ``where`` (a filter such as ``year >= 2010``).
 
         Raises:
-            SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
-            RetrievalError: the index cannot be read, or does not hold what is searched by.
+            SettingsError: the query is empty, the filter cannot be read, a setting is out of range, or the index does
+                not keep what is searched by.
+            RetrievalError: the index cannot be read.
         """
         chosen, store = SearchSettings(k=k, **settings), self._latest
         state = store.state()

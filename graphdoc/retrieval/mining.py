@@ -108,8 +108,6 @@ class MiningSettings:
     """How negatives are mined: the best ``depth`` candidates by words (BM25), by vectors, or both by reciprocal rank.
 
     Args:
-        by: what candidates are ranked by.
-        depth: negatives of a query, at most.
         margin: candidates whose score is above that of the best positive less this share of it are no negatives,
             since they may answer the query too (NV-Retriever's percentage margin); None takes all.
         mask_similar: cosine of document vectors above which a candidate is a near-duplicate of a positive and no
@@ -156,7 +154,7 @@ def mine(
     """Mine negatives: of every query the best candidates that are no answers, nor copies of one, nor as close.
 
     Args:
-        documents: the documents.
+        documents: the documents that are candidates.
         positives: ids of the documents that answer a query, by query id; a query of which none is among the documents
             is left out.
         settings: how.

@@ -104,18 +104,10 @@ class PassageHit:
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that was found.
+    """A document that was found, with its best passages and what else the index holds of it.
 
-    Args:
-        rank: its place, from 1.
-        id: its id.
-        title: its title, empty when there is none.
-        score: its score; the sum of the shares of its parts.
-        parts: what each ranking that found it gives, such as ``words`` and ``vectors``.
-        passages: its best passages.
-        metadata: what else the index holds of it.
-        explain: what the score is made of, terms, passages and ranks; computed when it is called.
-        aligned: computes the alignment; None where the search was not by sentences.
+    The score is the sum of the shares of its ``parts``, what each ranking that found it gives; ``explain`` computes
+    the terms, passages and ranks that it is made of.
     """
 
     rank: int
@@ -160,17 +152,10 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The documents that a search found, best first.
+    """The documents that a search found, best first, with what was asked for: of how many, by what, and where.
 
-    Args:
-        hits: the documents.
-        query: text, id and title of what was asked for.
-        by: what was searched by.
-        fusion: how rankings were fused; None where there was one.
-        where: the filter, if any.
-        k: how many were asked for.
-        index: place, size and model of the index.
-        warnings: what the reader should know.
+    ``query`` has its text, id and title, ``index`` place, size and model; ``fusion`` is None where there was one
+    ranking.
     """
 
     hits: tuple[Hit, ...]

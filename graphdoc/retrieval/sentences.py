@@ -14,7 +14,7 @@ import torch
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
-from ..errors import RetrievalError
+from ..errors import SettingsError
 from ..inference.pipeline import EncodingPipeline
 from ..segmentation.segmenter import paragraph_numbers
 from ..segmentation.spans import Coverage, SegmentedDocument
@@ -152,7 +152,7 @@ class SentenceSearch:
         settings: SearchSettings,
     ) -> None:
         if store.paragraph is None:
-            raise RetrievalError(
+            raise SettingsError(
                 f"{store.place} keeps no sentences, so its documents cannot be ranked by {settings.by}; index them "
                 "anew with sentences (graphdoc index --sentences section)"
             )

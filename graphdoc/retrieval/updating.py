@@ -223,7 +223,7 @@ class Update:
 def encode_with_known(
     encoder: EncodingPipeline, documents: Sequence[SegmentedDocument], store: LanceStore, known_ids: Sequence[str]
 ) -> Iterator[tuple[EncodedDocument, Vectors | None, int]]:
-    """Encode documents together, in their order, with the pooled vectors of passages that an index has of some.
+    """Encode documents in their order, with the pooled vectors of passages that an index has of those with known ids.
 
     Yields:
         Each document with its vectors, ``(passages, encoder hidden)``, pooled passage vectors, which depend on the

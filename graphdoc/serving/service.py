@@ -11,7 +11,6 @@ from ..analysis.report.page import render_report
 from ..errors import GraphdocError, SettingsError
 from ..retrieval.index import DocumentIndex
 from ..retrieval.results import SearchResults
-from ..retrieval.search import BY_SENTENCES
 from ..version import __version__
 
 # The most that a request may ask for: characters of query and filter, hits, their passages, documents of a pool.
@@ -48,9 +47,6 @@ class SearchService:
         for name, size in sizes.items():
             if size > MOST[name]:
                 raise SettingsError(f"{name}={size} is too much; at most {MOST[name]:,} are served")
-        if by in BY_SENTENCES and self.index.paragraph is None:
-            # A request shall not make the server encode for minutes.
-            raise SettingsError(f"by is {by!r}, but the index keeps no sentences; choose hybrid, words or vectors")
         source = self.index.document(document) if document is not None else query or ""
         options: dict[str, Any] = {"by": by, "where": where or None, "weight": weight}
         return self.index.search(source, k, **options, passages=passages, pool=pool)

@@ -11,7 +11,7 @@ import pytest
 from typed import Folders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import DocumentError, RetrievalError
+from graphdoc.errors import DocumentError, RetrievalError, SettingsError
 from graphdoc.retrieval import sentences as sentence_search
 from graphdoc.retrieval.sentences import encode_sentences
 
@@ -180,7 +180,7 @@ def test_a_corpus_of_one_and_documents_that_are_gone(tmp_path: Path, encoder: Do
 
 def test_an_index_without_sentences_is_not_ranked_by_them(read_index: DocumentIndex, source: Document) -> None:
     for settings in ({}, {"pool": 2}):
-        with pytest.raises(RetrievalError, match="--sentences"):
+        with pytest.raises(SettingsError, match="--sentences"):
             read_index.search(source, by="sentences", **settings)
 
 
