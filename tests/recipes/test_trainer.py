@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
+from training_runs import cut
 
 from graphdoc import Document, DocumentEncoder, Trainer
 from graphdoc.cli import main
@@ -29,7 +31,6 @@ from graphdoc.losses import (
 )
 from graphdoc.modeling import DocumentModel
 from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
-from graphdoc.training.loop import TrainingLoop
 
 PAIRS = [("d0", "d2", 1), ("d0", "d1", 0), ("d3", "d5", 1), ("d3", "d8", 0)]
 FEW = {"batch_size": 4, "max_steps": 3, "save_steps": 1, "loading_processes": 0, "learning_rate": 1e-2}
@@ -124,38 +125,22 @@ def test_an_encoder_in_hand_has_the_trained_weights(
         np.testing.assert_array_equal(again.encode(documents[:3]), trained.encode(documents[:3]))
 
 
-def test_an_interrupted_run_goes_on_bit_for_bit(
-    encoder: Callable[..., DocumentEncoder],
-    documents: list[Document],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_run_that_was_cut_off_goes_on_bit_for_bit(
+    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path
 ) -> None:
     task, loss, settings, options = TASKS["queries"]
 
-    def trainer(folder: str) -> tuple[DocumentEncoder, Trainer]:
+    def trained(folder: Path) -> dict[str, torch.Tensor]:
         started = encoder(**settings)
-        return started, Trainer(started, task(documents), loss, output=tmp_path / folder, **options, **FEW)
+        # Where there is nothing to go on with, it begins.
+        Trainer(started, task(documents), loss, output=folder, **options, **FEW).train(resume=True)
+        return started.model.state_dict()
 
-    whole, undisturbed = trainer("a")
-    # Where there is nothing to go on with, it begins.
-    undisturbed.train(resume=True)
-    compute = TrainingLoop._compute_gradient
-
-    def interrupted(loop: TrainingLoop, batch: Any) -> None:
-        if loop.state.global_step == 2:
-            raise KeyboardInterrupt
-        compute(loop, batch)
-
-    _, stopped = trainer("b")
-    monkeypatch.setattr(TrainingLoop, "_compute_gradient", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.train()
-    monkeypatch.undo()
-    monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
-    resumed, again = trainer("b")
-    again.train(resume=True)
-    for key, weight in whole.model.state_dict().items():
-        assert torch.equal(weight, resumed.model.state_dict()[key]), key
+    expected = trained(tmp_path / "whole")
+    found = trained(cut(tmp_path / "whole", tmp_path / "cut", 2))
+    assert all(torch.equal(weight, found[key]) for key, weight in expected.items())
+    steps = [json.loads(line)["step"] for line in (tmp_path / "cut" / "log.jsonl").read_text().splitlines()]
+    assert sorted(set(steps)) == [1, 2, 3]
 
 
 def test_low_rank_updates_are_added_to_an_encoder_in_hand(
