@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-from corpus_examples import labelled_rows, write_config
+from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
+from training_runs import write_config
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES
@@ -30,9 +31,8 @@ ROOT = Path(__file__).parents[2]
 def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
     """Settings that all recipes share, on 24 labelled documents."""
     return write_config(
-        tmp_path, backbone_folder("roberta"), labelled_rows(24),
-        model={"start": str(backbone_folder("roberta")), "settings": {"projection_size": 16, "passage_words": 10}},
-        training={"batch_size": 8, "loading_processes": 0, "max_steps": 2, "learning_rate": 1e-3},
+        tmp_path, write_rows(tmp_path / "corpus.jsonl", labelled_rows(24)), backbone_folder("roberta"),
+        {"projection_size": 16, "passage_words": 10}, training={"max_steps": 2, "learning_rate": 1e-3},
     )  # fmt: skip
 
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
-from corpus_examples import rows_of, write_config, write_rows
+from corpus_examples import rows_of, write_rows
 from pretraining_job import PASSAGES, all_gradients
 from retrieval_examples import write_beir
 from safetensors.torch import load_file
-from training_runs import cut, same_model
+from training_runs import cut, same_model, write_config
 from two_processes import COMMANDS_JOB as JOB
 from two_processes import launch, run_commands
 
@@ -30,10 +29,10 @@ pytestmark = pytest.mark.distributed
 @pytest.fixture
 def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
     """A configuration on 36 documents of two to six passages, trained without dropout."""
-    training = {"batch_size": 7, "learning_rate": 1e-4, "max_steps": 3, "warmup": 0}
     return write_config(
-        tmp_path, backbone_folder("roberta"), rows_of(40), loss={"similarity": "cosine", "temperature": 0.2},
-        training={"loading_processes": 0, "log_steps": 1, **training},
+        tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
+        {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
+        training={"batch_size": 7, "learning_rate": 1e-4, "max_steps": 3, "warmup": 0},
     )  # fmt: skip
 
 
@@ -245,14 +244,11 @@ def _files(
     matcher = tiny_encoder("bert", projection_size=None, graph_layers=0, readout="mean", passage_tokens=40)
     matcher.model.add_head(["different", "similar"], dropout=0.0)
     matcher.save_pretrained(tmp_path / "matcher")
-    values = {
-        "corpus": {"source": "corpus.jsonl", "preparing_processes": 1},
-        "model": {"start": str(backbone_folder("roberta")),
-                  "settings": {"pooling": "mean", "projection_size": 16, "graph_layers": 1, "passage_words": 10}},
-        "training": {"batch_size": 9, "learning_rate": 1e-4, "loading_processes": 0, "log_steps": 1, "max_steps": 3,
-                     "warmup": 0},
-    }  # fmt: skip
-    (tmp_path / "negatives_config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    write_config(
+        tmp_path, "corpus.jsonl", backbone_folder("roberta"),
+        {"projection_size": 16, "graph_layers": 1, "passage_words": 10},
+        training={"batch_size": 9, "learning_rate": 1e-4, "max_steps": 3, "warmup": 0},
+    )  # fmt: skip
 
 
 def command(task: str, output: str, *options: str) -> list[str]:
@@ -303,15 +299,13 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
 def negatives_config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
     """A configuration on 30 documents of six topics, 14 steps, with a refresh after 7."""
     folder = write_beir(tmp_path / "beir")
-    settings = {"pooling": "mean", "projection_size": 16, "graph_layers": 1, "passage_words": 10}
     return write_config(
-        tmp_path, backbone_folder("roberta"), [], corpus={"source": str(folder / "corpus.jsonl")},
-        model={"start": str(backbone_folder("roberta")), "tune": "frozen", "settings": settings},
+        tmp_path, folder / "corpus.jsonl", backbone_folder("roberta"),
+        {"projection_size": 16, "graph_layers": 1, "passage_words": 10}, tune="frozen",
         queries={"source": str(folder), "split": "train"}, validation={"share": 0},
         negatives={"per_query": 2, "kind": "vectors", "depth": 5, "margin": 0.0, "refresh": 0.5},
         loss={"similarity": "cosine", "temperature": 0.1},
-        training={"batch_size": 8, "epochs": 2, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1,
-                  "save_steps": 4, "keep_checkpoints": 9},
+        training={"epochs": 2, "learning_rate": 1e-3, "save_steps": 4, "keep_checkpoints": 9},
     )  # fmt: skip
 
 

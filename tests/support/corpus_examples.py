@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.run import CorpusSettings
@@ -56,25 +55,6 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     """Write JSON Lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def write_config(
-    folder: Path, backbone: Path, rows: Iterable[Mapping[str, Any]], **changes: Mapping[str, Any]
-) -> Path:
-    """Write the configuration of a quick run on some documents, with changes of its parts."""
-    values: dict[str, Any] = {
-        "corpus": {
-            "source": str(write_rows(folder / "corpus.jsonl", rows)), "cache": str(folder / "cache"),
-            "preparing_processes": 1,
-        },
-        "model": {"start": str(backbone), "settings": {"pooling": "mean", "projection_size": 16, "passage_words": 20}},
-        "training": {"loading_processes": 0, "log_steps": 1},
-    }  # fmt: skip
-    for part, own in changes.items():
-        values[part] = {**values.get(part, {}), **own}
-    path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump({**values, "output": str(folder / "run")}), encoding="utf-8")
     return path
 
 

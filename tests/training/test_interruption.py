@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from corpus_examples import rows_of, write_config
+from corpus_examples import rows_of, write_rows
 from forked import Forked
 from safetensors.torch import load_file
+from training_runs import write_config
 
 from graphdoc.cli import main
 
@@ -39,12 +40,11 @@ def undisturbed(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest
     values = json.loads((backbone / "config.json").read_text(encoding="utf-8"))
     values.update(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
     (backbone / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    settings = {"pooling": "mean", "projection_size": 16, "passage_words": 20, "graph_kind": "section"}
+    settings = {"projection_size": 16, "passage_words": 20, "graph_kind": "section"}
     path = write_config(
-        tmp_path, backbone, rows_of(66), model={"start": str(backbone), "settings": settings},
+        tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(66)), backbone, settings,
         loss={"similarity": "cosine", "temperature": 0.2}, validation={"share": 0.15, "best": "accuracy"},
-        training={"batch_size": 4, "epochs": EPOCHS, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1,
-                  "save_steps": 5},
+        training={"batch_size": 4, "epochs": EPOCHS, "learning_rate": 1e-3, "save_steps": 5},
     )  # fmt: skip
     assert main(["pretrain", "--config", str(path), "--device", "cpu"]) == 0
     assert max(losses(tmp_path / "run")) == STEPS

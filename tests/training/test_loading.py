@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from corpus_examples import rows_of, write_config
+from corpus_examples import rows_of, write_rows
 from forked import run
 from safetensors.torch import load_file
+from training_runs import write_config
 
 from graphdoc.recipes.trainer import train
 from graphdoc.sampling import EpochBatches
@@ -157,8 +158,9 @@ def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
 def settings(backbone_folder: Callable[[str], Path], tmp_path: Path) -> PretrainingSettings:
     """A run that streams some 30 documents, several times over."""
     config = write_config(
-        tmp_path, backbone_folder("roberta"), rows_of(30), loss={"similarity": "cosine", "temperature": 0.2},
-        training={"batch_size": 4, "max_steps": 17, "learning_rate": 1e-3, "log_steps": 1, "save_steps": 3},
+        tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(30)), backbone_folder("roberta"),
+        {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
+        training={"batch_size": 4, "max_steps": 17, "learning_rate": 1e-3, "save_steps": 3},
     )  # fmt: skip
     return load_settings(PretrainingSettings, config, ["corpus.streaming=true"])
 

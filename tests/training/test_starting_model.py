@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from corpus_examples import rows_of, write_config
+from corpus_examples import rows_of, write_rows
 from safetensors.torch import load_file
 from torch.optim import SGD
+from training_runs import write_config
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
@@ -183,8 +184,9 @@ needs_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two
 def settings(backbone_folder: Callable[[str], Path], tmp_path: Path) -> PretrainingSettings:
     """Three steps on 36 documents without dropout."""
     config = write_config(
-        tmp_path, backbone_folder("roberta"), rows_of(40), loss={"similarity": "cosine", "temperature": 0.2},
-        training={"batch_size": 8, "max_steps": 3, "learning_rate": 1e-4, "save_steps": 2, "warmup": 0},
+        tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
+        {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
+        training={"max_steps": 3, "learning_rate": 1e-4, "save_steps": 2, "warmup": 0},
     )  # fmt: skip
     return load_settings(PretrainingSettings, config)
 
