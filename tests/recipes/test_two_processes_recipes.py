@@ -252,14 +252,7 @@ def _files(
 
 
 def command(task: str, output: str, *options: str) -> list[str]:
-    shared = [
-        "--negatives_config",
-        "negatives_config.yaml",
-        "--device",
-        "cpu",
-        f"output={output}",
-        f"corpus.cache=cache-{output[-3:]}",
-    ]
+    shared = ["--config", "config.yaml", "--device", "cpu", f"output={output}", f"corpus.cache=cache-{output[-3:]}"]
     return ["finetune", task, *shared, *options]
 
 
@@ -315,17 +308,8 @@ def test_lists_of_two_processes(negatives_config: Path, tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
 
     def command(name: str, *options: str) -> list[str]:
-        output = f"output={tmp_path / name}"
-        return [
-            "finetune",
-            "retrieve",
-            "--negatives_config",
-            str(negatives_config),
-            "--device",
-            "cpu",
-            output,
-            *options,
-        ]
+        shared = ["--config", str(negatives_config), "--device", "cpu", f"output={tmp_path / name}"]
+        return ["finetune", "retrieve", *shared, *options]
 
     both = ("negatives.kind=both", "negatives.refresh=null", "training.epochs=1")
     runs = {"vectors": command("vectors-two"), "both": command("both-two", *both)}
