@@ -284,23 +284,6 @@ def test_scores_of_a_reading(benchmark: Benchmark) -> None:
     assert reading.score(reading.Reading("Tides", [(2, "Marsh"), (2, "Noon")], BODY), right).nesting == 0
 
 
-def test_a_set_is_read_and_shown(benchmark: Benchmark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reading = benchmark("reading")
-    folder = tmp_path / "html" / "own"
-    folder.mkdir(parents=True)
-    (folder / "tides.html").write_text(f"<title>Tides</title><nav>Menu</nav><h1>Tides</h1><p>{BODY}</p>")
-    row = {"title": "Tides", "headings": [], "body": BODY, "furniture": ["Menu"]}
-    (folder / "tides.html.json").write_text(json.dumps(row))
-    (folder / "broken.md").write_bytes(b"\xff\xfe\xff")
-    (folder / "broken.md.json").write_text(json.dumps(row))
-    reading.main([str(tmp_path), "--save", str(tmp_path / "scores.json"), "--worst", "1"])
-    shown = capsys.readouterr().out
-    assert "html/own/broken.md" in shown and "2 (1 not read)" in shown
-    rows = json.loads((tmp_path / "scores.json").read_text())["graphdoc"]
-    assert rows["html/own/tides.html"]["coverage"] == 1 and rows["html/own/tides.html"]["precision"] == 1
-    assert rows["html/own/broken.md"]["error"]
-
-
 def test_the_projects_own_set_is_read_right(benchmark: Benchmark) -> None:
     reading = benchmark("reading")
     paths = reading.files(ROOT / "tests" / "documents" / "parsing" / "reading_set")

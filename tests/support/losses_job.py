@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, distributed
 
 from graphdoc.losses import (
-    ONE_PROCESS,
     ClassificationLoss,
     Gather,
     InfoNCE,
@@ -42,14 +41,12 @@ class Case:
         shares: tensors of each process; those that are floating point have a gradient.
         union: the same in one process.
         has_loss: whether there is anything to learn.
-        is_whole: whether each share can be measured without the other, too.
     """
 
     loss: Loss
     shares: tuple[Tensors, Tensors]
     union: Tensors
     has_loss: bool = True
-    is_whole: bool = True
 
 
 def measured(loss: Loss, tensors: Tensors, gather: Gather) -> dict[str, Any]:
@@ -95,7 +92,7 @@ def _contrast(loss: Loss, counts: tuple[int, int], positives: tuple[list[list[in
     moved = torch.where(own[1] < 0, -1, own[1] + counts[0])
     union = (anchors, candidates, torch.cat([own[0], moved]), left_out)
     # What is left out is known for candidates of all processes.
-    return Case(loss, shares, union, is_whole=False)
+    return Case(loss, shares, union)
 
 
 def _classified(loss: ClassificationLoss, first: int, second: int) -> Case:
@@ -188,19 +185,12 @@ CASES: dict[str, Case] = {
 
 
 def main(output: str) -> None:
-    """Measure the losses of this process's rows, with those of the other process and without."""
+    """Measure the losses of this process's rows with those of the other process."""
     with Processes(torch.device("cpu")) as processes:
-        found = {
-            name: [measured(case.loss, case.shares[processes.rank], gather) for gather in _gathers(case)]
-            for name, case in CASES.items()
-        }
+        found = {name: measured(case.loss, case.shares[processes.rank], Gather()) for name, case in CASES.items()}
         Path(f"{output}-{processes.rank}.json").write_text(json.dumps(found), encoding="utf-8")
         distributed.barrier()
     os._exit(0)
-
-
-def _gathers(case: Case) -> list[Gather]:
-    return [Gather(), ONE_PROCESS] if case.is_whole else [Gather()]
 
 
 if __name__ == "__main__":
