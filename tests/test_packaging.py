@@ -27,42 +27,18 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 500
 
 
-def imported(node: ast.Import | ast.ImportFrom, path: Path) -> list[str]:
-    """Absolute names that a statement imports."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if not node.level:
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    home = ("graphdoc", *path.relative_to(PACKAGE).parent.parts)
-    base = ".".join([*home[: len(home) - node.level + 1], *([node.module] if node.module else [])])
-    return [f"{base}.{alias.name}" for alias in node.names]
-
-
-def is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-
-
-def may_fail(node: ast.AST) -> bool:
-    """Whether a missing library is an error of our own."""
-    return isinstance(node, ast.Try) and any(
-        isinstance(one.type, ast.Name) and one.type.id == "ImportError" and "MissingExtraError" in ast.unparse(one)
-        for one in node.handlers
-    )
-
-
-def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
-    """Every import that happens when the program runs: its absolute name, whether it waits or may fail, its line."""
-
-    def walk(node: ast.AST, in_function: bool) -> Iterator[tuple[str, bool, int]]:
-        for child in ast.iter_child_nodes(node):
-            if is_for_types(child):
-                continue
-            if isinstance(child, ast.Import | ast.ImportFrom):
-                yield from ((name, in_function, child.lineno) for name in imported(child, path))
-            waits = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) or may_fail(child)
-            yield from walk(child, in_function or waits)
-
-    return walk(parsed(path), False)
+def imports(node: ast.AST, waits: bool = False) -> Iterator[tuple[str, bool, int]]:
+    """Absolute imports that happen when the program runs: name, whether it waits or may be missing, line."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, waits, child.lineno) for alias in child.names)
+        if isinstance(child, ast.ImportFrom) and not child.level:
+            yield str(child.module), waits, child.lineno
+        may_fail = isinstance(child, ast.Try) and "MissingExtraError" in "".join(map(ast.unparse, child.handlers))
+        in_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        yield from imports(child, waits or may_fail or in_function)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +168,7 @@ def test_imported_libraries_are_required(requirements: dict[str, list[Requiremen
     homes = packages_distributions()
     missing = []
     for path in SOURCES:
-        for name, waits, line in imports(path):
+        for name, waits, line in imports(parsed(path)):
             top = name.split(".")[0]
             if top == "graphdoc" or top in sys.stdlib_module_names:
                 continue
