@@ -39,6 +39,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LANGUAGES = {"python", "console", "sh", "text", "json", "yaml", ""}
 LEFT_OUT = "..."
 
+_BLOCK = re.compile(r"^```(\S*)((?: \S+=\S+)*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DECIMAL = re.compile(r"(\d+\.\d+)")
 _LINK = re.compile(r"(?<!\\)!?\[[^\]]*\]\(([^)\s]+)\)")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
@@ -71,44 +72,25 @@ class Block:
 
 def blocks_of(page: Path) -> tuple[list[Block], str]:
     """The fenced blocks of a page, and the page without them."""
-    blocks: list[Block] = []
-    prose: list[str] = []
-    block: Block | None = None
-    previous: Block | None = None
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
-        if block is not None:
-            if line == "```":
-                blocks.append(block)
-                block, previous = None, block
-            else:
-                block.lines.append(line)
-        elif line.startswith("```"):
-            language, *options = line.removeprefix("```").split(" ")
-            block = Block(language, dict(option.split("=", 1) for option in options), number, follows=previous)
-        else:
-            prose.append(line)
-            if line.strip():
-                previous = None
-    assert block is None, f"{page.name}:{block.line}: the block has no end" if block else ""
-    return blocks, "\n".join(prose)
+    text, blocks, end = page.read_text(encoding="utf-8"), [], 0
+    for found in _BLOCK.finditer(text):
+        follows = blocks[-1] if blocks and not text[end : found.start()].strip() else None
+        options = dict(option.split("=", 1) for option in found[2].split())
+        line = text.count("\n", 0, found.start()) + 1
+        blocks.append(Block(found[1], options, line, found[3].splitlines(), follows))
+        end = found.end()
+    prose = _BLOCK.sub("", text)
+    assert "\n```" not in prose, f"{page.name}: a block has no end"
+    return blocks, prose
 
 
 def commands_of(block: Block) -> Iterator[tuple[str, list[str]]]:
     """The commands of a console block, each with the lines it is said to print."""
-    command: str | None = None
-    shown: list[str] = []
-    for line in block.lines:
-        if line.startswith("$ "):
-            if command is not None:
-                yield command, shown
-            command, shown = line.removeprefix("$ "), []
-        elif command is not None and command.endswith("\\"):
-            command = command.removesuffix("\\") + line.strip()
-        else:
-            assert command is not None, f"line {block.line}: a console block starts with a command"
-            shown.append(line)
-    if command is not None:
-        yield command, shown
+    before, *commands = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
+    assert not before, f"line {block.line}: a console block starts with a command"
+    for text in commands:
+        command, _, shown = re.sub(r"\\\n\s*", "", text).partition("\n")
+        yield command, shown.splitlines()
 
 
 def arguments_of(block: Block) -> Iterator[list[str]]:
@@ -130,22 +112,19 @@ def run_command(arguments: list[str]) -> int:
 def same_line(shown: str, printed: str) -> bool:
     """Whether two lines are the same but for white space and the last digit of decimal numbers."""
     shown, printed = " ".join(shown.split()), " ".join(printed.split())
-    cut_short = shown.endswith(LEFT_OUT)
-    left = _DECIMAL.split(shown.removesuffix(LEFT_OUT).rstrip() if cut_short else shown)
-    right = _DECIMAL.split(printed)
-    if not cut_short and len(left) != len(right):
-        return False
-    for position, part in enumerate(left):
-        if position >= len(right):
-            return False
-        other = right[position]
-        if position % 2:
-            digits = len(part.partition(".")[2])
-            if len(other.partition(".")[2]) != digits or abs(float(part) - float(other)) > 1.5 * 10**-digits:
-                return False
-        elif part != other:
-            return cut_short and position == len(left) - 1 and other.startswith(part)
-    return True
+    left, right = _DECIMAL.split(shown.removesuffix(LEFT_OUT).rstrip()), _DECIMAL.split(printed)
+    if shown.endswith(LEFT_OUT):
+        right = right[: len(left)]
+        right[-1] = right[-1][: len(left[-1])]
+    return len(left) == len(right) and all(
+        close(one, other) if position % 2 else one == other
+        for position, (one, other) in enumerate(zip(left, right, strict=True))
+    )
+
+
+def close(shown: str, printed: str) -> bool:
+    digits = len(shown.partition(".")[2])
+    return len(printed.partition(".")[2]) == digits and abs(float(shown) - float(printed)) <= 1.5 * 10**-digits
 
 
 def missing_line(shown: list[str], printed: list[str]) -> str | None:
