@@ -12,6 +12,7 @@ import pytest
 import torch
 from corpus_examples import context_of, write_rows
 from safetensors.torch import load_file
+from view_examples import WORDS, write_pairs
 
 from graphdoc import DocumentEncoder
 from graphdoc.cli import main
@@ -24,10 +25,6 @@ from graphdoc.training.run import RunContext
 from graphdoc.training.step import CachedStep
 
 CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "subtopics.yaml"
-WORDS = {
-    "rice": ["rice", "koji", "mould", "steam", "malt", "barley", "soya", "brine"],
-    "tide": ["tide", "marsh", "flood", "dike", "sluice", "barrier", "storm", "sea"],
-}
 
 
 def documents(count: int = 8) -> list[dict[str, Any]]:
@@ -44,13 +41,10 @@ def documents(count: int = 8) -> list[dict[str, Any]]:
 @pytest.fixture
 def overrides(backbone_folder: Callable[[str], Path], tmp_path: Path) -> list[str]:
     """Settings of a quick run on all pairs of eight documents; those of the same subject are similar."""
-    pairs = [(a, b) for a in range(8) for b in range(a + 1, 8)]
-    lines = [f"d{a}\td{b}\t{int((a - b) % 2 == 0)}\n" for a, b in pairs]
-    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     return [
         f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', documents())}", f"corpus.cache={tmp_path / 'cache'}",
         "corpus.preparing_processes=1", "corpus.max_passages=12", f"model.start={backbone_folder('bert')}",
-        f"pairs.file={tmp_path / 'pairs.tsv'}", "subtopics.cluster_size=4", "subtopics.neighbours=5",
+        f"pairs.file={write_pairs(tmp_path)}", "subtopics.cluster_size=4", "subtopics.neighbours=5",
         "training.batch_size=8", "training.epochs=2", "training.loading_processes=0", "training.log_steps=1",
     ]  # fmt: skip
 

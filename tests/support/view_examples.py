@@ -36,15 +36,20 @@ def documents(count: int = 8) -> list[dict[str, Any]]:
     return found
 
 
-def view_overrides(folder: Path, backbone: Path) -> list[str]:
-    """Settings of a quick run on all pairs of eight documents; those of the same subject match."""
+def write_pairs(folder: Path) -> Path:
+    """Write all pairs of eight documents; those of the same subject match."""
     pairs = [(a, b) for a in range(8) for b in range(a + 1, 8)]
     lines = [f"d{a}\td{b}\t{int((a - b) % 2 == 0)}\n" for a, b in pairs]
     (folder / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    return folder / "pairs.tsv"
+
+
+def view_overrides(folder: Path, backbone: Path) -> list[str]:
+    """Settings of a quick run on all pairs of eight documents; those of the same subject match."""
     return [
         f"corpus.source={write_rows(folder / 'corpus.jsonl', documents())}", f"corpus.cache={folder / 'cache'}",
         "corpus.preparing_processes=1", f"model.start={backbone}",
-        f"pairs.file={folder / 'pairs.tsv'}",
+        f"pairs.file={write_pairs(folder)}",
         "views.view_tokens=24", "views.receptive_field=12", "views.cluster_size=4", "training.batch_size=7",
         "training.epochs=2", "training.learning_rate=1.0e-3", "training.loading_processes=0", "training.log_steps=1",
         "training.keep_activations=0", "model.settings.passage_tokens=40", "model.settings.pooling=mean",
