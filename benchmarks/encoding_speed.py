@@ -27,8 +27,7 @@ from reporting import (
 from sentence_transformers import SentenceTransformer
 
 from graphdoc import Document, DocumentEncoder, Section, read_documents
-from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.layout import Packing
+from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.inference.precision import LoadPrecision
 from graphdoc.segmentation.spans import SegmentedDocument
 

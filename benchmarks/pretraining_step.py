@@ -39,7 +39,7 @@ from reporting import (
 from torch import Tensor
 from transformers import AutoConfig
 
-from graphdoc.graphs.layout import MiniBatch
+from graphdoc.graphs.batch import MiniBatch
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch

@@ -13,8 +13,7 @@ import torch
 
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, OutputError
-from ..graphs.batch import GraphBatch
-from ..graphs.layout import Packing
+from ..graphs.batch import GraphBatch, Packing
 from ..inference.precision import Precision, computed_in, inference, training_precision
 from ..modeling import DocumentModel
 from ..modeling.document_model import weights_hash

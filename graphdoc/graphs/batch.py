@@ -1,11 +1,11 @@
-"""Batches of documents: ragged graphs, with no padding across documents."""
+"""Batches of documents, ragged graphs without padding across documents, and mini-batches of their passages."""
 
 from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,22 +14,25 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from ..errors import SettingsError
 from ..segmentation.spans import SegmentedDocument
 from .kinds import GraphKind, Integers, JoinedGraphs, NodeKind
-from .layout import (
-    AttentionPlan,
-    Form,
-    MiniBatch,
-    Packing,
-    SectionLayout,
-    map_tensors,
-    places_of,
-    plan_attention,
-    section_ids,
-)
+from .layout import AttentionPlan, Form, SectionLayout, places_of, plan_attention, section_ids
 
 if TYPE_CHECKING:
     from .document_graph import DocumentGraph
+
+
+def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
+    """A copy of a part whose tensors are changed, those of dataclasses and tuples inside of it too."""
+    if isinstance(part, Tensor):
+        return change(part)
+    # Token ids are tuples of numbers by the thousand; a first element says what the others are.
+    if type(part) is tuple and part and is_dataclass(part[0]):
+        return tuple(map_tensors(member, change) for member in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        return type(part)(**{entry.name: map_tensors(getattr(part, entry.name), change) for entry in fields(part)})
+    return part
 
 
 class _ArrayPickler(pickle.Pickler):
@@ -118,6 +121,94 @@ class TermWeights:
         rows = sparse.csr_matrix(weights)
         parts = rows.indices.astype(np.int64), rows.data.astype(np.float32), rows.indptr[:-1].astype(np.int64)
         return cls(*(torch.from_numpy(part).to(device) for part in parts))
+
+
+# Small blocks stay in a processor's cache, and little is lost by starting one; accelerators want large ones, filled
+# before padding may close them, since there a start costs more than some padding.
+CPU_TOKEN_BUDGET, ACCELERATOR_TOKEN_BUDGET = 2048, 65536
+ACCELERATOR_FILLED = 0.9
+PADDING = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class MiniBatch:
+    """Passages that go through the transformer together.
+
+    Args:
+        input_ids: ``(passages, tokens)``.
+        attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
+        passage_order: ``(passages,)``, row of every passage among the passages of the batch.
+        structure: ``(passages, 2)``, section id and chunk id of every passage; None for a passage encoder that does
+            not read them.
+        token_types: ``(passages, tokens)``, 1 for tokens of a second text, else 0; None where no passage has two.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    passage_order: Tensor
+    structure: Tensor | None = None
+    token_types: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> MiniBatch:
+        """The same mini-batch on another device."""
+        moved: MiniBatch = map_tensors(self, lambda tensor: tensor.to(device, non_blocking=True))
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The rule by which passages are packed into mini-batches.
+
+    A mini-batch is closed when one more passage would exceed the token budget; or, once it is well filled, when one
+    more would make padding more than ``padding`` of its cells. A passage longer than the budget has a mini-batch of
+    its own. Longest first, so that a shortage of memory shows at once.
+
+    Args:
+        token_budget: most cells (passages times longest passage) of a mini-batch.
+        padding: largest share of padding among the cells of a mini-batch that is well filled.
+        filled: share of the token budget from which on a mini-batch is well filled; 0 lets padding close any.
+    """
+
+    token_budget: int
+    padding: float = PADDING
+    filled: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.token_budget < 1:
+            raise SettingsError(f"token_budget={self.token_budget} must be at least 1")
+        if not 0 <= self.padding <= 1:
+            raise SettingsError(f"padding={self.padding} must be a share between 0 and 1")
+
+    @classmethod
+    def on(cls, device: torch.device | str, token_budget: int | None = None, padding: float | None = None) -> Packing:
+        """The rule of a device, with a small token budget on a CPU and a large one on accelerators unless given."""
+        is_cpu = torch.device(device).type == "cpu"
+        if token_budget is None:
+            token_budget = CPU_TOKEN_BUDGET if is_cpu else ACCELERATOR_TOKEN_BUDGET
+        return cls(token_budget, PADDING if padding is None else padding, 0.0 if is_cpu else ACCELERATOR_FILLED)
+
+    def pack(self, lengths: Sequence[int] | npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+        """Positions of passages by their lengths in tokens, one array per mini-batch.
+
+        >>> [positions.tolist() for positions in Packing(8).pack([2, 4, 4, 2, 2])]
+        [[1, 2], [0, 3, 4]]
+        """
+        length = np.asarray(lengths, dtype=np.int64)
+        order = np.argsort(-length, kind="stable")
+        mini_batches: list[npt.NDArray[np.int64]] = []
+        start, used = 0, 0
+        for position, tokens in enumerate(length[order].tolist()):
+            longest = int(length[order[start]])
+            cells = longest * (position - start + 1)
+            is_filled = cells - longest >= self.filled * self.token_budget
+            is_padded = cells - used - tokens > self.padding * cells
+            if position > start and (cells > self.token_budget or (is_filled and is_padded)):
+                mini_batches.append(order[start:position])
+                start, used = position, 0
+            used += tokens
+        if len(order):
+            mini_batches.append(order[start:])
+        return mini_batches
 
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..graphs.batch import GraphBatch
-from ..graphs.layout import Packing, section_ids
+from ..graphs.batch import GraphBatch, Packing
+from ..graphs.layout import section_ids
 from ..modeling.attribution import passage_terms
 from ..modeling.lexical import passage_numbers, summed
 from ..runtime.memory import give_back_memory

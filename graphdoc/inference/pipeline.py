@@ -18,8 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..checkpoints.backbones import segmenter_of
 from ..errors import ModelError, SettingsError
-from ..graphs.batch import GraphBatch, TermWeights
-from ..graphs.layout import Packing
+from ..graphs.batch import GraphBatch, Packing, TermWeights
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.lexical import LexicalReader
 from ..runtime import progress

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..checkpoints.contents import token_limit
 from ..errors import DocumentError, ModelError, SettingsError
-from ..graphs.layout import Packing
+from ..graphs.batch import Packing
 from ..inference.learned_subtopics import subtopic_finder
 from ..inference.levels import sentence_segmenter
 from ..inference.pipeline import EncodingPipeline

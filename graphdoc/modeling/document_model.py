@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 
 from ..errors import SettingsError
-from ..graphs.batch import GraphBatch
-from ..graphs.layout import MiniBatch, Packing
+from ..graphs.batch import GraphBatch, MiniBatch, Packing
 from ..settings.document import ClusteringSettings, checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import GraphAttention, GraphAttentionStack, GraphWeights, init_graph_weights

@@ -18,9 +18,8 @@ from ..corpus.source import CorpusSource
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation.evaluator import Evaluator
-from ..graphs.batch import GraphBatch
+from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import JoinedGraphs
-from ..graphs.layout import Packing
 from ..inference.precision import training_precision
 from ..losses import ONE_PROCESS
 from ..sampling.batches import DocumentBatches, Rows, random_generator

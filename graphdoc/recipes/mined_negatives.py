@@ -19,8 +19,8 @@ from ..corpus.source import CorpusSource
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, OutputError, SettingsError
 from ..evaluation import Judgements
+from ..graphs.batch import Packing
 from ..graphs.kinds import JoinedGraphs
-from ..graphs.layout import Packing
 from ..inference.precision import training_precision
 from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash

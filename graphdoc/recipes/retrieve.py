@@ -16,9 +16,8 @@ from ..corpus.document import TrainingDocument, values_hash
 from ..corpus.parts import PassageVectors
 from ..errors import EvaluationError
 from ..evaluation import Judgements
-from ..graphs.batch import GraphBatch
+from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import GraphKind, JoinedGraphs
-from ..graphs.layout import Packing
 from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss

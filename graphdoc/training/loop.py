@@ -15,7 +15,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.utils import clip_grad_norm_
 
 from ..errors import DocumentError, ModelError
-from ..graphs.layout import Packing
+from ..graphs.batch import Packing
 from ..inference.precision import inference, training_precision
 from ..modeling import DocumentModel
 from ..runtime.processes import Processes, StopRequest, exchange

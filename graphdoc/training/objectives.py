@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..graphs.batch import GraphBatch
+from ..graphs.batch import GraphBatch, MiniBatch
 from ..graphs.kinds import EdgeKind
-from ..graphs.layout import MiniBatch
 from ..losses import (
     Gather,
     InfoNCE,

@@ -11,8 +11,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from ..graphs.batch import GraphBatch
-from ..graphs.layout import MiniBatch, Packing
+from ..graphs.batch import GraphBatch, MiniBatch, Packing
 from ..inference.precision import Precision, computed_in
 from ..losses import Gather, LossOutput
 from ..modeling import DocumentModel

@@ -14,9 +14,8 @@ from graphdoc.corpus import parts as module
 from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
 from graphdoc.corpus.parts import PassageVectors, prepare_passage_vectors
 from graphdoc.errors import ModelError, OutputError
-from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.layout import Packing
 from graphdoc.modeling import DocumentModel
 from graphdoc.runtime.files import mark_checked
 from graphdoc.segmentation.segmenter import Segmenter

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sections_by_hand import batch_of, documents, sections_of
 
 from graphdoc.errors import DocumentError
-from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.batch import PADDING, GraphBatch, Packing, map_tensors
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, normalised_adjacency
-from graphdoc.graphs.layout import PADDING, Packing, SectionLayout, map_tensors
+from graphdoc.graphs.layout import SectionLayout
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS
 

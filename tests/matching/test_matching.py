@@ -14,8 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.evaluation.pairs import MatchedPairs
-from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.layout import Packing
+from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.matching import match_pairs
 from graphdoc.matching.matcher import PairMatcher
 from graphdoc.matching.reader import CrossReader, DualReader, SpecialTokens, ViewReader, ViewTokens

@@ -14,9 +14,8 @@ from transformers import RobertaConfig
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from graphdoc.errors import SettingsError
-from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.graphs.kinds import WindowGraph, graph_kind
-from graphdoc.graphs.layout import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
 from graphdoc.modeling.readouts import mean_by_group

@@ -12,8 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig
 
 from graphdoc.errors import ModelError
-from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.layout import Packing
+from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.inference.precision import computed_in
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.passage_encoder import STEPS, PassageEncoder, QuickDropout, dropout

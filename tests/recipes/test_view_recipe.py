@@ -20,7 +20,7 @@ from graphdoc.corpus import view_pool
 from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.evaluation.pair_scores import pair_auc
-from graphdoc.graphs.layout import Packing
+from graphdoc.graphs.batch import Packing
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics, subtopic_finder
 from graphdoc.losses import ClassificationLoss
 from graphdoc.recipes.views import ViewRecipe

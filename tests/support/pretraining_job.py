@@ -23,7 +23,7 @@ from graphdoc.cli import main
 from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
-from graphdoc.graphs.layout import Packing
+from graphdoc.graphs.batch import Packing
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime import processes

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphdoc.graphs.layout import Packing
+from graphdoc.graphs.batch import Packing
 from graphdoc.losses import ONE_PROCESS, SubDocumentContrast, SupervisedContrastive
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.classify import section_batch

@@ -11,9 +11,8 @@ import pytest
 import torch
 from test_gradient_cache import assert_equal_gradients, gradients
 
-from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.graphs.kinds import JoinedGraphs
-from graphdoc.graphs.layout import Packing
 from graphdoc.losses import ONE_PROCESS, InfoNCE, MaskedTokens, PairCosine
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead
