@@ -45,7 +45,7 @@ SOURCES = (
     "scisumm_acl/papers.jsonl.gz", "standard_ebooks/chapters.jsonl.gz", "newsgroups20/train.jsonl.gz",
 )  # fmt: skip
 RECORD = {
-    "format": "graphdoc index", "format_version": 3, "source": None, "similarity": "cosine",
+    "format": "graphdoc index", "format_version": 4, "source": None, "similarity": "cosine",
     "words": word_settings("en"), "model": {"name": "drawn", "dtype": "float32"}, "weights": "", "versions": {},
 }  # fmt: skip
 
@@ -134,9 +134,11 @@ def memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any) -> Any:
+def rows_together(
+    block: Sequence[EncodedDocument], fields: Fields, schema: Any, tokenize: Callable[[str], list[str]]
+) -> Any:
     """The rows of some documents."""
-    parts = [rows_of(one.segmented, fields) for one in block]
+    parts = [rows_of(one.segmented, fields, tokenize) for one in block]
     for rows, one in zip(parts, block, strict=True):
         add_vectors(rows, one, one.passages, unit_length=True)
     return table_of([row for rows in parts for row in rows], schema)
@@ -152,7 +154,7 @@ def build(place: Path, count: int) -> dict[str, float]:
     seconds = {"rows": 0.0, "write": 0.0, "maintain": 0.0}
     made = documents(count, 0)
     while block := list(islice(made, 4096 // PASSAGES_OF_DOCUMENT)):
-        rows, took = measured(rows_together, block, fields, schema)
+        rows, took = measured(rows_together, block, fields, schema, store.tokens)
         seconds["rows"] += took
         seconds["write"] += measured(store.write, rows, [one.segmented.document.id for one in block])[1]
     seconds["maintain"] = measured(store.maintain)[1]
@@ -240,7 +242,7 @@ def update(place: Path, count: int) -> dict[str, float]:
     seconds = []
     for number, new in zip(*changed(count), strict=True):
         one = encoded(number, words, new)
-        rows = rows_together([one], fields, schema)
+        rows = rows_together([one], fields, schema, store.tokens)
         seconds.append(measured(store.write, rows, [one.segmented.document.id])[1])
     return {"a document": 1e3 * float(np.median(seconds)), "waiting": store.state().waiting}
 

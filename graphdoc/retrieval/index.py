@@ -47,7 +47,7 @@ from .table import (
 from .terms import Queries, Vector, random_queries, word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
-FORMAT, FORMAT_VERSION = "graphdoc index", 3
+FORMAT, FORMAT_VERSION = "graphdoc index", 4
 # Documents that are written to an index of words at once.
 _WRITTEN = 2_000
 # A query whose best hit is below what this share of random queries stays below is not answered.
@@ -416,7 +416,7 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, place: st
     store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
     fields, waiting = Fields(schema), iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
-        rows = [row for segmented in window for row in rows_of(segmented, fields)]
+        rows = [row for segmented in window for row in rows_of(segmented, fields, store.tokens)]
         store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
     store.maintain()
     return DocumentIndex(store)

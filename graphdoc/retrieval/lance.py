@@ -128,7 +128,7 @@ class LanceStore:
         mode = "overwrite" if is_there else "create"
         table = _run(address, lambda: connection.create_table(TABLE, schema=schema, mode=mode))
         store = cls(table, address, schema)
-        store._prepare()
+        store.prepare()
         return store
 
     @classmethod
@@ -189,7 +189,7 @@ class LanceStore:
 
     def write(self, rows: Any, ids: Sequence[str]) -> None:
         """Put the rows of some documents in the place of those that the documents had, in one commit."""
-        self._prepare()
+        self.prepare()
         before = self.select(["key"], ids=ids).column("key").to_pylist()
         if not before:
             self._do(lambda: self._table.add(rows, on_bad_vectors="null"))
@@ -309,7 +309,7 @@ class LanceStore:
 
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
-        self._prepare()
+        self.prepare()
         self._do(self._maintained)
         self._changed()
 
@@ -342,7 +342,7 @@ class LanceStore:
         waiting = max((index.num_unindexed_rows or 0 for index in await table.list_indices()), default=0)
         return State(documents, passages, await table.count_rows(), waiting, int(await table.version()))
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Make the search structures that every index has; one whose making was cut short may lack some."""
         if not self._is_prepared:
             self._do(self._prepared)

@@ -37,7 +37,7 @@ class TermPart(NamedTuple):
     """What a term, the word as the query has it, adds to the score of word search.
 
     ``frequency`` is how often the passages or the document that were scored hold it, ``document_frequency`` how many
-    passages or documents of the index do.
+    passages or documents of the index do, of a query document estimated from 2,000.
     """
 
     term: str

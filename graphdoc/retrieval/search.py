@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import RetrievalError, SettingsError
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
+from .document_terms import TERMS, TermCounts
 from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
@@ -76,7 +77,8 @@ class SearchSettings:
         weight: weight of words in the score, 0 to 1; the other ranking has the rest. None for 0.5, and for no words
             beside sentences.
         words_unit: whether word search ranks passages, of which the best three count, whole documents, or both added
-            up; None for both, and for documents beside sentences.
+            up; None for both, of a document the cosine of the weights of all its words
+            (:class:`~graphdoc.retrieval.document_terms.TermWeights`), and for documents beside sentences.
         passages: passages shown of each document. Not by sentences, nor are the three that follow.
         fusion: how both rankings are fused (:func:`fuse`); None for ``score``.
         vectors_unit: whether vector search ranks by passages, of which the best three count for a text and all for a
@@ -140,6 +142,8 @@ class Search:
     def __init__(self, store: LanceStore, query: Query, settings: SearchSettings) -> None:
         self._store, self._query, self._settings = store, query, settings
         self._where = condition_of(store, settings.where, query.id)
+        # A document is compared by all of its words, unless one asks for BM25 of those that say most.
+        self._by_terms = query.terms is not None and settings.words_unit is None
         self._units: dict[str, WordsUnit] = {
             "words": settings.words_unit or "both",
             "vectors": settings.vectors_unit or store.record.get("search_by") or "passage",
@@ -207,7 +211,10 @@ class Search:
                 also = list(rankings["words"].scores) if rankings else []
                 rankings[name] = self._compared(where, also)
             else:
-                rankings[name] = self.ranking(name, self._units[name], where)
+                is_first_stage = name == "words" and self._by_terms
+                rankings[name] = self.ranking(name, "document" if is_first_stage else self._units[name], where)
+        if "words" in rankings and self._by_terms:
+            rankings["words"] = self._compared_terms(rankings)
         return rankings
 
     def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> Ranking:
@@ -227,6 +234,10 @@ class Search:
         scores = dict(zip(rows.ids, rows.scores.tolist(), strict=True))
         return Ranking(best_first(scores), is_complete=rows.is_complete)
 
+    @property
+    def _most_compared(self) -> int:
+        return max(_COMPARED, self._settings.depth or 0, self._settings.k)
+
     def _compared(self, where: str | None, also: Sequence[str]) -> Ranking:
         """Compare the passages of a query document with those of the documents nearest to it, and of others.
 
@@ -234,7 +245,7 @@ class Search:
         """
         query = self._query.document and self._query.document()
         assert query is not None
-        most = max(_COMPARED, self._settings.depth or 0, self._settings.k)
+        most = self._most_compared
         vector = l2_normalised(query.vector) - query.usual_vector
         nearest = self._store.by_vector(vector, "document_vector", most, all_of(self._where, where))
         ids = list(dict.fromkeys([*nearest.ids, *also[:most]]))
@@ -254,6 +265,18 @@ class Search:
                     )
         scores = {id: sum(parts.values()) for id, parts in passages.items()}
         return Ranking(best_first(scores), passages, nearest.is_complete)
+
+    def _compared_terms(self, rankings: Mapping[str, Ranking]) -> Ranking:
+        """Compare the words of a query document with those of the documents that were found."""
+        found, most = rankings["words"], self._most_compared
+        ids = list(dict.fromkeys([*list(found.scores)[:most], *rankings.get("vectors", found).scores]))
+        if not ids or self._query.terms is None:
+            return Ranking({})
+        rows = self._store.select(["id", TERMS], IS_DOCUMENT, ids=ids)
+        packed = zip(rows.column("id").to_pylist(), rows.column(TERMS).to_pylist(), strict=True)
+        scores = {id: self._query.terms.cosine(TermCounts.unpacked(value)) for id, value in packed}
+        is_complete = found.is_complete and len(found.scores) <= most
+        return Ranking(best_first({id: score for id, score in scores.items() if score}), is_complete=is_complete)
 
     def _with_passages(self, ids: Sequence[str], passages: _PassageScores) -> _PassageScores:
         """Scores of passages, with those of documents that were found as wholes."""
@@ -296,7 +319,11 @@ class Search:
         """Take the score of a document apart."""
         require_unchanged(self._store, fused.id, content_hash)
         words, vectors = (passages.get(name, {}).get(fused.id, {}) for name in RANKINGS)
-        terms = term_parts(self._store, self._query.text, fused, self._units["words"], words)
+        if self._by_terms and self._query.terms and "words" in fused.parts:
+            (packed,) = self._store.select([TERMS], IS_DOCUMENT, ids=[fused.id]).column(TERMS).to_pylist()
+            terms = self._query.terms.explain(TermCounts.unpacked(packed), self._store.state().documents)
+        else:
+            terms = term_parts(self._store, self._query.text, fused, self._units["words"], words)
         parts = self._passage_parts(fused, vectors) if "vectors" in fused.parts else []
         return Explanation(*fused, terms, tuple(sorted(parts, key=lambda part: (-part.part, part.number))))
 

@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from ..runtime.text import described, one_line
 from ..segmentation.repeats import Place
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
+from .document_terms import TERMS, TermCounts
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
 
 REPEATED = "repeated"
@@ -45,7 +47,8 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
     """Columns of the table, without those of fields, for lengths of document, passage and pooled passage vectors.
 
     ``passages`` is how many passages the document has. ``text`` holds what word search sees of a passage: headings
-    that begin at it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document.
+    that begin at it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document, and
+    ``terms`` counts its terms (:class:`~.document_terms.TermCounts`).
     ``share`` is what a passage adds to the document vector, and ``encoder_vector`` what it is encoded to before the
     graph. Sentences are in the row of their document: ``sentence_vectors`` in half precision and of unit length, one
     after the other, and in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and
@@ -56,6 +59,7 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
         **{"key": text, "id": text, "level": text, "number": number, "passages": number, "title": text, "label": text},
         **{"section": number, "heading": text, "start": place, "end": place, "text": text, "text_start": number},
         "document_text": text,
+        TERMS: pa.binary(),
         "document_vector": pa.list_(pa.float32(), hidden),
         "passage_vector": pa.list_(pa.float32(), node),
         "encoder_vector": pa.list_(pa.float32(), encoder),
@@ -94,7 +98,9 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
     return hashlib.blake2b(np.asarray(token_ids, np.int64).tobytes(), digest_size=16).hexdigest()
 
 
-def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list[dict[str, Any]]:
+def rows_of(
+    segmented: SegmentedDocument, fields: Fields, tokenize: Callable[[str], list[str]], **values: Any
+) -> list[dict[str, Any]]:
     """The rows of a document without vectors, as values by column: its own with further values, and passages."""
     document = segmented.document
     text, spans = whole_text(document)
@@ -117,6 +123,7 @@ def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list
     }
     values = {
         "document_text": text,
+        TERMS: TermCounts.of(Counter(tokenize(text))).packed(),
         "content_hash": content_hash(document),
         "coverage": json.dumps(segmented.coverage.to_dict()),
         "structure": json.dumps(structure, default=str),

@@ -7,7 +7,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from ..errors import SettingsError
 from ..inference.vectors import encode_queries, segment_queries
 from ..runtime.text import described
 from ..similarity.encoded_document import EncodedDocument
+from .document_terms import QueryTerms, TermWeights, term_id
 from .lance import DOCUMENT, PASSAGE, LanceStore
 from .table import vectors_of, whole_text
 
@@ -32,7 +33,7 @@ Vector = npt.NDArray[np.float32]
 MOST_QUERY_WORDS = 64
 # A whole document as a query of words takes long, and most of its words say little.
 DOCUMENT_WORDS = 60
-_SAMPLED_PASSAGES, _SAMPLED_VECTORS = 4_000, 1_000
+_SAMPLED_VECTORS = 1_000
 _WORD = re.compile(r"[^\W_]+")
 # The first number that may stand between texts that are made into terms together.
 _FIRST_MARK = 907331415926535
@@ -136,18 +137,18 @@ def counted_words(text: str, tokenize: Tokenize) -> list[tuple[str, str, int]]:
     return [(term, first[term], count) for term, count in counts.items()]
 
 
-def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], total: int, most: int) -> list[str]:
+def best_words(words: Sequence[tuple[str, str, int]], frequencies: Sequence[int], total: int, most: int) -> list[str]:
     """The words of a document that say most about it: one for each of ``most`` terms with the highest tf-idf.
 
     A word is given once, twice, four times and so on, by how often its term is there: word search adds up the score
     of a word for each time that it is asked for, and few different weights are quick to search for. ``frequencies``
-    count, of ``total`` passages in a sample of the index, those that hold a term.
+    count, of ``total`` documents in a sample of the index, those that have each term.
     """
-
-    def weight(term: str, count: int) -> float:
-        return (1 + math.log(count)) * math.log((1 + total) / (1 + frequencies.get(term, 0)))
-
-    best = sorted(counted_words(text, tokenize), key=lambda word: (-weight(word[0], word[2]), word[0]))[:most]
+    weights = [
+        (1 + math.log(count)) * math.log((1 + total) / (1 + frequency))
+        for (_, _, count), frequency in zip(words, frequencies, strict=True)
+    ]
+    best = [word for _, word in sorted(zip(weights, words, strict=True), key=lambda one: (-one[0], one[1]))[:most]]
     copies = (min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES) for _, _, count in best)
     return [word for (_, word, _), number in zip(best, copies, strict=True) for _ in range(number)]
 
@@ -181,7 +182,7 @@ class QueryDocument(NamedTuple):
 class Query:
     """What is searched for: its words, of a document those that say most about it, and as people read it.
 
-    ``vector``, ``(hidden,)``, and ``document``, None for a short text, are computed when they are needed.
+    ``vector``, ``(hidden,)``, and ``document``, None for a short text as ``terms`` is, are computed when they are needed.
     """
 
     text: str
@@ -190,6 +191,7 @@ class Query:
     id: str | None = None
     title: str = ""
     document: Callable[[], QueryDocument] | None = None
+    terms: QueryTerms | None = None
 
 
 class Queries:
@@ -198,7 +200,7 @@ class Queries:
     def __init__(self, store: LanceStore, encoder: Callable[[], DocumentEncoder]) -> None:
         self._store, self._encoder = store, encoder
         # Of one version of the index.
-        self._version, self._sampled, self._frequencies = -1, 0, Counter[str]()
+        self._version, self._weights = -1, TermWeights(())
         self._usual: list[Vector] | None = None
 
     def query(self, value: object) -> Query:
@@ -224,7 +226,9 @@ class Queries:
     def _of_document(self, document: Document, shown: str, id: str | None) -> Query:
         self._see_version()
         text, tokens = whole_text(document)[0], self._store.tokens
-        best = best_words(text, tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
+        words = counted_words(text, tokens)
+        hashes = np.array([term_id(term) for term, _, _ in words], np.uint32)
+        best = best_words(words, self._weights.frequencies(hashes).tolist(), self._weights.documents, DOCUMENT_WORDS)
 
         @cache
         def encoded() -> EncodedDocument:
@@ -233,16 +237,21 @@ class Queries:
         def compared() -> QueryDocument:
             return QueryDocument(encoded().vector, encoded().passages, *self._usual_vectors())
 
-        return Query(" ".join(best), shown, lambda: encoded().vector, id, document.title, compared)
+        return Query(
+            " ".join(best),
+            shown,
+            lambda: encoded().vector,
+            id,
+            document.title,
+            compared,
+            QueryTerms(words, self._weights),
+        )
 
     def _see_version(self) -> None:
-        """Count in a sample of the index how many passages hold a term, once for each version."""
+        """Weigh the terms of the index, once for each version."""
         version = self._store.state().version
         if version != self._version:
-            rows = self._store.sample(["text"], PASSAGE, _SAMPLED_PASSAGES)
-            texts = rows.column("text").to_pylist()
-            self._frequencies = Counter(term for terms in terms_of(texts, self._store.tokens) for term in set(terms))
-            self._sampled, self._version, self._usual = len(texts), version, None
+            self._weights, self._version, self._usual = TermWeights.of_index(self._store), version, None
 
     def _usual_vectors(self) -> list[Vector]:
         """The mean vector of documents, and that of passages, in a sample of the index."""

@@ -96,6 +96,8 @@ class Update:
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
         """Index documents, some thousands of passages at a time; each time is one commit."""
+        # Texts are made into terms as the search structure of words says.
+        self._store.prepare()
         total = len(documents) if isinstance(documents, Sized) else None
         with progress_bar(self._show, total, "Indexing") as self._bar:
             changed = self._changed(documents)
@@ -175,7 +177,7 @@ class Update:
             self._new_columns = {}
         rows, unit_length = [], self._store.record["similarity"] == "cosine"
         for one, (document, passages, new), further in zip(window, encoded, columns, strict=True):
-            of_document = rows_of(one, self._fields, **further)
+            of_document = rows_of(one, self._fields, self._store.tokens, **further)
             add_vectors(of_document, document, passages, unit_length=unit_length)
             rows += of_document
             report.encoded_passages += new

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, compared_passages, fuse, fused_scores
 from graphdoc.retrieval.lance import Candidates
-from graphdoc.retrieval.terms import best_words, terms_of, words_of
+from graphdoc.retrieval.terms import best_words, counted_words, terms_of, words_of
 
 
 def passage_rows(index: DocumentIndex) -> list[dict[str, object]]:
@@ -218,10 +218,10 @@ def test_the_best_words_are_those_of_the_highest_tf_idf_by_how_often_they_are_th
     def lower(text: str) -> list[str]:
         return text.lower().split()
 
-    found = best_words("Tide " + "tide " * (count - 1) + "moon", lower, {}, 100, 60)
+    found = best_words(counted_words("Tide " + "tide " * (count - 1) + "moon", lower), [0, 0], 100, 60)
     # Copies stand side by side, so that a text of them reads as words with weights.
     assert sorted(found) == ["Tide"] * copies + ["moon"] and "moon" in (found[0], found[-1])
-    found = best_words("the the the the quartz tide tide", lower, {"the": 99, "tide": 50}, 100, 2)
+    found = best_words(counted_words("the the the the quartz tide tide", lower), [99, 0, 50], 100, 2)
     assert list(dict.fromkeys(found)) == ["quartz", "tide"] and Counter(found)["tide"] == 2
 
 
