@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typed import Folders
@@ -118,3 +123,64 @@ def test_a_filter_cannot_bring_back_the_document_that_is_asked_with(index: Docum
         assert {hit.id for hit in index.search(index.document("a"), where=where)} <= {"b", "c"}
     with pytest.raises(GraphdocError):
         index.search(index.document("a"), where="number = 1) OR (number < 9999")
+
+
+# Some have no value, some one that no filter finds, and some one that looks like a part of the language.
+CITIES = ["Köln", "Kö%ln", "it's", 'say "so"', "NULL", "", "東京", "Ålesund", "and"]
+MANY = {
+    f"d{number:02d}": {
+        "year": None if number % 7 == 0 else 1980 + number,
+        "score": math.nan if number % 5 == 0 else number / 4 - 2,
+        "day": f"20{number % 30:02d}-0{number % 9 + 1}-1{number % 10}",
+        "my city": CITIES[number % len(CITIES)],
+    }
+    for number in range(40)
+}
+VALUES: dict[str, list[Any]] = {
+    "year": [1985, 2003], "score": [-1.5, 3.25], "day": ["2004-05-14", "2020-01-01"], "my city": ["it's", "東京"]
+}  # fmt: skip
+COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
+}  # fmt: skip
+
+
+def as_sql(value: Any) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def test_filters_find_what_a_loop_finds(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    index.update([Document(id, [Section("Tides rise.")], metadata=fields) for id, fields in MANY.items()])
+    expected: dict[str, Callable[[Any], bool]] = {}
+    for field, (low, high) in VALUES.items():
+        name = f'"{field}"'
+        for sign, holds in COMPARED.items():
+            expected[f"{name} {sign} {as_sql(low)}"] = lambda value, holds=holds, low=low: holds(value, low)
+        between, chosen = f"{as_sql(low)} AND {as_sql(high)}", f"({as_sql(low)}, {as_sql(high)})"
+        expected |= {
+            f"{name} BETWEEN {between}": lambda value, low=low, high=high: low <= value <= high,
+            f"{name} NOT BETWEEN {between}": lambda value, low=low, high=high: not low <= value <= high,
+            f"{name} IN {chosen}": lambda value, low=low, high=high: value in (low, high),
+            f"NOT {name} IN {chosen}": lambda value, low=low, high=high: value not in (low, high),
+            f"{name} > {as_sql(low)} AND {name} < {as_sql(high)}": lambda value, low=low, high=high: (
+                low < value < high
+            ),
+            f"{name} = {as_sql(low)} OR {name} = {as_sql(high)}": lambda value, low=low, high=high: (
+                value in (low, high)
+            ),
+            f"NOT ({name} = {as_sql(low)})": lambda value, low=low: value != low,
+            f"{name} IS NOT NULL": lambda value: True,
+        }
+    missing = dict.fromkeys(f'"{field}" IS NULL' for field in VALUES)
+    assert len(expected) + len(missing) == 60
+    for where in [*expected, *missing]:
+        field = where.split('"')[1]
+        ids = set()
+        for id, fields in MANY.items():
+            value = fields[field]
+            is_there = value is not None and value == value
+            if is_there and where in expected:
+                ids |= {id} if expected[where](value) else set()
+            elif not is_there and where in missing:
+                ids.add(id)
+        assert {hit.id for hit in index.search("tides", 100, where=where, by="words")} == ids, where
