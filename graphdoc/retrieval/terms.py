@@ -182,7 +182,7 @@ class QueryDocument(NamedTuple):
 class Query:
     """What is searched for: its words, of a document those that say most about it, and as people read it.
 
-    ``vector``, ``(hidden,)``, and ``document``, None for a short text as ``terms`` is, are computed when they are needed.
+    ``vector``, ``(hidden,)``, and ``document``, None for a short text as ``terms`` is, are computed when needed.
     """
 
     text: str
