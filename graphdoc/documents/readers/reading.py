@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
 from ...errors import DocumentError, MissingExtraError
-from ...runtime.text import described, one_line, require_one_of
+from ...runtime.text import described, require_one_of
 from ..document import Document
 from ..parsing.files import unknown_type
 from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix, too_large
@@ -99,7 +99,7 @@ class _Reading:
         for place, records in self._sources(sources):
             self.starts.append(self.added)
             self.places.append(place)
-            for record in records:
+            for record in _ending_in_error(place, records):
                 document = self._accept(record)
                 if document is not None:
                     yield document
@@ -165,29 +165,27 @@ class _Reading:
                     for entry in group:
                         yield from self._sources(entry, listed)
         else:
-            reason = f"{described(source)} holds no documents; give paths, rows or documents"
-            yield "input", [Record("input", DocumentError(reason))]
+            yield _failed("input", f"{described(source)} holds no documents; give paths, rows or documents")
 
     def _path_source(self, source: str, clashing: ClashingIds) -> Iterator[tuple[str, Iterable[Record]]]:
         if source == "-":
             yield _STANDARD_INPUT, self._standard_input()
             return
         if not source.strip():
-            reason = f"{source!r} is no name; name a file or a folder, . for the working folder"
-            yield "input", [Record("input", DocumentError(reason))]
+            yield _failed("input", f"{source!r} is no name; name a file or a folder, . for the working folder")
             return
         path = Path(source)
         try:
             exists, is_folder = path.exists(), path.is_dir()
         except PermissionError as error:
-            yield source, [Record(source, reading_error(error))]
+            yield _failed(source, str(reading_error(error)))
             return
         except (OSError, ValueError):
             exists, is_folder = False, False
         if is_folder or (not exists and is_pattern(source)):
             yield from self._folder_source(source, clashing)
         elif exists:
-            yield source, self._file(path, clashing.of_file(path))
+            yield str(path), self._file(path, clashing.of_file(path))
         else:
             yield source, self._one_of_corpus(source)
 
@@ -201,33 +199,26 @@ class _Reading:
                 else:
                     self.report.ignored.append(found)
         except DocumentError as error:
-            yield source, [Record(source, error)]
+            yield _failed(source, str(error))
 
     def _file(self, path: Path, id: str) -> Iterator[Record]:
         kind = split_suffix(path)[1]
         if is_corpus(kind):
             yield from read_corpus(path, self.encoding)
             return
-        content: Document | DocumentError
         try:
-            content = Document._read(path, self.encoding, {"id": id}, text_headings=self.text_headings)
-        except DocumentError as error:
-            content = error
+            document = Document._read(path, self.encoding, {"id": id}, text_headings=self.text_headings)
         except MissingExtraError as error:
             # Every file of a kind would be missing: that is left out where it was asked for alone.
             if self.on_error != "skip":
                 raise
-            content = DocumentError(str(error))
-        if isinstance(content, DocumentError) or content.is_empty or not self.unique_ids:
-            yield Record(str(path), content)
-            return
+            raise DocumentError(str(error)) from None
         # From another source, and perhaps with another id.
         place = place_of(path)
-        if place in self.files:
-            yield Record(str(path), DocumentError("it was read before, from another source; name it once"))
-            return
+        if self.unique_ids and place in self.files:
+            raise DocumentError("it was read before, from another source; name it once")
         added = self.added
-        yield Record(str(path), content)
+        yield Record(str(path), document)
         # What was not taken, as its id was, was not read.
         if self.added > added:
             self.files.add(place)
@@ -246,29 +237,22 @@ class _Reading:
                 return
             text = decode(b"".join(lines), self.encoding)
         except OSError as error:
-            yield Record(_STANDARD_INPUT, reading_error(error))
-        except DocumentError as error:
-            yield Record(_STANDARD_INPUT, error)
-        else:
-            yield Record(_STANDARD_INPUT, Document.from_text(text, id="stdin"))
+            raise reading_error(error) from None
+        yield Record(_STANDARD_INPUT, Document.from_text(text, id="stdin"))
 
     def _one_of_corpus(self, source: str) -> Iterator[Record]:
         """Find one document of a corpus, named after a ``#``."""
-        for position in (position for position, character in enumerate(source) if character == "#"):
+        for position, character in enumerate(source):
             path, wanted = Path(source[:position]), clean_text(source[position + 1 :]).strip()
-            if not path.is_file() or not wanted:
+            if character != "#" or not wanted or not path.is_file():
                 continue
             kind = split_suffix(path)[1]
             if not is_corpus(kind):
                 reason = "it holds one document" if kind else str(unknown_type(path))
-                yield Record(
-                    source, DocumentError(f"{reason}; '#' and an id name a document of a JSON Lines file or table")
-                )
-                return
+                raise DocumentError(f"{reason}; '#' and an id name a document of a JSON Lines file or table")
             yield from self._find(path, wanted)
             return
-        reason = "there is no such file or folder; check the path"
-        yield Record(one_line(source, 200), DocumentError(reason))
+        raise DocumentError("there is no such file or folder; check the path")
 
     def _find(self, path: Path, wanted: str) -> Iterator[Record]:
         for record in read_corpus(path, self.encoding):
@@ -282,10 +266,18 @@ class _Reading:
             if clean_text(id).strip() == wanted:
                 yield record
                 return
-        yield Record(
-            str(path),
-            DocumentError(f"there is no document {wanted!r}; check the id, or its column (--column id=NAME)"),
-        )
+        raise DocumentError(f"there is no document {wanted!r}; check the id, or its column (--column id=NAME)")
+
+
+def _ending_in_error(place: str, records: Iterable[Record]) -> Iterator[Record]:
+    try:
+        yield from records
+    except DocumentError as error:
+        yield Record(place, error)
+
+
+def _failed(place: str, reason: str) -> tuple[str, list[Record]]:
+    return place, [Record(place, DocumentError(reason))]
 
 
 def _row_sources(rows: Iterable[Document | Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Record]]]:
