@@ -59,7 +59,11 @@ NEEDED: dict[str, list[str]] = {
         "views.view_tokens=12",
         "training.epochs=2",
     ],
-    "finetune subtopics": ["pairs.file={folder}/pairs.tsv", "model.settings.readout=initial_mean"],
+    "finetune subtopics": [
+        "pairs.file={folder}/pairs.tsv",
+        "model.tune=frozen",
+        "model.settings.readout=initial_mean",
+    ],
 }
 
 

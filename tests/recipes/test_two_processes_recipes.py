@@ -212,6 +212,7 @@ RUNS: dict[str, tuple[str, list[str]]] = {
                          "loss.temperature=0.3"]),
     "subtopics": ("subtopics", ["pairs.file=pairs.tsv", "validation.pairs=pairs.tsv", "subtopics.cluster_size=3",
                                 "model.settings.projection_size=null", "model.settings.readout=initial_mean",
+                                "model.tune=frozen",
                                 "training.batch_size=10"]),
 }  # fmt: skip
 MISTAKES = {
