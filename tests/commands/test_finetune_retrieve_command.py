@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,25 @@ def test_lists_of_a_file(retrieve: Retrieve, judged: tuple[str, ...], minings: l
     path.unlink()
     assert "lists.jsonl" in refusal(train("gone"))
     assert not (tmp_path / "gone").exists()
+
+
+def test_a_search_ranks_as_the_evaluation_of_the_trained_vector(
+    retrieve: Retrieve, judged: tuple[str, ...], graphdoc: Callable[..., Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+    told(retrieve(*judged, "training.max_steps=2"))
+    model, corpus = str(tmp_path / "run" / "model"), str(tmp_path / "beir" / "corpus.jsonl")
+    for unit in ("document", "passage"):
+        config = tmp_path / "run" / "model" / "config.json"
+        config.write_text(config.read_text().replace('"search_by": "document"', f'"search_by": "{unit}"'))
+        rankings, made = str(tmp_path / unit), (*("--model", model), *("--device", "cpu"))
+        told(graphdoc("evaluate", "search", "--queries", tmp_path / "beir", "--run-folder", rankings, *made))
+        name = "vectors-documents" if unit == "document" else "vectors"
+        measured = read_run(Path(rankings) / f"{name}.run")
+        texts = {row["_id"]: row["text"] for row in map(json.loads, (tmp_path / "beir" / "queries.jsonl").open())}
+        for query in ("q1", "q33"):
+            told(graphdoc("search", corpus, texts[query], "--by", "vectors", "--json", tmp_path / "hits.json", *made))
+            hits = json.loads((tmp_path / "hits.json").read_text())["hits"]
+            assert [hit["id"] for hit in hits] == list(measured[query])[:10], (unit, query)
+            expected = [measured[query][hit["id"]] for hit in hits]
+            assert [hit["score"] for hit in hits] == pytest.approx(expected, abs=1e-6)
