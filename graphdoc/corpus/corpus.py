@@ -96,22 +96,15 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         self.passage_counts: npt.NDArray[np.int64] = np.concatenate([columns.counts for columns in self._passages])
 
     def __len__(self) -> int:
-        """Number of documents."""
         return len(self.passage_counts)
 
     def __getitem__(self, number: int) -> TrainingDocument:
-        """Read a document by its number."""
         if not -len(self) <= number < len(self):
             raise IndexError(f"document {number} of {len(self)}")
         return self._read(number % len(self))
 
     def passage(self, number: int, place: int) -> TrainingDocument:
-        """Read one passage of a document, as a document of one.
-
-        Args:
-            number: number of the document.
-            place: place of the passage in reading order.
-        """
+        """Read the passage of a document at a place in reading order, as a document of one."""
         return self._read(number, place)
 
     def _read(self, number: int, place: int | None = None) -> TrainingDocument:
@@ -212,7 +205,7 @@ def prepare_run_corpus(
     *,
     show_progress: bool | None = None,
 ) -> TrainingCorpus:
-    """Make the corpus of a run ready, cut as its recipe or its model says (see :func:`prepare_corpus`)."""
+    """Make the corpus of a run ready, cut as its recipe or its model says."""
     if settings.unit is not None:
         # Two sentences of a document would be told by its title.
         context = "none" if settings.unit == "sentence" else segmenter.config.context
@@ -255,7 +248,6 @@ def _write(
     paragraph: Paragraph | None,
     show_progress: bool | None,
 ) -> None:
-    """Prepare a corpus in a temporary folder and move it to its place."""
     temporary = folder.with_name(f".partial-{socket.gethostname()}-{getpid()}-{folder.name}")
     report = CorpusReport(unit=segmenter.config.unit)
 

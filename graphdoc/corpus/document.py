@@ -84,16 +84,9 @@ def tokenise_in_order(
     processes: int,
     paragraph: Paragraph | None = None,
 ) -> Iterator[TokenisedDocument]:
-    """Cut and tokenise documents; what comes out does not depend on the number of processes.
+    """Cut and tokenise documents, each with the hash of its text; they are read a few blocks ahead.
 
-    Args:
-        documents: hash of the text, and document; read as they are needed, a few blocks ahead.
-        segmenter: cuts and tokenises.
-        processes: how many processes do so; with 1, or for a corpus of a single block, it is done here.
-        paragraph: what a paragraph is, for documents that are cut into sentences; None for others.
-
-    Raises:
-        GraphdocError: one of the processes was ended from outside.
+    What comes out does not depend on the number of processes; with one, or for a single block, it is done here.
     """
     # Metadata stays here: only what is tokenised and kept has to travel.
     texts = ((group, split_of(document), replace(document, metadata={})) for group, document in documents)

@@ -76,16 +76,10 @@ def _source_files(sources: Iterable[str]) -> Iterator[Path]:
 
 
 class DataSet:
-    """One split of a data set, read row by row.
+    """One split of a data set, read row by row; one that is not there is a DocumentError.
 
     Files of this machine are read where they lie. ``datasets`` would copy them to its cache, and take that copy
     again for files that were changed and have kept their time.
-
-    Args:
-        settings: which one, and how.
-
-    Raises:
-        DocumentError: there is no such data set, configuration or split.
     """
 
     def __init__(self, settings: CorpusSettings) -> None:
@@ -111,15 +105,9 @@ class DataSet:
         return {**named, "version": version}
 
     def rows(self, rank: int = 0, count: int = 1) -> Iterator[Any]:
-        """Read the rows.
+        """Read the rows, all or one share of ``count``.
 
-        Args:
-            rank: which share is read: whole files where their number is a multiple of ``count``, else every
-                ``count``-th row.
-            count: number of shares.
-
-        Raises:
-            DocumentError: the data set cannot be loaded, or not be read on.
+        A share has whole files where their number is a multiple of ``count``, else every ``count``-th row.
         """
         import datasets
         from datasets.distributed import split_dataset_by_node  # type: ignore[import-untyped, unused-ignore]
@@ -170,9 +158,6 @@ class CorpusSource:
     Args:
         settings: where they come from.
         without_first_sentence: whether the first sentence is taken out of all of them.
-
-    Raises:
-        DocumentError: there is no such data set, configuration or split.
     """
 
     def __init__(self, settings: CorpusSettings, without_first_sentence: bool = False) -> None:
@@ -197,9 +182,6 @@ class CorpusSource:
             rank: which share is given. Of a data set it alone is read (:meth:`DataSet.rows`); of other sources all
                 documents are, and every ``count``-th that is no copy is given.
             count: number of shares.
-
-        Raises:
-            DocumentError: something cannot be read, and errors shall stop.
         """
         settings, reading, seen = self._settings, ReadingReport(), SeenIds()
         sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
@@ -328,10 +310,6 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         """Documents in batches, as many in every process: all stop when one of them has no full batch left.
 
         Unlike a loader's, these batches count as taken only when they are handed out, so that :attr:`state` is exact.
-
-        Args:
-            size: documents of a batch in each process.
-            processes: the processes that agree; all of them have to take part.
 
         Raises:
             DocumentError: a process has no full batch at all.

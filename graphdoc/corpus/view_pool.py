@@ -110,7 +110,7 @@ def prepare_view_pool(
     views: int,
     texts_of: TextsOf,
     features_of: SentenceFeatures,
-    processes: Processes | None = None,
+    processes: Processes,
     *,
     is_ordered: bool = False,
     workers: int = 0,
@@ -129,13 +129,10 @@ def prepare_view_pool(
         views: views of every pair.
         texts_of: gives the sentences of documents.
         features_of: makes what subtopics are found by, of the sentences of a document.
-        processes: the processes of the job, which divide the parts among themselves; None for one.
+        processes: the processes of the job, which divide the parts among themselves.
         is_ordered: put those views of a pair first that are likely given both documents, or leave them as drawn.
         workers: processes that draw, of each process of the job.
         show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
-
-    Raises:
-        OutputError: the pool cannot be written, or another process has stopped.
     """
     # What the model of subtopics is called does not matter, but its weights, which the features have a hash of.
     inference_alone = ("encoder", "views", "aggregation", "together", "view_tokens", "subtopic_model")
@@ -152,9 +149,8 @@ def prepare_view_pool(
     content = json.dumps(made_of, sort_keys=True).encode() + np.ascontiguousarray(rows, np.int64).tobytes()
     folder = corpus.folder / f"views-{hashlib.blake2b(content, digest_size=16).hexdigest()}"
     pool = ViewPool(folder, len(rows), views)
-    rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
-    if missing := pool.missing(rank, count):
-        shown = show_progress if rank == 0 else False
+    if missing := pool.missing(processes.rank, processes.count):
+        shown = show_progress if processes.is_first else False
         wanted = np.unique(np.concatenate([rows[pool.pairs_of(part)] for part in missing]))
         shared = _Shared(drawer, rows, {}, {}, views, {})
         terms = TermMaker(drawer.language)
@@ -169,8 +165,7 @@ def prepare_view_pool(
                     shared.likelihoods[row] = SentenceLikelihoods.of(placed)
                 bar.update(1)
         _fill(pool, shared, missing, workers, shown)
-    if processes is not None:
-        processes.gather(None)
+    processes.gather(None)
     return pool
 
 

@@ -53,11 +53,7 @@ class Examples:
 class CorpusRecipe(Recipe):
     """A recipe on a corpus that was cut and tokenised once, whose batches are a function of the step alone.
 
-    Args:
-        run: settings, model and processes.
-
-    Attributes:
-        corpus: the documents of the run.
+    Recipes are made of what a run begins with: settings, model and processes.
     """
 
     def __init__(self, run: RunContext[Any]) -> None:

@@ -32,7 +32,7 @@ WHOLE = DocumentSections(sections=1)
 
 @dataclass(frozen=True)
 class LabelledCollator:
-    """Makes batches of labelled documents, in the processes that load ahead.
+    """Makes batches of labelled documents by :func:`section_batch`, in the processes that load ahead.
 
     Args:
         target: name of what is to be learned, ``class`` or ``group``.
@@ -86,16 +86,12 @@ def section_batch(
 
     Args:
         examples: the documents.
-        sections: how they are split; None leaves them whole.
-        epoch: number of the epoch, for the draw.
+        sections: how they are split, by a draw for every epoch; None leaves them whole.
+        epoch: number of the epoch.
         targets: what the objective compares with, ``(documents, ...)`` by name.
         graph: kind of the graphs; None where vectors depend on no edges.
-        passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
-            go along instead of token ids.
-        most_tokens: most tokens of a section, special tokens included; None for no limit.
-
-    Returns:
-        The batch; every passage of every document is in it exactly once, but for those beyond ``most_tokens``.
+        passage_vectors: see :func:`~graphdoc.recipes.base.batch_of_parts`.
+        most_tokens: most tokens of a section, special tokens included, beyond which its passages are left out.
     """
     splits = [(sections or WHOLE).draw(example.id, epoch, example.sections) for example in examples]
     if most_tokens is not None:
@@ -116,9 +112,6 @@ def section_batch(
 
 class ClassRecipe(CorpusRecipe):
     """Trains a model with a head that gives documents their classes.
-
-    Args:
-        run: settings, model and processes.
 
     Attributes:
         classes: names of the classes that training documents have.

@@ -39,12 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss | None = None) -> Objective:
-    """What the model is trained for.
-
-    Args:
-        settings: the settings of the run.
-        model: the model.
-        given: a loss in hand, instead of that of the settings.
+    """What the model is trained for, by the loss of the settings or by one in hand.
 
     Raises:
         SettingsError: the model has no vectors that the loss compares.
@@ -120,9 +115,6 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus) -> GroupLabels
 
 class ComparisonRecipe(CorpusRecipe):
     """Trains a model to compare documents that belong together or not, by groups or by labelled pairs.
-
-    Args:
-        run: settings, model and processes.
 
     Raises:
         DocumentError: nothing belongs together or apart, or pairs name documents that are not there.

@@ -30,10 +30,10 @@ from .base import prepared_once
 
 @dataclass(frozen=True)
 class CorpusPairs:
-    """Pairs whose documents are in a corpus.
+    """Pairs whose documents are in a corpus, each once.
 
     Args:
-        pairs: the pairs that are trained on, each once.
+        pairs: the pairs that are trained on.
         rows: ``(pairs, 2)``, rows of both documents of every pair.
         labels: ``(pairs,)``, 1 for pairs that belong together, else 0.
         ids: ids of their documents.

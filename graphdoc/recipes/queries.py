@@ -255,10 +255,6 @@ def _chosen(given: Judgements, ids: Sequence[str] | Collection[str], what: str =
 class Ranking:
     """Measures a model by the rankings of its vectors: on held-out queries meanwhile, on a fold at the end.
 
-    Args:
-        run: settings, model and processes.
-        sets: the queries.
-
     Raises:
         EvaluationError: several documents have one id, or no answer is among them.
     """

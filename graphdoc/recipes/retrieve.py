@@ -68,11 +68,9 @@ class QueryCollator:
     query_vectors: npt.NDArray[np.float32] | None = None
 
     def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
-        """Make a batch; a query or document that is in several pairs is in the batch once.
+        """Make a batch with the roles and targets of :class:`~graphdoc.training.objectives.QueryContrast`.
 
-        Returns:
-            The batch, with the roles ``query`` (of every pair) and ``candidate``, and the targets of
-            :class:`~graphdoc.training.objectives.QueryContrast`.
+        A query or document that is in several pairs is in it once.
         """
         epoch, pairs = places[0][1], [number for _, _, number in places]
         queries = self.queries[pairs].tolist()
@@ -109,9 +107,6 @@ class QueryCollator:
 
 class RetrievalRecipe(CorpusRecipe):
     """Trains a model to find documents by queries; an epoch passes once over the pairs of a query and an answer.
-
-    Args:
-        run: settings, model and processes.
 
     Attributes:
         judgements: the queries that are trained on, and the judged documents that there are.
@@ -215,8 +210,8 @@ class RetrievalRecipe(CorpusRecipe):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Use the lists that a checkpoint was written with."""
-        if self.mined is not None:
-            self.mined.load_state_dict(state)
+        assert self.mined is not None, "other runs have no place in the data"
+        self.mined.load_state_dict(state)
 
     def use_lists(self, lists: Mapping[str, Sequence[str]]) -> None:
         """Draw negatives from these lists of ids by query id, the best first, from the next epoch on.

@@ -130,11 +130,7 @@ def sentence_pair_batch(
 class SentencePairCollator:
     """Makes batches of pairs, in the processes that load ahead.
 
-    Args:
-        corpus: a corpus that was cut into sentences.
-        pairs: draws the partners.
-        masks: masks tokens; None for none.
-        settings: how pairs are compared, and the seed of the masks.
+    Partners are drawn from a corpus that was cut into sentences, and tokens are masked, unless there are no masks.
     """
 
     corpus: TrainingCorpus
@@ -160,9 +156,6 @@ class SentencePairCollator:
 
 class SentencePairRecipe(CorpusRecipe):
     """Trains sentence vectors on pairs of sentences, and measures pairs of documents that are held out.
-
-    Args:
-        run: settings, model and processes.
 
     Attributes:
         held_out: pairs that are measured, in one batch; None where none are held out.

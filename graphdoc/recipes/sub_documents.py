@@ -47,11 +47,10 @@ def sub_document_batch(
 
     Args:
         examples: the documents, each of two passages at least.
-        split: how they are split.
-        epoch: number of the epoch, for the draw.
+        split: how they are split, by a draw for every epoch.
+        epoch: number of the epoch.
         graph: kind of the graphs; None where vectors depend on no edges.
-        passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
-            go along instead of token ids.
+        passage_vectors: see :func:`~graphdoc.recipes.base.batch_of_parts`.
 
     Returns:
         The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``. Single passages are encoded as
@@ -99,9 +98,6 @@ def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, View
 class SubDocumentRecipe(CorpusRecipe):
     """Separates the sub-documents of the documents of a stored corpus.
 
-    Args:
-        run: settings, model and processes.
-
     Raises:
         DocumentError: there are too few documents.
         SettingsError: batches are too small for the processes.
@@ -118,11 +114,8 @@ class SubDocumentRecipe(CorpusRecipe):
         if len(self._rows) < batch_size and run.processes.is_first:
             logger.warning(
                 "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %d "
-                "steps; more of them take more epochs",
-                len(self._rows),
-                batch_size,
-                self.steps,
-            )
+                "steps; more of them take more epochs", len(self._rows), batch_size, self.steps,
+            )  # fmt: skip
         if run.settings.is_measured:
             # Always the same batches and sub-documents, made when they are first measured.
             step, batches = measuring_step(run, self.objective), cache(self.held_out_batches)
@@ -163,9 +156,6 @@ def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch]) -> dict[
 
 class StreamedRecipe(Recipe):
     """Separates the sub-documents of a corpus that is read and cut anew in every epoch, without being copied.
-
-    Args:
-        run: settings, model and processes.
 
     Raises:
         SettingsError: a batch cannot be divided evenly among the processes.

@@ -110,9 +110,6 @@ class SubtopicCollator:
 class SubtopicRecipe(CorpusRecipe):
     """Trains a model to find the subtopics of labelled pairs, half of the pairs of a batch similar.
 
-    Args:
-        run: settings, model and processes.
-
     Raises:
         DocumentError: pairs name documents that are not there.
         EvaluationError: pairs do not have both labels.
@@ -159,16 +156,8 @@ BATCH_PAIRS = 256
 class SubtopicValidation(PairValidation):
     """The validation pairs of a run, with the vectors of their sentences, made once in the first process.
 
-    Args:
-        run: settings, model and processes; without ``validation.pairs`` nothing is measured.
-        objective: what is trained.
-
     Attributes:
         pairs: the pairs, each once; there in the first process.
-
-    Raises:
-        DocumentError: a document of a pair is not there, is there twice or has no text.
-        EvaluationError: pairs do not have both labels.
     """
 
     pairs: tuple[LabelledPair, ...]

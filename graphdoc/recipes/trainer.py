@@ -69,19 +69,15 @@ def train(
 
     Args:
         settings: the settings, of which there is a kind for every recipe.
-        resume: go on with the run in the output folder from its last checkpoint.
-        device: where to train; None takes that of an encoder in hand, or an accelerator if there is one.
-        show_progress: show bars; None shows them on a terminal.
+        resume: see :meth:`Trainer.train`.
+        device: see :class:`Trainer`, as for ``show_progress``.
+        show_progress: show bars.
         encoder: a model in hand, which is trained instead of the one that the settings name.
         loss: a loss in hand, instead of that of the settings.
-        evaluate: measures the model meanwhile, instead of what the settings say, by the number that it has as
-            ``best``.
+        evaluate: measures the model meanwhile, instead of what the settings say, by its number ``best``.
 
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
-
-    Raises:
-        GraphdocError: what the user can mend; the message says how.
     """
     (make,) = (load(recipe.recipe) for recipe in RECIPES.values() if load(recipe.settings) is type(settings))
     if encoder is not None and device is None:

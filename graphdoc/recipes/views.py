@@ -145,9 +145,6 @@ class ViewCollator:
 class ViewRecipe(CorpusRecipe):
     """Trains a model to match pairs of documents view by view.
 
-    Args:
-        run: settings, model and processes.
-
     Attributes:
         pairs: the pairs that are trained on.
 
@@ -226,12 +223,7 @@ class ViewRecipe(CorpusRecipe):
 
 
 def pairs_of(settings: MatchedPairSettings) -> Pairs:
-    """The pairs that a run is trained on, of a file or of judgements and the hits of a first stage.
-
-    Raises:
-        DocumentError: the file cannot be read, or its lines contradict each other.
-        EvaluationError: judgements or hits cannot be read, or nothing is judged relevant.
-    """
+    """The pairs that a run is trained on, of a file or of judgements and the hits of a first stage."""
     if settings.file is not None:
         return read_pair_file(settings.file)
     assert settings.qrels is not None and settings.run is not None

@@ -24,12 +24,7 @@ Key = tuple[str, ...]
 
 
 def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, str]:
-    """The key of the first mistake, and the mistake in a line that begins with it; unknown keys come before values.
-
-    Args:
-        kind: the settings that could not be made.
-        error: what pydantic says.
-    """
+    """The key of the first mistake, and the mistake in a line that begins with it; unknown keys come before values."""
     errors: list[Any] = list(error.errors(include_url=False))
     first = next((one for one in errors if one["type"] in _UNKNOWN), errors[0])
     key, fields = _place(kind, first["loc"])
@@ -112,11 +107,7 @@ def known_name(names: Iterable[str]) -> BeforeValidator:
 
 
 def require_one(settings: BaseModel, first: str, second: str) -> None:
-    """Refuse settings of which neither is given, or both.
-
-    Raises:
-        SettingsError: they are.
-    """
+    """Refuse settings of which neither is given, or both."""
     values = getattr(settings, first), getattr(settings, second)
     if bool(values[0]) == bool(values[1]):
         fix = "leave one of them out" if values[0] else "give one of them"
@@ -144,14 +135,7 @@ class Settings(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def replace(self, **changes: Any) -> Self:
-        """The same settings with some others, checked anew.
-
-        Args:
-            **changes: settings by name.
-
-        Raises:
-            SettingsError: they do not go together.
-        """
+        """The same settings with some others, checked anew."""
         return type(self)(**self.given_values() | changes)
 
     def given_values(self) -> dict[str, Any]:

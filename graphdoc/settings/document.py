@@ -256,10 +256,6 @@ def setting_names() -> list[str]:
 def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
     """The names of classes, each on one line (see :func:`~graphdoc.runtime.text.class_name`).
 
-    Args:
-        labels: the names, in the order of the logits.
-        multi_label: whether a document can have any number of them, or exactly one.
-
     Raises:
         SettingsError: they are no list of names, too few, or two are the same.
     """

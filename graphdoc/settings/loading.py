@@ -29,10 +29,7 @@ RECIPE = "recipe"
 
 
 def shipped_recipes(command: str | None = None) -> dict[str, Path]:
-    """The recipes that travel with the package, by name.
-
-    Args:
-        command: ``pretrain`` or ``finetune``; None for both.
+    """The recipes that travel with the package, by name, of ``pretrain``, of ``finetune`` or of both.
 
     >>> "quickstart" in shipped_recipes("pretrain")
     True
@@ -46,9 +43,6 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     """Read a YAML file of settings, or a recipe that travels with the package by its name.
 
     Example documents that such a recipe names are those of the package where the working folder has none.
-
-    Args:
-        path: the file, or the name.
 
     Raises:
         SettingsError: there is neither, or the file cannot be read.
@@ -74,9 +68,6 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
         path: YAML file, or the name of a recipe that travels with the package; None starts from the defaults.
         overrides: ``key=value`` pairs that replace what the file says, such as ``training.epochs=3``; values are YAML.
 
-    Returns:
-        The settings.
-
     Raises:
         SettingsError: the file cannot be read, a key is unknown (the nearest one is named), a value is of the wrong
             type or out of range.
@@ -96,26 +87,14 @@ def settings_of(recipe: RecipeTargets) -> type[RunSettings]:
 
 
 def kinds_of(command: str) -> list[type[RunSettings]]:
-    """The settings of the recipes of a command, those that it takes without the key ``recipe`` first.
-
-    Args:
-        command: the words of the command, as in the registry of recipes.
-    """
+    """The settings of the recipes of a command, those that it takes without the key ``recipe`` first."""
     return [settings_of(recipe) for recipe in recipes_of(command).values()]
 
 
 def load_chosen(
     kinds: Sequence[type[SettingsT]], path: str | Path | None = None, overrides: Sequence[str] = ()
 ) -> SettingsT:
-    """Read the settings of a run, of the kind that their key ``recipe`` chooses.
-
-    Args:
-        kinds: the kinds; the first one where the key is not given.
-        path: YAML file, or the name of a recipe that travels with the package; None starts from the defaults.
-        overrides: see :func:`load_settings`.
-
-    Returns:
-        The settings.
+    """Read the settings of a run, of the kind that their key ``recipe`` chooses, the first one where it is not given.
 
     Raises:
         SettingsError: as for :func:`load_settings`; or there is no such recipe, or a key is one of another recipe.

@@ -99,11 +99,7 @@ class CorpusSettings(Settings):
         return [self.source] if isinstance(self.source, str) else list(self.source)
 
     def with_source(self, source: list[str] | str) -> Self:
-        """The same way to read other documents.
-
-        Args:
-            source: where they are, instead of the source or data set.
-        """
+        """The same way to read other documents."""
         given = self.given_values()
         for name in ("dataset", "dataset_config", "revision", "split"):
             given.pop(name, None)

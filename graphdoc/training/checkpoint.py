@@ -33,7 +33,6 @@ STATE_FILE = "trainer_state.json"
 TRAINING_FOLDER = "training"
 TRAINED_FILE = "trained.safetensors"
 PARTS_FILE = "parts.safetensors"
-DATA_FILE = "data.json"
 PREFIX = "checkpoint-"
 
 
@@ -41,7 +40,8 @@ PREFIX = "checkpoint-"
 class TrainState:
     """How far a run has come; the fields are those of transformers' ``TrainerState``.
 
-    ``best_global_step`` is None where nothing was measured, or the checkpoint is gone.
+    ``best_global_step`` is None where nothing was measured, or the checkpoint is gone; ``data`` is the place in the
+    data where the number of the step does not say it all.
     """
 
     global_step: int = 0
@@ -50,6 +50,7 @@ class TrainState:
     best_metric: float | None = None
     best_global_step: int | None = None
     log_history: list[dict[str, Any]] = field(default_factory=list)
+    data: dict[str, Any] | None = None
 
     def log(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Add an entry to the history, and give it with the epoch."""
@@ -90,7 +91,6 @@ class RunCheckpoints:
         keep: checkpoints that are kept, apart from the best.
         describe_training: gives the sections of the model card on how it was trained.
         only_updates: store what was trained on top of the backbone instead of all weights.
-        data_state: gives the place in the data; None where the number of the step says it all.
     """
 
     def __init__(
@@ -103,12 +103,10 @@ class RunCheckpoints:
         keep: int = 2,
         describe_training: Callable[[], str] = str,
         only_updates: bool = False,
-        data_state: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self.folder = folder
         self._model, self._tokenizer, self._name = model, tokenizer, name
-        self._keep, self._describe, self._data_state = keep, describe_training, data_state
-        self._only_updates = only_updates
+        self._keep, self._describe, self._only_updates = keep, describe_training, only_updates
 
     @property
     def last(self) -> Path | None:
@@ -146,8 +144,6 @@ class RunCheckpoints:
             if len(trained) + len(parts) < len(list(self._model.parameters())):
                 save_file(trained, training / TRAINED_FILE)
             save_optimizer(training, optimizer, schedule, scaler)
-            if (place := self._data_state()) is not None:
-                (training / DATA_FILE).write_text(json.dumps(place), encoding="utf-8")
             write_text(partial / STATE_FILE, json.dumps(asdict(state), indent=2) + "\n")
             partial.rename(target)
         except (OSError, SafetensorError, OutputError) as error:
@@ -202,14 +198,6 @@ class RunCheckpoints:
         folder = checkpoint / TRAINING_FOLDER
         with _reading(folder, checkpoint):
             load_optimizer(folder, optimizer, schedule, scaler)
-
-    @staticmethod
-    def read_data_state(checkpoint: Path) -> dict[str, Any]:
-        """The place in the data where a checkpoint was written."""
-        path = checkpoint / TRAINING_FOLDER / DATA_FILE
-        with _reading(path, checkpoint):
-            state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return state
 
 
 def _step_of(checkpoint: Path) -> int:

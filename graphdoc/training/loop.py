@@ -291,6 +291,7 @@ class TrainingLoop:
             self.state.judge(measured, evaluation.best, greater_is_better=evaluation.greater_is_better)
         if saves:
             require_finite(self.model, step)
+            self.state.data = self._recipe.state_dict()
             state, optimizer, schedule = self.state, self._optimizer, self._schedule
             self.processes.run_first(lambda: self._checkpoints.save(state, optimizer, schedule, self._scaler))
 

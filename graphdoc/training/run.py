@@ -215,16 +215,15 @@ def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], 
         keep=settings.training.keep_checkpoints,
         describe_training=lambda: _card(settings, recipe, record, results),
         only_updates=settings.model.store == "updates",
-        data_state=recipe.state_dict,
     )
     loop = TrainingLoop(model, recipe, settings.training, checkpoints, processes, show_progress=context.show_progress)
     last = checkpoints.last if resume else None
     if last is not None:
-        checkpoints.load_state(last)
+        begun_at = checkpoints.load_state(last)
         if processes.is_first:
             tqdm.write(f"going on from {last}")
-        if recipe.state_dict() is not None:
-            recipe.load_state_dict(checkpoints.read_data_state(last))
+        if begun_at.data is not None:
+            recipe.load_state_dict(begun_at.data)
         if "before" in (begun := read_results(folder)):
             results["before"] = begun["before"]
     else:

@@ -192,15 +192,8 @@ def read_results(folder: Path) -> dict[str, Any]:
     return read_json(folder / RESULTS_FILE)
 
 
-# What the bar shows of an entry of the log, in this order.
-_SHOWN = {
-    "loss": "loss {:.4f}",
-    "accuracy": "accuracy {:.1%}",
-    "positive_similarity": "positive {:.3f}",
-    "negative_similarity": "negative {:.3f}",
-    "documents_per_second": "{:,.0f} documents/s",
-    "tokens_per_second": "{:,.0f} tokens/s",
-}
+# What the bar shows of an entry of the log.
+_SHOWN = ("loss", "accuracy", "documents_per_second", "tokens_per_second")
 
 
 class RunLog:
@@ -261,9 +254,8 @@ class RunLog:
                 for name, value in entry.items()
             }
             self._tracking.log(grouped, step=step)
-        shown = ", ".join(form.format(entry[name]) for name, form in _SHOWN.items() if name in entry)
-        if shown:
-            self.bar.set_postfix_str(shown)
+        if "loss" in entry:
+            self.bar.set_postfix({name: entry[name] for name in _SHOWN if name in entry})
         results = {name.removeprefix(MEASURED): value for name, value in entry.items() if name.startswith(MEASURED)}
         if results and self._tells_results:
             numbers = ", ".join(f"{name} {value:.4f}" for name, value in results.items())

@@ -200,13 +200,7 @@ GRAPH_NUMBERS, GRAPH_NUMBERS_FROZEN = 2**22, 2**26
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """What a step computed; the gradients are on the parameters.
-
-    Args:
-        loss: the loss of this process (see :class:`~graphdoc.losses.LossOutput`), without gradient.
-        metrics: numbers to log.
-        rows: ``(rows, ...)``, what the loss looked at, where it was only measured.
-    """
+    """The loss of this process, numbers to log, and what the loss looked at, where it was only measured."""
 
     loss: Tensor
     metrics: Mapping[str, Tensor]
