@@ -91,7 +91,7 @@ def fit_vectors_and_words(
         words: sparse ``(documents, terms)``, tf-idf weights of the length 1; None without words.
         labels: ``(documents,)``, two labels at least.
         seed: draws the held-out part, and the order that the machine is fitted in.
-        show_progress: see :func:`~graphdoc.runtime.progress.progress_bar`.
+        show_progress: show a bar; None shows it on a terminal.
     """
     if words is None:
         words = sparse.csr_matrix((len(vectors), 0))
@@ -182,13 +182,9 @@ def fit_head(
         seed: draws the fifth of every class that settings of the classifier are chosen on.
         **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
-    Returns:
-        What was fitted.
-
     Raises:
         EvaluationError: there are fewer than two labels.
         ModelError: the model has no vectors of single documents.
-        SettingsError: the seed cannot be.
     """
     require_seed(seed)
     if not isinstance(documents, LabelledDocuments):

@@ -94,15 +94,13 @@ def sentence_pair_batch(
         pairs: both sentences of every pair, each a document of one passage.
         labels: 1 for pairs of one paragraph, else 0.
         masked: both sentences of every pair with masked tokens; None for none.
-        clean: whether pairs are compared as they are; otherwise with masked tokens.
+        clean: whether pairs are compared as they are, before sentences with masked tokens; otherwise with them.
         groups: text groups of both documents of every pair; None where pairs do not see each other.
 
     Returns:
-        The batch, with the roles ``first`` and ``second`` and the target ``label``; where there are groups, the
-        target ``group``, ``(2 pairs,)``, those of first sentences before second ones; and where tokens are masked, the
-        targets ``masked_places``, ``(masked, 2)``, sentence and place of every masked token, and ``masked_tokens``,
-        ``(masked,)``, what stood there. Where pairs are compared as they are, sentences with masked tokens come after
-        those of all pairs.
+        The batch, with the roles ``first`` and ``second`` and the targets ``label``, ``group`` (those of first
+        sentences before second ones), ``masked_places``, ``(masked, 2)``, sentence and place of every masked token,
+        and ``masked_tokens``, ``(masked,)``, what stood there.
     """
     # All first sentences, then all second ones.
     sentences = list(chain(*zip(*pairs, strict=True)))

@@ -81,9 +81,8 @@ class ViewCollator:
         special: special tokens of the tokenizer.
         reader: how views are read.
         settings: which views an epoch reads.
-        negatives: where pairs that match are told from others, for every pair numbers of the pairs of its first
-            document that do not match; else None.
-        answers: then for every pair groups of all documents that match its first one.
+        negatives: for the contrast, numbers of the pairs of every first document that do not match.
+        answers: then groups of all documents that match it.
     """
 
     corpus: TrainingCorpus

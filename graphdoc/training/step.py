@@ -38,11 +38,9 @@ class GradientCache(Generic[Input]):
         device: where they are encoded.
         keep_activations: cells of further mini-batches, the last ones, whose activations are kept too.
         size: cells of a mini-batch.
-        precision: makes the context that mini-batches are encoded in. A pass over them enters a new one: autocast
-            keeps the weights that it has cast until it is left, and those cast without gradient are of no use to the
-            second pass.
-        encode_with_term: encodes a mini-batch in the same way, and gives its own term of the loss beside the rows; it
-            is called once for every mini-batch, and its gradient is added.
+        precision: makes the context of a pass, a new one for each: autocast keeps the weights that it has cast until
+            it is left, and those cast without gradient are of no use to the second pass.
+        encode_with_term: encodes a mini-batch in the same way, once, with its own term of the loss beside the rows.
 
     Attributes:
         rows: ``(rows, ...)``, the results one after the other: a leaf that collects gradients.
@@ -220,11 +218,9 @@ class CachedStep:
         objective: what the loss looks at, and the loss.
         precision: what the transformer computes in; None for the precision of its weights.
         packing: how passages are packed into mini-batches; None for the rule of the device.
-        keep_activations: cells whose activations may be kept, so that they are not encoded twice, beside those of the
-            last mini-batch.
+        keep_activations: cells beside those of the last mini-batch whose activations may be kept.
         graph_numbers: numbers of a tensor of a graph layer (nodes by hidden, and adjacency by heads) from which on
-            graphs are computed in slices of documents, all but the last of them twice; by default few where passages
-            are encoded with gradient, and many where graphs are all there is to do.
+            graphs are computed in slices of documents, all but the last of them twice; None decides by the model.
         gather: how the loss sees rows of other processes; None for those of all processes that train together.
 
     Attributes:
