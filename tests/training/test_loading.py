@@ -192,8 +192,8 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
         train(interrupted, device="cpu")
     monkeypatch.undo()
 
-    place = json.loads((tmp_path / "other" / "checkpoint-9" / "training" / "data.json").read_text())
-    assert place["epoch"] == 1, "the interruption is to fall into another epoch than the first"
+    state = json.loads((tmp_path / "other" / "checkpoint-9" / "trainer_state.json").read_text())
+    assert state["data"]["epoch"] == 1, "the interruption is to fall into another epoch than the first"
     train(interrupted, resume=True, device="cpu")
 
     assert losses(tmp_path / "other") == losses(tmp_path / "run")
