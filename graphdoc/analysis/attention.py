@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from ..errors import GraphdocError
 from ..graphs.batch import GraphBatch
@@ -23,6 +24,7 @@ from ..similarity.encoded_document import EncodedDocument
 if TYPE_CHECKING:
     import pandas as pd
 
+Rows = npt.NDArray[np.int64]
 CSV_COLUMNS = ["layer", "head", "source", "target", "edge_kind", "weight", "source_kind", "target_kind"]
 
 
@@ -50,13 +52,13 @@ class AttentionTable:
     """
 
     segmented: SegmentedDocument
-    node_kind: npt.NDArray[np.int64]
-    section_of: npt.NDArray[np.int64]
-    layer: npt.NDArray[np.int64]
-    head: npt.NDArray[np.int64]
-    source: npt.NDArray[np.int64]
-    target: npt.NDArray[np.int64]
-    edge_kind: npt.NDArray[np.int64]
+    node_kind: Rows
+    section_of: Rows
+    layer: Rows
+    head: Rows
+    source: Rows
+    target: Rows
+    edge_kind: Rows
     weight: npt.NDArray[np.float32]
     model: Mapping[str, Any]
 
@@ -72,29 +74,27 @@ class AttentionTable:
     ) -> AttentionTable:
         """Lay out the attention of a model's output for a batch of one document, with or without its readout."""
         assert output.attention is not None
-        source, target = batch.edge_index.cpu().numpy()
-        kind, node_kind = batch.edge_kind.cpu().numpy(), batch.node_kind.cpu().numpy()
-        # Layer, head, source, target, edge kind and weights of rows that belong together.
-        blocks = [
-            (number, head, source, target, kind, weights[:, head].float().cpu().numpy())
-            for number, weights in enumerate(output.attention)
-            for head in range(weights.shape[1])
-        ]
+        node_kind = batch.node_kind.cpu().numpy()
         last, passages = len(output.attention), np.flatnonzero(node_kind == NodeKind.PASSAGE)
-        readout = output.readout_weights
+
+        def rows_of(layer: int, source: Rows, target: Rows, kind: Any, weights: Tensor) -> tuple[Any, ...]:
+            """Layer, head, source, target, edge kind and weight of every edge and head."""
+            shares = weights.float().cpu().numpy().reshape(len(source), -1)
+            edges, heads = shares.shape
+            ends = (np.tile(values, heads) for values in (source, target, np.broadcast_to(kind, edges)))
+            return np.full(edges * heads, layer), np.repeat(np.arange(heads), edges), *ends, shares.T.ravel()
+
+        (source, target), kinds = batch.edge_index.cpu().numpy(), batch.edge_kind.cpu().numpy()
+        blocks = [rows_of(number, source, target, kinds, weights) for number, weights in enumerate(output.attention)]
         if output.chunk_pairs is not None and output.chunk_attention is not None:
-            sources, targets = passages[output.chunk_pairs.cpu().numpy()]
-            kinds = np.full(len(sources), EdgeKind.CHUNKWISE, np.int64)
-            shares = output.chunk_attention.float().cpu().numpy()
-            blocks += [(last, head, sources, targets, kinds, shares[:, head]) for head in range(shares.shape[1])]
-        elif readout is not None and with_readout:
-            kinds = np.full(len(passages), EdgeKind.READOUT, np.int64)
-            blocks.append((last, 0, passages, np.zeros_like(passages), kinds, readout.float().cpu().numpy()))
-        sizes = [len(block[5]) for block in blocks]
-        layers, heads = (np.repeat([block[place] for block in blocks], sizes) for place in (0, 1))
-        source, target, kind, weight = (np.concatenate([block[place] for block in blocks]) for place in (2, 3, 4, 5))
+            source, target = passages[output.chunk_pairs.cpu().numpy()]
+            blocks.append(rows_of(last, source, target, np.int64(EdgeKind.CHUNKWISE), output.chunk_attention))
+        elif output.readout_weights is not None and with_readout:
+            zeros = np.zeros_like(passages)
+            blocks.append(rows_of(last, passages, zeros, np.int64(EdgeKind.READOUT), output.readout_weights))
+        layer, head, source, target, kinds, weight = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         section_of = batch.section_of.cpu().numpy()
-        return cls(segmented, node_kind, section_of, layers, heads, source, target, kind, weight, model)
+        return cls(segmented, node_kind, section_of, layer, head, source, target, kinds, weight, model)
 
     @classmethod
     def of_contributions(cls, encoded: EncodedDocument) -> AttentionTable:

@@ -103,7 +103,7 @@ def compare(
             one = f"{' '.join(sources)} holds {counted(len(documents), 'document')}; name two"
             raise DocumentError(one + first_reason(report))
         encoder, _ = without_repeats(encoder, documents, repeats)
-        _compare_many(outputs, documents, encoder, folder, reports or 0, report, all_levels=level == "all")
+        _compare_many(outputs, documents, encoder, folder, report, all_levels=level == "all")
         return
     if not sources:
         raise DocumentError("no document is named; name one or two files, or a folder")
@@ -231,7 +231,6 @@ def _compare_many(
     documents: Sequence[Document],
     encoder: DocumentEncoder,
     folder: Reports | None,
-    most: int,
     report: ReadingReport,
     *,
     all_levels: bool,
@@ -246,7 +245,7 @@ def _compare_many(
     comparison = encoder.compare_all(encoded)
     links: dict[tuple[int, int], str] = {}
     if folder is not None:
-        links = folder.write(comparison.pairs(most), lambda a, b: encoder.compare(encoded[a], encoded[b]))
+        links = folder.write(comparison.pairs(folder.most), lambda a, b: encoder.compare(encoded[a], encoded[b]))
     target = outputs.write(
         html=lambda path: comparison.to_html(path, links=links),
         json=lambda path: write_json(path, comparison.to_dict()),

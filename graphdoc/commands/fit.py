@@ -110,32 +110,28 @@ def _labelled(documents: list[Any]) -> LabelledDocuments:
 
 def _lines_of_head(head: WordClassifier, labelled: LabelledDocuments) -> list[str]:
     reads = "vectors and words" if head.reads_words else "vectors"
-    lines = [f"head: {len(head.classes):,} classes of {counted(head.documents, 'document')}, read from {reads}"]
+    line = f"head: {len(head.classes):,} classes of {counted(head.documents, 'document')}, read from {reads}"
     if head.held_out_accuracy is not None:
-        lines[0] += (
-            f"; accuracy {head.held_out_accuracy:.3f} on {counted(head.held_out_documents, 'document')} that were "
-            "held out, by a head of the others"
-        )
-    for ids, what in ((labelled.without_label, "no label"), (labelled.with_several, "several labels")):
-        if ids:
-            lines.append(f"left out of the head: {counted(len(ids), 'document')} with {what}")
-    return lines
+        held_out = counted(head.held_out_documents, "document")
+        line += f"; accuracy {head.held_out_accuracy:.3f} on {held_out} that were held out, by a head of the others"
+    left_out = {"no label": labelled.without_label, "several labels": labelled.with_several}
+    others = (
+        f"left out of the head: {counted(len(ids), 'document')} with {what}" for what, ids in left_out.items() if ids
+    )
+    return [line, *others]
 
 
 def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:
-    lines = [f"{name} fitted to {counted(fitted.documents, 'document')}, {counted(fitted.passages, 'passage')}"]
+    documents = counted(fitted.documents, "document")
+    lines = [f"{name} fitted to {documents}, {counted(fitted.passages, 'passage')}"]
     if fitted.centre_length is not None:
         lines.append(f"centre: a mean of length {fitted.centre_length:.3f} is subtracted from passages of length 1")
     if fitted.terms is not None:
         held = "random ones" if fitted.explained is None else f"which hold {fitted.explained:.0%} of their variance"
-        lines.append(
-            f"lexical part: {fitted.numbers} numbers over {counted(fitted.terms, 'term')}, {held}; length "
-            f"{fitted.weight:.2f} beside 1"
-        )
+        numbers = f"{fitted.numbers} numbers over {counted(fitted.terms, 'term')}"
+        lines.append(f"lexical part: {numbers}, {held}; length {fitted.weight:.2f} beside 1")
     if fitted.background is not None:
         lines.append(f"scores are read beside those of all pairs of {fitted.background.documents:,} of the documents")
     if fitted.documents < _FEW:
-        lines.append(
-            f"warning: {counted(fitted.documents, 'document')} are few to learn from; some hundreds are better"
-        )
+        lines.append(f"warning: {documents} are few to learn from; some hundreds are better")
     return [*lines, f"vectors of {hidden:,} numbers"]

@@ -64,10 +64,10 @@ class Outputs:
 
 
 class Reports:
-    """Comparison reports in a folder beside a page, called after it."""
+    """Reports on so many closest pairs, in a folder beside a page that is called after it."""
 
     def __init__(self, page: str, most: int, *, overwrite: bool) -> None:
-        self.folder = beside(page, "reports")
+        self.most, self.folder = most, beside(page, "reports")
         if self.folder.exists() and not self.folder.is_dir():
             raise OutputError(f"{self.folder} is a file, and reports go to a folder of this name; move it")
         if not overwrite:

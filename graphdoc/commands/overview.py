@@ -110,7 +110,7 @@ def overview(
     links: dict[tuple[int, int], str] = {}
     if linked is not None:
         encoder = encoder or _encoder_of(whole, folder or Path(), model)
-        links = _write_reports(linked, whole, reports or 0, sources, reading, encoder)
+        links = _write_reports(linked, whole, sources, reading, encoder)
     name = ", ".join(
         Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)]
     )
@@ -163,12 +163,12 @@ def _encoder_of(whole: Overview, folder: Path, model: EncodingModel) -> Document
 
 
 def _write_reports(
-    folder: Reports, whole: Overview, most: int, sources: tuple[str, ...], reading: Reading, encoder: DocumentEncoder
+    folder: Reports, whole: Overview, sources: tuple[str, ...], reading: Reading, encoder: DocumentEncoder
 ) -> dict[tuple[int, int], str]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
     from ..inference.levels import encode_all_levels
 
-    pairs = whole.pairs(most)
+    pairs = whole.pairs(folder.most)
     wanted = {whole.documents[row].id for a, b, _ in pairs for row in (a, b)}
     documents = {document.id: document for document in reading.many(sources) if document.id in wanted}
 

@@ -91,10 +91,10 @@ class MutualComparison:
 
     def plot_documents(self, path: str | Path | None = None) -> Figure:
         """Draw the similarities of any number of documents as one matrix, those that are alike next to each other."""
-        from ..analysis.figures.canvas import document_name
         from ..analysis.figures.comparison import plot_matrix
 
-        names = [document_name(encoded.segmented.document) for encoded in self.documents]
+        documents = [encoded.segmented.document for encoded in self.documents]
+        names = [document.title or document.id for document in documents]
         return plot_matrix(self.document_scores, names, self.similarity, str(self.model.get("name")), path)
 
     @overload

@@ -15,7 +15,6 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ...documents.document import Document
 from ...errors import OutputError
 from ...runtime.files import write_atomically
 from ...runtime.text import one_line, require_path
@@ -86,8 +85,3 @@ def write_cells(axes: Axes, scores: Any) -> None:
         color = INK if value > middle else "white"
         # Adding zero takes the sign from a zero.
         axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
-
-
-def document_name(document: Document) -> str:
-    """What axes call a document: its title, or else its id."""
-    return document.title or document.id

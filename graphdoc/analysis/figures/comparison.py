@@ -27,7 +27,6 @@ from .canvas import (
     LONGEST_LABELLED,
     MUTED,
     count_in_whole_numbers,
-    document_name,
     draw_matrix,
     finish,
     new_figure,
@@ -57,7 +56,7 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     figure = new_figure(float(np.clip(columns * 0.42, 5.5, 15)) + 3.2, float(np.clip(rows * 0.42, 4.5, 15)) + 2.2)
     axes = figure.subplots()
     draw_matrix(axes, scores, comparison.similarity, aspect="auto")
-    names = [shorten(document_name(side.segmented.document), 50) for side in (comparison.a, comparison.b)]
+    names = [_name(side.segmented.document, 50) for side in (comparison.a, comparison.b)]
     if level == "section" and max(rows, columns) <= LONGEST_LABELLED:
         axes.set_yticks(range(rows), _section_names(comparison.a, 34), fontsize=9)
         axes.set_xticks(range(columns), _section_names(comparison.b, 34), fontsize=9, rotation=35, **_SLANTED)
@@ -76,6 +75,10 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     title = f"document similarity {comparison.document:.3f}, by {level}, model {model}"
     axes.set_title(title, loc="left", fontsize=11)
     return finish(figure, path)
+
+
+def _name(document: Document, width: int) -> str:
+    return shorten(document.title or document.id, width)
 
 
 def _section_names(encoded: EncodedDocument, width: int) -> list[str]:
@@ -119,7 +122,7 @@ def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None
     pairs = list(combinations(range(len(comparison.documents)), 2))
     heights = [5.6, 7.4, *[2.05] * len(pairs)]
     titles = [
-        f"D{number} = {shorten(document_name(encoded.segmented.document), MOST_LETTERS_OF_A_TITLE)}"
+        f"D{number} = {_name(encoded.segmented.document, MOST_LETTERS_OF_A_TITLE)}"
         for number, encoded in enumerate(comparison.documents, start=1)
     ]
     figure = new_figure(WIDTH, sum(heights) + 0.2 * (1 + len(titles)))
@@ -306,7 +309,7 @@ def plot_adaptive_subtopics(
             axes.text(middle, -0.8, name, ha="center", va="bottom", color=INK, fontsize=10)
         count_in_whole_numbers(axes.xaxis, axes.yaxis)
     panels[0].set_ylabel("sentence")
-    names = [shorten(document_name(document), 60) for document in (a, b)]
+    names = [_name(document, 60) for document in (a, b)]
     cut_off = f"; not shown: {counted(beyond, 'more sentence')}" if beyond else ""
     figure.supxlabel(f"A  {names[0]}    B  {names[1]}{cut_off}", fontsize=9, color=MUTED)
     return finish(figure, path)

@@ -134,28 +134,25 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     }
     fields: list[dict[str, Any]] = []
     for name, of_all in values.items():
-        counts = Counter(value for value in of_all if value)
-        if not counts:
-            continue
-        if name == "date":
+        counts = Counter(filter(None, of_all))
+        if name == "date" and counts:
             years = [round(1_000 * _year(value)) if value else 0 for value in of_all]
             shown = [value or "" for value in of_all]
             fields.append({"name": name, "kind": "date", "values": packed(years, "<u4"), "shown": shown})
             continue
-        is_shared = counts.total() >= _LEAST_SHARE * len(documents) and 1 < len(counts) <= _MOST_VALUES
-        if name not in usual and not (is_shared and max(counts.values()) > 1):
+        is_shared = counts.total() >= _LEAST_SHARE * len(documents) and len(counts) <= _MOST_VALUES
+        is_told_apart = len(counts) > 1 and (name in usual or (is_shared and max(counts.values()) > 1))
+        if not (is_told_apart or (name == "label" and counts)):
             continue
-        if len(counts) < 2 and name != "label":
-            continue
-        ranked = sorted(counts, key=lambda value, counts=counts: (-counts[value], value))[: _NONE - 1]  # type: ignore[misc]
-        number = {value: place for place, value in enumerate(ranked)}
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: _NONE - 1]
+        number = {value: place for place, (value, _) in enumerate(ranked)}
         fields.append(
             {
                 "name": one_line(name, 40),
                 "kind": "names",
                 "values": packed([number.get(value, _NONE) for value in of_all], "<u2"),
-                "list": [one_line(value, NAME_CHARACTERS) for value in ranked],
-                "counts": [counts[value] for value in ranked],
+                "list": [one_line(value, NAME_CHARACTERS) for value, _ in ranked],
+                "counts": [count for _, count in ranked],
             }
         )
     return fields[:_MOST_FIELDS]
