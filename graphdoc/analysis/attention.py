@@ -38,17 +38,9 @@ class AttentionTable:
     edge kind ``contribution``: what each passage adds to the document vector. In every layer and head the weights of
     one target sum to 1.
 
-    Args:
-        segmented: the document.
-        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.kinds.NodeKind`.
-        section_of: ``(nodes,)``, section of a node, -1 for the document node.
-        layer: ``(rows,)``.
-        head: ``(rows,)``.
-        source: ``(rows,)``, the node attended to.
-        target: ``(rows,)``, the node that attends.
-        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.kinds.EdgeKind`.
-        weight: ``(rows,)``.
-        model: what the weights come from, for the record.
+    ``node_kind`` (:class:`~graphdoc.graphs.kinds.NodeKind`) and ``section_of`` (-1 for the document node) are of
+    nodes. All other columns are of rows: in each ``source`` is attended to, and ``target`` attends. ``model`` is what
+    the weights come from, for the record.
     """
 
     segmented: SegmentedDocument

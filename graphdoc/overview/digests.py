@@ -34,17 +34,11 @@ _LONGEST_VALUE = 80
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What is kept of a document.
+    """What is kept of a document; what it has none of is empty.
 
-    Args:
-        id: its id.
-        title: its title, or else its id; whole, on one line.
-        words: number of words.
-        label: its labels, separated by commas; empty without one.
-        date: year, or year and month, or day, as ISO writes it; empty without one.
-        opening: its first characters.
-        sketch: the least hashes of its text (:func:`sketch_of`), by which copies are known; empty if unread.
-        values: short values of its metadata, by name.
+    ``title`` is its title or else its id, on one line; ``label`` its labels, with commas; ``date`` a year, or year and
+    month, or day, as ISO writes it; ``sketch`` the least hashes of its text (:func:`sketch_of`), by which copies are
+    known; ``values`` short values of its metadata, by name.
     """
 
     id: str

@@ -47,13 +47,8 @@ def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0
     """Vectors fitted to their collection: without what all documents share, and beside the collection's own words.
 
     The words are latent semantic analysis of tf-idf, also without their mean, and weighed so that both parts tell
-    pairs apart equally (:func:`~graphdoc.inference.fitting.balanced_weight`).
-
-    Args:
-        vectors: ``(documents, hidden)``.
-        lexical: how many of the last numbers stand for words already, which the collection's own take the place of.
-        words: the words of the documents.
-        seed: of the decomposition.
+    pairs apart equally (:func:`~graphdoc.inference.fitting.balanced_weight`). They take the place of the last
+    ``lexical`` numbers, which stand for words already.
 
     Returns:
         ``(documents, hidden + numbers)``, of unit length or zero.
@@ -132,10 +127,8 @@ class Neighbours:
     def duplicates(self, vectors: Vectors, least: float, sketches: Sequence[bytes]) -> list[Rows]:
         """Sets of documents that are linked by near-equal vectors or texts; largest first.
 
-        Args:
-            vectors: ``(documents, hidden)``, of unit length or zero, before a fit.
-            least: cosine of these from which two documents count as near-duplicates.
-            sketches: of every text (:func:`~graphdoc.overview.digests.sketch_of`), empty where it is not known.
+        Vectors, of unit length or zero and before a fit, are near-equal from a cosine of ``least``; texts by their
+        sketches (:func:`~graphdoc.overview.digests.sketch_of`), empty where they are not known.
         """
         bins = np.stack([np.frombuffer(sketch, np.uint32) if sketch else np.full(BINS, EMPTY) for sketch in sketches])
         first: dict[bytes, int] = {}
@@ -232,10 +225,7 @@ def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | N
     documents, round after round until nothing changes. Those that are left lie near none or between several, and stay
     without a group.
 
-    Args:
-        points: places of the documents on the map, ``(documents, 2)``.
-        near: their nearest documents.
-        size: documents that a core has at least; None takes a third of the square root of the number of documents.
+    A core has ``size`` documents at least; None takes a third of the square root of their number.
 
     Returns:
         Rows of the documents of every group, the largest group first.

@@ -46,13 +46,9 @@ TYPICAL = 3
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Documents that are close to each other.
+    """Documents that are close to each other, numbered from 1, the largest group first.
 
-    Args:
-        number: from 1, the largest group first.
-        words: the words that tell it from the others, most telling first.
-        rows: its documents.
-        typical: those of them that are closest to its mean, closest first.
+    ``words`` tell it from the others, most telling first; ``typical`` documents are closest to its mean.
     """
 
     number: int
@@ -70,18 +66,10 @@ class Group:
 class Overview:
     """A collection of documents at a glance; it needs no labels.
 
-    Args:
-        documents: what is known of every document, in the order of rows.
-        words: words of the documents.
-        points: places on the map, ``(documents, 2)``, within -1 and 1.
-        groups: the groups, largest first.
-        neighbours: nearest documents of every document.
-        duplicates: sets of near-duplicates, rows of documents.
-        model: what the vectors were made with, for the record.
-        settings: how the overview was made.
-        background: how alike pairs of the documents are; None of fewer than 50.
-        repeats: what was left out of the documents as repeated.
-        coverage: what of the documents was encoded, where that is known.
+    Rows are places in ``documents``. ``points`` are places on the map, ``(documents, 2)``, within -1 and 1; ``groups``
+    come largest first; ``duplicates`` are sets of near-duplicates; ``model`` and ``settings`` are for the record.
+    ``background`` is how alike pairs of the documents are, None of fewer than 50. ``repeats`` is what was left out of
+    the documents as repeated, ``coverage`` what of them was encoded.
     """
 
     documents: Sequence[Digest]
@@ -163,22 +151,10 @@ class Overview:
     ) -> Overview:
         """Look at vectors that are there already, such as :func:`graphdoc.vectors.read_vectors` gives.
 
-        Settings that :meth:`of` has mean the same here.
-
-        Args:
-            ids: ids of the documents, each once.
-            vectors: ``(documents, hidden)``, finite.
-            documents: the documents, in any order, for titles and words; of those that are missing only ids are shown.
-            model: what the vectors were made with, for the record.
-            language: language of the documents, a two-letter code.
-            repeats: what was left out of the documents as repeated, such as
-                :func:`graphdoc.vectors.folder.read_repeats` gives; it is listed.
-            coverage: what of the documents was encoded, where that is known.
-            neighbours: see :meth:`of`.
-            duplicates: see :meth:`of`.
-            group_size: see :meth:`of`.
-            fit: see :meth:`of`.
-            seed: see :meth:`of`.
+        Settings that :meth:`of` has mean the same here. Documents may come in any order, for titles and words; of those
+        that are missing only ids are shown. ``model`` is what the vectors were made with, for the record, ``language``
+        that of the documents, a two-letter code. ``repeats``, what was left out as repeated
+        (:func:`graphdoc.vectors.folder.read_repeats`), is listed; ``coverage`` is what of the documents was encoded.
         """
         settings = _settings(neighbours, duplicates, group_size, seed, fit)
         rows = np.asarray(vectors, np.float32)

@@ -282,10 +282,6 @@ def plot_adaptive_subtopics(
         path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
         cluster_size: sentences of a subtopic, about; None for those that the model was trained with.
         receptive_field: sentences of a document that are shown, its first ones; None for as many as in training.
-
-    Raises:
-        DocumentError: a document has no text.
-        OutputError: the file cannot be written or its suffix is unknown.
     """
     most = receptive_field or finder.settings.receptive_field
     features, beyond = [], 0

@@ -40,7 +40,7 @@ def render(
         template: extends ``layout.html``; it may use the templates of its folder and those that all pages share.
         values: what is put into it, escaped.
         styles: style sheets, after that of all pages.
-        scripts: scripts that share their names; each comes after those it takes from.
+        scripts: scripts that share their names, each after those it takes from.
         data: what the scripts read, as JSON.
         form: whether the page may send a form to where it came from.
     """
