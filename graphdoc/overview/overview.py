@@ -151,9 +151,9 @@ class Overview:
     ) -> Overview:
         """Look at vectors that are there already, such as :func:`graphdoc.vectors.read_vectors` gives.
 
-        Settings that :meth:`of` has mean the same here. Documents may come in any order, for titles and words; of those
-        that are missing only ids are shown. ``model`` is what the vectors were made with, for the record, ``language``
-        that of the documents, a two-letter code. ``repeats``, what was left out as repeated
+        Settings that :meth:`of` has mean the same here. Documents may come in any order, for titles and words; of
+        those that are missing only ids are shown. ``model`` is what the vectors were made with, for the record,
+        ``language`` that of the documents, a two-letter code. ``repeats``, what was left out as repeated
         (:func:`graphdoc.vectors.folder.read_repeats`), is listed; ``coverage`` is what of the documents was encoded.
         """
         settings = _settings(neighbours, duplicates, group_size, seed, fit)

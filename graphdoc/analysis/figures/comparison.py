@@ -143,10 +143,8 @@ def _draw_levels(place: SubFigure, comparison: MutualComparison) -> None:
     documents, sections = place.subplots(1, 2, width_ratios=[1, 2.1])
     draw_matrix(documents, comparison.document_scores, comparison.similarity)
     write_cells(documents, comparison.document_scores)
-    numbers = range(len(comparison.documents))
-    documents.set_xticks(numbers, [f"D{number + 1}" for number in numbers])
-    documents.set_yticks(numbers, [f"D{number + 1}" for number in numbers])
-    _colour_labels(documents, numbers)
+    count = len(comparison.documents)
+    _name_parts(documents, range(count + 1), [(number, 1, number, f"D{number + 1}") for number in range(count)])
     documents.set_title("(a) documents", loc="left", fontsize=11)
     scores = comparison.sections
     draw_matrix(sections, scores, comparison.similarity, norm=_of_others(scores), aspect="auto", extend="max")
@@ -203,17 +201,13 @@ def _name_parts(axes: Axes, firsts: Sequence[int], parts: Sequence[tuple[int, in
     size = 8 if len(parts) <= 24 else 6.5
     axes.set_yticks(middles, labels, fontsize=size)
     axes.set_xticks(middles, labels, fontsize=size, rotation=50, **_SLANTED)
-    _colour_labels(axes, [number for _, _, number, _ in parts])
+    for axis in (axes.xaxis, axes.yaxis):
+        for label, (_, _, number, _) in zip(axis.get_ticklabels(), parts, strict=True):
+            label.set_color(COLORS[number])
     for first, _, _, _ in parts[1:]:
         if first in firsts or len(parts) < firsts[-1]:
             for line in (axes.axhline, axes.axvline):
                 line(first - 0.5, color="white", linewidth=2.4 if first in firsts else 0.5)
-
-
-def _colour_labels(axes: Axes, documents: Sequence[int]) -> None:
-    for axis in (axes.xaxis, axes.yaxis):
-        for label, number in zip(axis.get_ticklabels(), documents, strict=True):
-            label.set_color(COLORS[number])
 
 
 def _strongest(comparison: MutualComparison, i: int, j: int) -> list[tuple[int, int, float]]:

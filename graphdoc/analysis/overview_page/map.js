@@ -357,7 +357,6 @@ class DocumentMap {
     canvas.addEventListener('pointerup', lift);
     canvas.addEventListener('pointercancel', lift);
     canvas.addEventListener('pointerleave', () => { if (!pointers.size) this.act.point(null); });
-    canvas.addEventListener('dblclick', (event) => { camera.zoomAt(2, ...this.place(event)); this.draw(); });
     canvas.addEventListener('wheel', (event) => {
       event.preventDefault();
       camera.zoomAt(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...this.place(event));
