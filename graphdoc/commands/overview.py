@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import logging
 from collections.abc import Sized
 from functools import lru_cache, partial
@@ -27,8 +26,6 @@ logger = logging.getLogger("graphdoc")
 SHOWN_GROUPS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 5, 3
 # Documents whose vectors are held for further reports.
 _KEPT_ENCODED = 64
-# Parts of a description that leave a model the same.
-_MAY_DIFFER = ("dtype", "repeats")
 
 
 def overview(
@@ -80,10 +77,12 @@ def overview(
         folder = beside(outputs.paths[0], "vectors")
     check_apart(sources, [], [vectors if vectors is not None else folder])
     report = ReadingReport()
-    encoder: DocumentEncoder | None = None
     notes: list[str] = []
+    links: dict[tuple[int, int], str] = {}
     # Vectors that were asked for are taken as they are; those beside the output are made or completed.
     stored = folder if vectors is not None and not overwrite and (Path(vectors) / "manifest.json").exists() else None
+    if stored is not None and linked is not None:
+        raise SettingsError(f"--reports needs a run that encodes, and {stored} is finished; leave out --vectors")
     if stored is not None:
         whole = _of_vectors(stored, sources, repeats, reading, report, fit=not no_fit)
         unread = sum(not digest.sketch for digest in whole.documents)
@@ -107,10 +106,8 @@ def overview(
                 raise
             logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
             whole = make(overwrite=True)
-    links: dict[tuple[int, int], str] = {}
-    if linked is not None:
-        encoder = encoder or _encoder_of(whole, folder or Path(), model)
-        links = _write_reports(linked, whole, sources, reading, encoder)
+        if linked is not None:
+            links = _write_reports(linked, whole, sources, reading, encoder)
     name = ", ".join(
         Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)]
     )
@@ -146,20 +143,6 @@ def _of_vectors(
         coverage=manifest.coverage,
         fit=fit,
     )
-
-
-def _encoder_of(whole: Overview, folder: Path, model: EncodingModel) -> DocumentEncoder:
-    """The encoder that the options name, which has to be the one of stored vectors, to whose scores reports belong."""
-    from ..vectors.folder import read_repeats
-
-    encoder = model.load()
-    for name, value in json_format.loads(json_format.dumps(encoder.describe())).items():
-        if name not in _MAY_DIFFER and whole.model.get(name, value) != value:
-            raise SettingsError(
-                f"--reports: {folder} was made with {name}={whole.model[name]!r}, and the model has {value!r}; give "
-                "--model and --max-passages as they were"
-            )
-    return encoder.leaving_out(read_repeats(folder))
 
 
 def _write_reports(
