@@ -396,10 +396,11 @@ class DocumentIndex:
     def _measure_random_score(self, encoder: DocumentEncoder) -> None:
         """Keep what queries of random words reach, so that a search can say that no hit stands out."""
         column = RANKINGS["vectors"][self.record["search_by"]]
-        best = [
-            self._store.by_vector(vector, column, 1).scores.max(initial=-1.0)
-            for vector in encoder.encode_query(random_queries(encoder.tokenizer))
-        ]
+        vectors = encoder.encode_query(random_queries(encoder.tokenizer))
+        # Queries of models that put sections together are as long as documents, which are not compared with passages.
+        if vectors.shape[1] != self._store.schema.field(column).type.list_size:
+            return
+        best = [self._store.by_vector(vector, column, 1).scores.max(initial=-1.0) for vector in vectors]
         self._store.keep_random_score(float(np.quantile(best, _RANDOM_SHARE)))
 
     def _writing(self) -> AbstractContextManager[Any]:

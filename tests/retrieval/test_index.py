@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
-from typed import Patch
+from typed import Encoders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.retrieval import lance
@@ -115,6 +115,16 @@ def test_a_maintained_index_scores_like_a_fresh_one(
             assert one.parts.keys() == other.parts.keys()
             for name, part in one.parts.items():
                 assert part.score == pytest.approx(other.parts[name].score, abs=1e-3)
+
+
+def test_an_index_of_a_model_whose_documents_and_passages_differ_in_size(
+    tiny_encoder: Encoders, tmp_path: Path, documents: list[Document]
+) -> None:
+    encoder = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0, sentence_document=0.4)
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    index.update(documents, maintain=True)
+    assert index.update([replace(documents[0], title="Changed")], maintain=True).replaced == 1
+    assert index.search(documents[1], by="sentences").hits and index.search("tides", by="words").hits
 
 
 def drawn_rows(index: DocumentIndex, count: int, *columns: str) -> list[dict[str, Any]]:
