@@ -17,7 +17,6 @@ from .sources import LabelledReading, not_empty
 
 # Mistakes that are printed.
 _SHOWN_MISTAKES = 5
-_MOST_NAMED = 10
 
 
 def evaluate_cluster(
@@ -148,6 +147,7 @@ def evaluate_classify(
     with quick_imports():
         from ..evaluation import ClassificationEvaluator, LabelledDocuments, classification_scores
         from ..evaluation.baselines import TFIDF_SVM, lexical_predictions
+        from ..evaluation.labels import named
     from ..segmentation.spans import Coverage
 
     with Processes(usable_device(model.device)) as processes:
@@ -226,10 +226,9 @@ def evaluate_classify(
             f"left out: {len(labelled.without_label):,} without a label, {several:,} with several or an empty list"
         )
     if scores.unknown:
-        unknown = [f"{name} ({count:,})" for name, count in list(scores.unknown.items())[:_MOST_NAMED]]
-        more = ", ..." if len(scores.unknown) > _MOST_NAMED else ""
+        unknown = named(f"{name} ({count:,})" for name, count in scores.unknown.items())
         known = "" if scores.accuracy_known is None else f"; without these documents {scores.accuracy_known:.3f}"
-        lines.append(f"labels that the model does not know count as missed: {', '.join(unknown)}{more}{known}")
+        lines.append(f"labels that the model does not know count as missed: {unknown}{known}")
     by_class = [{"name": row.name, "role": row.role, **one._asdict()} for row in rows for one in row.scores.classes]
     totals.warn()
     show(

@@ -186,6 +186,4 @@ def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
     lines += [f"left out: {count:,} pairs {reasons[key]}" for key, count in evaluator.left_out.items() if count]
     if shared := evaluator.repeated_in_validation:
         lines.append(f"{counted(shared, 'test pair')} among the validation pairs as well")
-    if repeated := evaluator.pairs.repeated:
-        lines.append(f"{counted(repeated, 'test pair')} given before, and counted again")
     return [*lines, *(f"{counted(count, 'section')} {heading!r} left out" for heading, count in sections.items())]

@@ -117,8 +117,8 @@ def _match_many(
     ]
     if weight and rows:
         _add_words(rows, matches, weight)
-    content = {"model": encoder.describe(), **({"weight_of_words": weight} if weight else {})}
-    content["pairs"] = [row | {"views": match.to_dict()["views"]} for row, match in zip(rows, matches, strict=True)]
+    matched_pairs = [row | {"views": match.to_dict()["views"]} for row, match in zip(rows, matches, strict=True)]
+    content = {"model": encoder.describe(), "weight_of_words": weight, "pairs": matched_pairs}
     columns = list(rows[0]) if rows else ["a", "b", "score", "probability"]
     target = outputs.write(
         json=lambda path: write_json(path, content),

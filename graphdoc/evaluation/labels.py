@@ -57,8 +57,7 @@ class LabelledDocuments:
         labels: the classes of every document, ``(documents,)``; exactly one each unless ``multi_label``.
         multi_label: whether a document can have any number of classes.
         without_label: ids of documents that were left out because they have no label.
-        with_several: ids of documents that were left out because they have several labels, or an empty list of them,
-            where one is wanted.
+        with_several: ids of those left out because they have several or an empty list, where one label is wanted.
     """
 
     documents: tuple[ReadyDocument, ...]

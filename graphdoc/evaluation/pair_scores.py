@@ -28,8 +28,7 @@ class PairScores:
         pairs: number of pairs.
         similar: number of those with label 1.
         threshold: pairs of at least this similarity are taken for similar.
-        estimates: the metrics of ``METRICS`` with their resamples; without ``auc`` and ``average_precision`` where not
-            both labels occur.
+        estimates: the metrics of ``METRICS``; without AUC and average precision where not both labels occur.
     """
 
     pairs: int

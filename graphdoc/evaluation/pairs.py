@@ -38,13 +38,10 @@ LENGTHS = (500, 1000, 2000, 4000, 8000)
 
 @dataclass(frozen=True, slots=True)
 class ComparisonScores:
-    """What was measured of one way to compare.
+    """What was measured of one way to compare: test pairs, validation pairs, and test pairs by length.
 
-    Args:
-        test: the scores of the test pairs.
-        validation: the scores of the validation pairs with the threshold that is best there; None without them.
-        lengths: the scores of test pairs by the length of the longer document, such as ``500-999 words``, with the
-            threshold of all pairs.
+    Validation pairs are measured with the threshold that is best there, and all others with that one too; lengths are
+    those of the longer document, such as ``500-999 words``.
     """
 
     test: PairScores

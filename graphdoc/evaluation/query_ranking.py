@@ -36,8 +36,7 @@ class RankingEvaluator(Evaluator):
         documents: the documents that are ranked.
         queries: texts by query id.
         qrels: grades by query id and document id.
-        own: documents by query id that are taken out of rankings and judgements first (see
-            :func:`~graphdoc.evaluation.trec.own_documents`).
+        own: documents by query id that are taken out (see :func:`~graphdoc.evaluation.trec.own_documents`).
         measures: what is measured.
         best: the measure by which models are ranked.
         unit: rank by the vectors of documents, or by those of their three best passages.

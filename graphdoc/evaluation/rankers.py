@@ -38,12 +38,10 @@ Scorer = Callable[[int], Floats]
 
 @dataclass(frozen=True)
 class Rankings:
-    """Documents ranked for queries in several ways.
+    """Documents ranked for queries in several ways: scores by query id and document id, by ranker.
 
-    Args:
-        runs: scores by query id and document id, by ranker.
-        milliseconds: time of one query by ranker: the median of a search, the mean of a ranker of a corpus.
-        weights: how the weight of words was chosen, by ranker that is a weighted sum.
+    ``milliseconds`` is the time of one query, the median of a search and the mean of a ranker of a corpus; ``weights``
+    has those of weighted sums.
     """
 
     runs: Mapping[str, Run]
@@ -136,9 +134,8 @@ class RankedCorpus:
         documents: the documents, each with text and an id of its own.
         encoder: gives the model, where a ranker takes one.
         paragraph: which sentences belong together; None for what the model says.
-        normalisation: how scores of sentences are normalised (see
-            :func:`~graphdoc.similarity.hierarchical.score_documents`).
-        direction: in which direction sentences are looked for (see there).
+        normalisation: see :func:`~graphdoc.similarity.hierarchical.score_documents`, as for ``direction``.
+        direction: see there.
         show_progress: show bars; None shows them on a terminal when the work is long.
     """
 

@@ -280,7 +280,6 @@ def best_weight(
     fuse: Fusion,
     *,
     measure: str = DEFAULT_MEASURES[0],
-    weights: Sequence[float] = WEIGHTS,
     folds: int = FOLDS,
     seed: int = 0,
     own: Mapping[str, Collection[str]] | None = None,
@@ -296,7 +295,6 @@ def best_weight(
         qrels: judgements; queries without a positive are left out.
         fuse: makes the fused scores of one query from those of both rankings and a weight.
         measure: the measure whose mean is to be greatest.
-        weights: what is tried.
         folds: number of folds, of as equal size as can be.
         seed: draws the folds.
         own: documents taken out first, by query id (see :func:`score_run`).
@@ -318,7 +316,7 @@ def best_weight(
         return fuse(by_words, by_vectors, weight) if by_words or by_vectors else {}
 
     tried = [
-        score_run({query: fused(query, weight) for query in qrels}, qrels, [measure], own=own) for weight in weights
+        score_run({query: fused(query, weight) for query in qrels}, qrels, [measure], own=own) for weight in WEIGHTS
     ]
     queries = tried[0].queries
     if len(queries) < folds:
@@ -330,12 +328,12 @@ def best_weight(
     fold = folds_of(queries, folds, seed)
     chosen = [_best(values[:, fold != number]) for number in range(folds)]
     return BestWeight(
-        weight=weights[_best(values)],
-        fold_weights=tuple(weights[best] for best in chosen),
+        weight=WEIGHTS[_best(values)],
+        fold_weights=tuple(WEIGHTS[best] for best in chosen),
         folds=dict(zip(queries, fold.tolist(), strict=True)),
-        run={query: fused(query, weights[chosen[fold[row]]]) for row, query in enumerate(queries)},
+        run={query: fused(query, WEIGHTS[chosen[fold[row]]]) for row, query in enumerate(queries)},
         measure=tried[0].measures[0],
-        means=dict(zip(weights, values.mean(axis=1).tolist(), strict=True)),
+        means=dict(zip(WEIGHTS, values.mean(axis=1).tolist(), strict=True)),
     )
 
 
