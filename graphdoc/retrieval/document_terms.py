@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +20,13 @@ TERMS = "terms"
 # (benchmarks/results/search_default.md).
 _DAMPING = 0.75
 _SAMPLED = 2_000
+WORD = re.compile(r"[^\W_]+")
+# The first number that may stand between texts that are made into terms together.
+_FIRST_MARK = 907331415926535
+_MOST_WORDS = 500_000
+
+# Gives the terms of a text.
+Tokenize = Callable[[str], list[str]]
 
 _Floats = npt.NDArray[np.float64]
 
@@ -33,11 +43,11 @@ class TermCounts(NamedTuple):
     counts: npt.NDArray[np.uint32]
 
     @classmethod
-    def of(cls, counts: Mapping[str, int]) -> TermCounts:
-        """Terms with their counts."""
-        hashes = np.array([term_id(term) for term in counts], np.uint32)
-        ids, place = np.unique(hashes, return_inverse=True)
-        return cls(ids, np.bincount(place, list(counts.values()), len(ids)).astype(np.uint32))
+    def of(cls, counts: Mapping[int, int]) -> TermCounts:
+        """Counts by the hash of a term (:func:`term_id`)."""
+        ids = np.fromiter(counts, np.uint32, len(counts))
+        order = np.argsort(ids)
+        return cls(ids[order], np.fromiter(counts.values(), np.uint32, len(counts))[order])
 
     def packed(self) -> bytes:
         """As an index keeps them, eight bytes a term."""
@@ -53,6 +63,48 @@ class TermCounts(NamedTuple):
 def term_id(term: str) -> int:
     """The hash that stands for a term, of 32 bits."""
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
+def terms_of(texts: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
+    """The terms of many texts, by one call, since a call takes longer than a short text."""
+    if not texts:
+        return []
+    # Numbers stay as they are: one that no text holds is put between them.
+    numbers = map(str, itertools.count(_FIRST_MARK))
+    mark = next(number for number in numbers if not any(number in text for text in texts))
+    terms: list[list[str]] = [[]]
+    for term in tokenize(f" {mark} ".join(texts)):
+        if term == mark:
+            terms.append([])
+        else:
+            terms[-1].append(term)
+    return terms
+
+
+class TermCounter:
+    """Counts terms of documents, each word of which is made into a term once.
+
+    Args:
+        tokenize: gives the terms of a text.
+    """
+
+    def __init__(self, tokenize: Tokenize) -> None:
+        self._tokenize = tokenize
+        self._ids: dict[str, tuple[int, ...]] = {}
+
+    def count(self, text: str) -> TermCounts:
+        """The terms of a text with their counts."""
+        words = Counter(WORD.findall(text))
+        if len(self._ids) > _MOST_WORDS:
+            self._ids.clear()
+        new = [word for word in words if word not in self._ids]
+        for word, terms in zip(new, terms_of(new, self._tokenize), strict=True):
+            self._ids[word] = tuple(map(term_id, terms))
+        counts: dict[int, int] = {}
+        for word, count in words.items():
+            for id in self._ids[word]:
+                counts[id] = counts.get(id, 0) + count
+        return TermCounts.of(counts)
 
 
 class TermWeights:
@@ -99,7 +151,7 @@ class QueryTerms:
 
     def __init__(self, words: Sequence[tuple[str, str, int]], weights: TermWeights) -> None:
         self._words = {term_id(term): word for term, word, _ in words}
-        self._terms = TermCounts.of({term: count for term, _, count in words})
+        self._terms = TermCounts.of({term_id(term): count for term, _, count in words})
         self._weights, self._unit = weights, weights.unit(self._terms)
 
     def cosine(self, document: TermCounts) -> float:

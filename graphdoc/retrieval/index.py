@@ -24,6 +24,7 @@ from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
+from .document_terms import TermCounter
 from .fusion import Scores
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
@@ -415,9 +416,9 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, place: st
     model = {"model": {"name": "none: words alone"}, "weights": None}
     schema = schema_of(1, 1, 1)
     store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
-    fields, waiting = Fields(schema), iter(documents)
+    fields, terms, waiting = Fields(schema), TermCounter(store.tokens), iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
-        rows = [row for segmented in window for row in rows_of(segmented, fields, store.tokens)]
+        rows = [row for segmented in window for row in rows_of(segmented, fields, terms)]
         store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
     store.maintain()
     return DocumentIndex(store)

@@ -6,8 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from ..runtime.text import described, one_line
 from ..segmentation.repeats import Place
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
-from .document_terms import TERMS, TermCounts
+from .document_terms import TERMS, TermCounter
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
 
 REPEATED = "repeated"
@@ -98,9 +97,7 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
     return hashlib.blake2b(np.asarray(token_ids, np.int64).tobytes(), digest_size=16).hexdigest()
 
 
-def rows_of(
-    segmented: SegmentedDocument, fields: Fields, tokenize: Callable[[str], list[str]], **values: Any
-) -> list[dict[str, Any]]:
+def rows_of(segmented: SegmentedDocument, fields: Fields, terms: TermCounter, **values: Any) -> list[dict[str, Any]]:
     """The rows of a document without vectors, as values by column: its own with further values, and passages."""
     document = segmented.document
     text, spans = whole_text(document)
@@ -123,7 +120,7 @@ def rows_of(
     }
     values = {
         "document_text": text,
-        TERMS: TermCounts.of(Counter(tokenize(text))).packed(),
+        TERMS: terms.count(text).packed(),
         "content_hash": content_hash(document),
         "coverage": json.dumps(segmented.coverage.to_dict()),
         "structure": json.dumps(structure, default=str),

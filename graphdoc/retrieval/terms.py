@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from ..errors import SettingsError
 from ..inference.vectors import encode_queries, segment_queries
 from ..runtime.text import described
 from ..similarity.encoded_document import EncodedDocument
-from .document_terms import QueryTerms, TermWeights, term_id
+from .document_terms import WORD, QueryTerms, TermWeights, Tokenize, term_id, terms_of
 from .lance import DOCUMENT, PASSAGE, LanceStore
 from .table import vectors_of, whole_text
 
@@ -34,9 +32,6 @@ MOST_QUERY_WORDS = 64
 # A whole document as a query of words takes long, and most of its words say little.
 DOCUMENT_WORDS = 60
 _SAMPLED_VECTORS = 1_000
-_WORD = re.compile(r"[^\W_]+")
-# The first number that may stand between texts that are made into terms together.
-_FIRST_MARK = 907331415926535
 # How much more a word counts that a document has more often (benchmarks/results/document_queries.md).
 _DAMPING = 0.75
 # More would let one word drown all others, and take long to search for.
@@ -52,9 +47,6 @@ _STEMMED = {
 }  # fmt: skip
 # Scripts without spaces between words are cut by a dictionary.
 _WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
-
-# Gives the terms of a text.
-Tokenize = Callable[[str], list[str]]
 
 
 def word_settings(language: str) -> dict[str, Any]:
@@ -84,7 +76,7 @@ class Word(NamedTuple):
 
 def words_of(texts: Sequence[str], tokenize: Tokenize, only: Set[str] | None = None) -> list[list[Word]]:
     """The words of texts that have a term, in their order; stop words have none. ``only`` are the terms looked for."""
-    words = list({word: None for text in texts for word in _WORD.findall(text)})
+    words = list({word: None for text in texts for word in WORD.findall(text)})
     terms = dict(zip(words, terms_of(words, tokenize), strict=True))
     if only is not None:
         # Most words of a text are none of a query's, and need not be placed.
@@ -92,7 +84,7 @@ def words_of(texts: Sequence[str], tokenize: Tokenize, only: Set[str] | None = N
     return [
         [
             word
-            for match in _WORD.finditer(text)
+            for match in WORD.finditer(text)
             for word in _placed(match[0], match.start(), terms.get(match[0], ()))
             if only is None or word.term in only
         ]
@@ -111,22 +103,6 @@ def _placed(text: str, start: int, terms: Sequence[str]) -> list[Word]:
         end = place + len(term) if place >= 0 else end
         words.append(Word(term, start + max(place, 0), start + (end if place >= 0 else len(text))))
     return words
-
-
-def terms_of(texts: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
-    """The terms of many texts, by one call, since a call takes longer than a short text."""
-    if not texts:
-        return []
-    # Numbers stay as they are: one that no text holds is put between them.
-    numbers = map(str, itertools.count(_FIRST_MARK))
-    mark = next(number for number in numbers if not any(number in text for text in texts))
-    terms: list[list[str]] = [[]]
-    for term in tokenize(f" {mark} ".join(texts)):
-        if term == mark:
-            terms.append([])
-        else:
-            terms[-1].append(term)
-    return terms
 
 
 def counted_words(text: str, tokenize: Tokenize) -> list[tuple[str, str, int]]:

@@ -27,6 +27,7 @@ from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
+from .document_terms import TermCounter
 from .lance import IS_DOCUMENT, LanceStore
 from .sentences import encode_sentences
 from .table import (
@@ -92,7 +93,7 @@ class Update:
         # Documents that the index has otherwise, until they are written.
         self._replaced: set[str] = set()
         self._new_columns: dict[str, Any] = {}
-        self._fields = Fields(store.schema)
+        self._fields, self._terms = Fields(store.schema), TermCounter(store.tokens)
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
         """Index documents, some thousands of passages at a time; each time is one commit."""
@@ -177,7 +178,7 @@ class Update:
             self._new_columns = {}
         rows, unit_length = [], self._store.record["similarity"] == "cosine"
         for one, (document, passages, new), further in zip(window, encoded, columns, strict=True):
-            of_document = rows_of(one, self._fields, self._store.tokens, **further)
+            of_document = rows_of(one, self._fields, self._terms, **further)
             add_vectors(of_document, document, passages, unit_length=unit_length)
             rows += of_document
             report.encoded_passages += new
