@@ -7,7 +7,6 @@ import csv
 import importlib
 import importlib.util
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from graphdoc import read_documents
 from graphdoc.documents.readers.pair_files import read_pair_file
@@ -109,52 +107,6 @@ def test_every_row_on_sentence_pairs_is_a_recipe(
     assert all("{" not in str(recipe.corpus.source) for recipe in recipes.values())
 
 
-def test_intervals_of_differences_are_over_pairs_and_seeds(
-    benchmark: Benchmark, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    studies = benchmark("studies")
-    monkeypatch.setattr(studies, "RESAMPLES", 100)
-    path = ROOT / "configs" / "studies" / "scisumm_pairs.yaml"
-    changes = ["documents=papers.jsonl", "test=pairs_train.tsv", "rows={a: [], b: [], c: []}", "against=a"]
-    labels = np.array([int(a % 2 == b % 2) for a in range(12) for b in range(12) if a < b])
-
-    def differences(**rows: list[np.ndarray]) -> dict[str, tuple[float, float, float]]:
-        own = [*changes, f"seeds={len(rows['a'])}"]
-        study = studies.Study(studies.load_settings(studies.StudySettings, path, own), tmp_path / "work", data)
-        for row, similarities in rows.items():
-            for seed, one in enumerate(similarities):
-                study.similarities_of(row, seed).parent.mkdir(parents=True, exist_ok=True)
-                np.save(study.similarities_of(row, seed), one)
-        found: dict[str, tuple[float, float, float]] = study.differences()
-        return found
-
-    draw = np.random.default_rng(0)
-    weak, good = (strength * labels + draw.normal(size=len(labels)) for strength in (0.5, 1.5))
-    perfect = labels.astype(float)
-    # How often a pair of label 1 is higher, where pairs count as often as they are drawn.
-    drawn = np.array([np.ones(len(labels)), *studies.resampled(len(labels), 100, 0)])
-    ones, zeros = drawn[:, labels == 1], drawn[:, labels == 0]
-    aucs = [
-        np.einsum("rp,pn,rn->r", ones, np.greater.outer(one[labels == 1], one[labels == 0]), zeros)
-        / (ones.sum(axis=1) * zeros.sum(axis=1))
-        for one in (weak, good, perfect)
-    ]
-
-    def over_pairs(gained: np.ndarray) -> tuple[float, ...]:
-        return (gained[0], *np.quantile(gained[1:], [0.025, 0.975]))
-
-    # Of one seed, and of several that are alike, the interval is that over pairs alone.
-    expected = {"b": over_pairs(aucs[1] - aucs[0]), "c": over_pairs(aucs[2] - aucs[0])}
-    assert expected["b"][2] - expected["b"][1] > 0.1
-    found = differences(a=[weak], b=[good], c=[perfect])
-    assert found == {row: pytest.approx(values) for row, values in expected.items()}
-    # AUCs that are 1 or 0 whichever pairs are drawn: it is that over seeds, of which 0 to 4 of 4 are good. All rows
-    # have the same seeds in a resample.
-    mixed = [perfect, perfect, perfect, -perfect]
-    found = differences(a=mixed, b=[perfect] * 4, c=mixed)
-    assert found == {"b": pytest.approx((0.25, 0, 0.75)), "c": (0, 0, 0)}
-
-
 HEADER = "label|doc_id1|doc_id2|title1|title2|content1|content2|keywords1|keywords2|time1|time2"
 Convert = Callable[..., tuple[int, str]]
 
@@ -222,23 +174,6 @@ def test_pairs_of_news(convert: Convert) -> None:
     assert parts[0][1] == ("n1", "m1", 1)
 
 
-def test_coherence_against_a_loop(benchmark: Benchmark) -> None:
-    pytest.importorskip("ir_measures")
-    baselines = benchmark("paper_baselines")
-    draw = np.random.default_rng(0)
-    counts, topics = draw.integers(0, 2, (12, 15)), draw.random((3, 15))
-    counts[:, 0] = 1
-    values = []
-    for topic in topics:
-        best = sorted(range(15), key=lambda word: -topic[word])[:10]
-        for place, one in enumerate(best):
-            for other in best[place + 1 :]:
-                joint = np.mean((counts[:, one] > 0) & (counts[:, other] > 0))
-                apart = np.mean(counts[:, one] > 0) * np.mean(counts[:, other] > 0)
-                values.append(-1 if joint == 0 else 0 if joint == 1 else math.log(joint / apart) / -math.log(joint))
-    assert baselines.npmi(csr_matrix(counts.astype(float)), topics) == pytest.approx(np.mean(values))
-
-
 SCRIPTS = sorted(path for folder in ("benchmarks", "pretrain", "finetune") for path in (ROOT / folder).glob("*.py"))
 
 
@@ -249,39 +184,11 @@ def taken(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((node.module, one.name) for one in node.names)
 
 
-def test_there_are_scripts_of_all_kinds() -> None:
-    assert {path.parent.name for path in SCRIPTS} == {"benchmarks", "pretrain", "finetune"}
-    assert sum(1 for path in SCRIPTS for _ in taken(path)) > 100
-
-
 def test_what_scripts_import_is_there() -> None:
     for path in SCRIPTS:
         for module, name in taken(path):
             there = hasattr(importlib.import_module(module), name) or importlib.util.find_spec(f"{module}.{name}")
             assert there, f"{path.name}: {module} has no {name}"
-
-
-BODY = "The tide came in over the marsh at noon and left it again before the night had begun"
-
-
-def test_scores_of_a_reading(benchmark: Benchmark) -> None:
-    reading, words = benchmark("reading"), BODY.split()
-    right = reading.Reading("Tides", [(2, "Marsh"), (3, "Noon"), (2, "Night")], BODY, "Menu Search")
-    same = reading.Reading("Tides", [(1, "marsh"), (2, "Noon."), (1, "Night")], BODY.upper())
-    one = reading.score(same, right)
-    assert (one.f1, one.nesting, one.coverage, one.order, one.furniture, one.surplus) == (1, 1, 1, 1, 0, 0)
-    # The title is as good as a heading.
-    assert reading.score(reading.Reading("", [(1, "Tides"), *same.headings], BODY), right).f1 == 1
-    right = reading.Reading("Tides", [(2, "Marsh"), (3, "Noon")], BODY, "Menu Search")
-    found = reading.Reading("Tides", [(2, "Menu")], " ".join([*words[6:], *words[:6], "Search", "Extra"]))
-    one = reading.score(found, right)
-    assert (one.precision, one.recall) == (1 / 2, 1 / 3)
-    # "Noon" as a heading is missing; "Marsh" too: both words stand in the body once, not twice.
-    assert one.coverage == pytest.approx(1 - 2 / 21)
-    assert one.furniture == pytest.approx(2 / 22) and one.surplus == pytest.approx(3 / 22)
-    # 14 groups of four words; three are broken by the move; of the rest those of the longer part are right.
-    assert one.order == pytest.approx(9 / 12)
-    assert reading.score(reading.Reading("Tides", [(2, "Marsh"), (2, "Noon")], BODY), right).nesting == 0
 
 
 def test_the_projects_own_set_is_read_right(benchmark: Benchmark) -> None:

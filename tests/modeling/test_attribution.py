@@ -214,37 +214,6 @@ def test_parts_of_any_size_give_the_same(cells: int, monkeypatch: pytest.MonkeyP
         torch.testing.assert_close(actual, one, atol=1e-6, rtol=1e-5)
 
 
-def test_gradients_are_those_of_plain_autograd() -> None:
-    layer, layout = attention_layer().double(), batch_of(IDS).sections
-    chunks = torch.randn(sum(map(len, IDS)), 16, dtype=torch.float64, requires_grad=True)
-    upstream = torch.randn(len(chunks), 16, dtype=torch.float64)
-    attend(layer, chunks, layout)[0].mul(upstream).sum().backward()
-    found = {name: parameter.grad.clone() for name, parameter in layer.named_parameters()}
-    own, chunks.grad = chunks.grad.clone(), None
-    layer.zero_grad()
-
-    first = 0
-    parts = []
-    for ids in IDS:
-        rows = chunks[first : first + len(ids)]
-        query, key, value = (part(rows).unflatten(1, (4, 4)) for part in (layer.query, layer.key, layer.value))
-        members = sections_of(ids)
-        heads = torch.zeros(len(ids), 4, 4, dtype=torch.float64)
-        for number, section in enumerate(members):
-            following = members[(number + 1) % len(members)]
-            for row in section:
-                weights = torch.softmax((query[row] * key[following]).sum(-1) / 2, dim=0)
-                heads = heads.index_put((torch.tensor(row),), (weights.unsqueeze(-1) * value[following]).sum(0))
-        parts.append(layer.output(heads.flatten(1)))
-        first += len(ids)
-    torch.cat(parts).mul(upstream).sum().backward()
-
-    torch.testing.assert_close(own, chunks.grad, atol=1e-11, rtol=1e-9)
-    for name, parameter in layer.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, atol=1e-11, rtol=1e-9)
-        assert name == "key.bias" or float(found[name].abs().max()) > 1e-3
-
-
 # The rows of the paper's ablation, and what lies between them.
 VARIANTS: list[dict[str, Any]] = [
     {},

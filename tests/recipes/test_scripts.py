@@ -129,29 +129,20 @@ def test_every_script_is_that_of_a_recipe() -> None:
     assert there <= {script_of(words) for words in RECIPES}
 
 
-# Without --cpu, by which it would start a single process.
-ACCELERATE = ("accelerate.commands.launch", "--multi_gpu", "--num_machines", "1", "--mixed_precision", "no")
+# Without --cpu, by which it would start a single process; it launches torchrun.
+ACCELERATE = (
+    *("accelerate.commands.launch", "--multi_gpu", "--num_machines", "1", "--num_processes", "2"),
+    *("--mixed_precision", "no", "--dynamo_backend", "no"),
+)
 
 
 @pytest.mark.distributed
-@pytest.mark.parametrize(
-    "launcher",
-    [
-        pytest.param(
-            ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
-            # Which is what accelerate launches.
-            marks=pytest.mark.slow,
-            id="torchrun",
-        ),
-        pytest.param([*ACCELERATE, "--dynamo_backend", "no", "--num_processes", "2"], id="accelerate launch"),
-    ],
-)
-def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_path: Path, launcher: list[str]) -> None:
+def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_path: Path) -> None:
     # Without dropout, whose draws differ from process to process.
     common = ["--config", str(config), "--device", "cpu", "model.tune=frozen", "labels.dropout=0"]
     assert main(["finetune", "classify", *common, f"output={tmp_path / 'command'}"]) == 0
     run = [str(ROOT / "finetune" / "classify.py"), *common, f"output={tmp_path / 'script'}"]
-    subprocess.run([sys.executable, "-m", *launcher, *run], check=True, timeout=PATIENCE)
+    subprocess.run([sys.executable, "-m", *ACCELERATE, *run], check=True, timeout=PATIENCE)
     by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
     assert by_command.keys() == by_script.keys()
     assert max(float((weight - by_script[name]).abs().max()) for name, weight in by_command.items()) < 1e-6

@@ -17,7 +17,6 @@ from view_examples import WORDS, write_pairs
 from graphdoc import DocumentEncoder
 from graphdoc.cli import main
 from graphdoc.errors import GraphdocError, SettingsError
-from graphdoc.losses import PairedSentences, SubtopicLoss
 from graphdoc.recipes.subtopics import SubtopicRecipe
 from graphdoc.settings.finetuning import SubtopicRunSettings
 from graphdoc.settings.loading import load_settings
@@ -104,38 +103,6 @@ def test_a_run_leaves_a_model_that_finds_subtopics(finetune: Callable[..., int],
         torch.testing.assert_close(weight, before[name], atol=1e-6, rtol=0)
     assert finetune("other", *on, "subtopics.cluster_size=3") == 0
     assert DocumentEncoder.from_pretrained(tmp_path / "other" / "model").model.config.clustering.columns == 8
-
-
-def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
-    start = start_of(overrides)
-    recipe = SubtopicRecipe(start)
-    recipe.load()
-    batch = next(iter(recipe.loader.batches()))
-    assert batch.targets["label"].tolist() == [1] * 4 + [0] * 4
-    model = start.encoder.model.eval()
-    logits = model(batch.graphs).subtopics
-    # The sentences of a pair are the passages of its graph, those of the first document first.
-    sizes, index = torch.tensor(batch.graphs.passage_counts), batch.graphs.edge_index
-    is_between = index[0] != index[1]
-    pair_of = batch.graphs.document_of[index[0, is_between]]
-    sentences = PairedSentences(
-        torch.repeat_interleave(torch.arange(8), sizes),
-        batch.graphs.section_of[batch.graphs.section_of >= 0] == 1,
-        batch.targets["columns"],
-        index[:, is_between] - pair_of - 1,
-        batch.graphs.edge_weights[is_between],
-    )
-    assert int(sizes.sum()) == len(logits)
-    expected_loss = SubtopicLoss()(logits, sentences, batch.targets["label"]).loss
-    expected_loss.backward()
-    expected = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
-    assert {"subtopic_head.linear.weight", "graph.layers.0.conv.lin.weight"} <= expected.keys()
-    for graph_numbers in (None, 1):
-        model.zero_grad()
-        step = CachedStep(model, recipe.objective, graph_numbers=graph_numbers)(batch)
-        torch.testing.assert_close(step.loss, expected_loss.detach())
-        found = {name: weight.grad for name, weight in model.named_parameters() if name in expected}
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path: Path) -> None:

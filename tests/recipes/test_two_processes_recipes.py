@@ -13,15 +13,13 @@ import pytest
 import torch
 from corpus_examples import rows_of, write_rows
 from pretraining_job import PASSAGES, all_gradients
-from retrieval_examples import write_beir
 from safetensors.torch import load_file
-from training_runs import cut, same_model, write_config
+from training_runs import write_config
 from two_processes import COMMANDS_JOB as JOB
 from two_processes import launch, run_commands
 
 from graphdoc import DocumentEncoder
 from graphdoc.cli import main
-from graphdoc.retrieval.mining import NegativeLists
 
 pytestmark = pytest.mark.distributed
 
@@ -206,6 +204,9 @@ RUNS: dict[str, tuple[str, list[str]]] = {
                              "negatives.per_query=2"]),
     "judged": ("retrieve", ["queries.source=queries", "queries.split=train", "validation.split=dev",
                             "negatives.per_query=3", "negatives.kind=judged", "model.tune=frozen"]),
+    "mined": ("retrieve", ["queries.source=queries", "queries.split=train", "validation.share=0",
+                           "negatives.per_query=2", "negatives.kind=both", "negatives.depth=5",
+                           "negatives.margin=0"]),
     "made queries": ("retrieve", ["queries.made_from=[titles,first_sentences]", "folds.number=2"]),
     "views": ("views", [*VIEWS, "validation.pairs=pairs.tsv"]),
     "towers": ("views", [*VIEWS, "views.encoder=dual", "loss.kind=contrast", "loss.negatives=2",
@@ -287,45 +288,3 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
             assert of_rank[name]["status"] == 2 and option.rpartition("=")[2] in of_rank[name]["err"]
             assert "Traceback" not in of_rank[name]["err"]
     assert not Path("x").exists()
-
-
-@pytest.fixture
-def negatives_config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A configuration on 30 documents of six topics, 14 steps, with a refresh after 7."""
-    folder = write_beir(tmp_path / "beir")
-    return write_config(
-        tmp_path, folder / "corpus.jsonl", backbone_folder("roberta"),
-        {"projection_size": 16, "graph_layers": 1, "passage_words": 10}, tune="frozen",
-        queries={"source": str(folder), "split": "train"}, validation={"share": 0},
-        negatives={"per_query": 2, "kind": "vectors", "depth": 5, "margin": 0.0, "refresh": 0.5},
-        loss={"similarity": "cosine", "temperature": 0.1},
-        training={"epochs": 2, "learning_rate": 1e-3, "save_steps": 4, "keep_checkpoints": 9},
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_lists_of_two_processes(negatives_config: Path, tmp_path: Path) -> None:
-    """Lists of negatives in two processes: those of one, the same for both, and read again by a resumed run."""
-    pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
-
-    def command(name: str, *options: str) -> list[str]:
-        shared = ["--config", str(negatives_config), "--device", "cpu", f"output={tmp_path / name}"]
-        return ["finetune", "retrieve", *shared, *options]
-
-    both = ("negatives.kind=both", "negatives.refresh=null", "training.epochs=1")
-    runs = {"vectors": command("vectors-two"), "both": command("both-two", *both)}
-    first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
-    for name, options in (("vectors", ()), ("both", both)):
-        assert (first[name]["status"], second[name]["status"]) == (0, 0), first[name]["err"] + second[name]["err"]
-        assert second[name]["out"] == ""
-        assert main(command(f"{name}-one", *options)) == 0
-        one, two = (NegativeLists.read(tmp_path / f"{name}-{count}/negatives/start.jsonl") for count in ("one", "two"))
-        assert one == two
-    # A run that was cut off after the refresh and before the next checkpoint reads what was mined.
-    whole = tmp_path / "vectors-two"
-    again = cut(whole, tmp_path / "cut", 4)
-    kept = (again / "negatives" / "step-7.jsonl").read_bytes()
-    for seen in run_commands([command("cut", "--resume")], tmp_path):
-        assert seen[0]["status"] == 0, seen[0]["err"]
-    assert (again / "negatives" / "step-7.jsonl").read_bytes() == kept
-    assert same_model(whole, again)

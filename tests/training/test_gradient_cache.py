@@ -50,29 +50,6 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("size", "keep"), [(1, 0), (3, 5), (7, 0), (7, 1000), (20, 0)])
-def test_gradients_are_those_of_a_plain_pass_with_dropout(network: nn.Module, size: int, keep: int) -> None:
-    rows = rows_of(20)
-    mini_batches = list(rows.split(size))
-    torch.manual_seed(3)
-    loss_of(torch.cat([network(part) for part in mini_batches])).backward()
-    after_plain = torch.rand(1)
-    expected = gradients_of(network)
-    # Without dropout the gradients would be others: the test would say nothing about random numbers.
-    network.eval()
-    loss_of(network(rows)).backward()
-    assert not torch.allclose(gradients_of(network)[0], expected[0])
-    network.train()
-
-    torch.manual_seed(3)
-    cache = GradientCache(network, mini_batches, CPU, keep_activations=keep, size=len)
-    loss_of(cache.rows).backward()
-    cache.backward()
-
-    assert_same(gradients_of(network), expected)
-    assert torch.equal(torch.rand(1), after_plain)
-
-
 @pytest.mark.parametrize(("keep", "twice"), [(0, 4), (3, 4), (4, 3), (15, 1), (16, 0)])
 def test_the_last_mini_batch_and_those_that_fit_are_encoded_once(network: nn.Module, keep: int, twice: int) -> None:
     passes: list[bool] = []
@@ -142,26 +119,6 @@ def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep:
     torch.testing.assert_close(found[2], expected[2], rtol=1e-5, atol=1e-7)
     for one, other in zip(found, expected, strict=True):
         assert float((one - other).norm()) < 0.02 * float(other.norm())
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs an accelerator")
-def test_gradients_on_the_last_accelerator(network: nn.Module) -> None:
-    """With several, the one that encodes is not the current one."""
-    kind: Any = torch.accelerator.current_accelerator()
-    device = torch.device(kind.type, torch.accelerator.device_count() - 1)
-    network = network.float().to(device)
-    mini_batches = [part.float().to(device) for part in rows_of(20).split(4)]
-    torch.manual_seed(3)
-    vectors = torch.cat([network(part) for part in mini_batches])
-    vectors.square().sum().backward()
-    expected = gradients_of(network)
-    torch.manual_seed(3)
-    cache = GradientCache(network, mini_batches, device)
-    cache.rows.square().sum().backward()
-    cache.backward()
-    for one, other in zip(gradients_of(network), expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 LOSS = SubDocumentContrast("cosine", 0.3)

@@ -162,19 +162,6 @@ def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed:
     resume(undisturbed, folder)
 
 
-@pytest.mark.slow
-def test_a_stream_is_stopped_by_a_signal_to_all_its_processes_too(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    streamed = ("corpus.streaming=true", "corpus.preparing_processes=2", f"training.max_steps={STEPS}",
-                "validation={share: 0.0}", "training.save_steps=1000")  # fmt: skip
-    for options, after in (((), 3), (("--resume",), STEPS_OF_EPOCH + 5)):
-        run = start(undisturbed.config, folder, *streamed, *options)
-        _, err = interrupt(run, folder, after, signal.SIGTERM, group=True)
-        assert run.returncode == 128 + signal.SIGTERM, err
-        assert (folder / f"checkpoint-{max(losses(folder))}").is_dir()
-        assert "Traceback" not in err
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")
 def test_a_process_that_loads_and_is_killed_is_reported_in_one_line(undisturbed: Undisturbed, tmp_path: Path) -> None:
     folder = tmp_path / "run"

@@ -184,13 +184,6 @@ def test_the_manifest_tells_how_it_was_made(make_encoder: Encoders, tmp_path: Pa
     assert f"{expected.left_out['passage limit']:,} characters" in console.export_text()
 
 
-def test_lone_surrogates_do_not_stop_the_run(encoder: DocumentEncoder, tmp_path: Path) -> None:
-    document = Document("a\ud800", (Section("bar\udfff ben", "dis\ud800"),))
-    encode_to_disk(encoder, [document], tmp_path, level="passage")
-    row = pq.read_table(tmp_path / "shard-00000.parquet").to_pylist()[0]
-    assert (row["id"], row["heading"]) == ("a\ufffd", "dis\ufffd")
-
-
 @pytest.mark.parametrize("level", ["document", "section", "sentence"])
 def test_titles_and_texts_are_those_of_their_rows(encoder: DocumentEncoder, tmp_path: Path, level: Any) -> None:
     documents = {one.id: replace(one, title=f"dis {one.id}") for one in made_up(5)}
@@ -417,16 +410,6 @@ def test_overwriting_with_input_that_cannot_be_read(
             assert contents(out) == before
 
 
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_shards_of_someone_else(encode: Encode, out: Path, overwrite: bool) -> None:
-    encode(made_up(9))
-    pq.write_table(pa.table({"id": ["a"]}), out / shard(7))
-    before = contents(out)
-    with pytest.raises(OutputError) as error:
-        encode(made_up(9), shard_size=4, overwrite=overwrite)
-    assert overwrite == (shard(7) in str(error.value)) and contents(out) == before
-
-
 @pytest.mark.parametrize("options", [{}, {"overwrite": True}])
 def test_a_second_run_is_refused_while_one_is_under_way(
     encode: Encode, out: Path, monkeypatch: Patch, options: dict[str, Any]
@@ -592,18 +575,6 @@ def test_two_processes_give_what_one_gives(encoder: DocumentEncoder, checkpoint:
     ids, vectors = read_vectors(tmp_path / "two")
     assert ids == [document.id for document in documents]
     np.testing.assert_allclose(vectors, encoder.encode(documents), atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.distributed
-def test_an_error_in_one_process_ends_both(checkpoint: Path, tmp_path: Path) -> None:
-    documents = [*made_up(12), Document("bare", (Section("\u200b"),)), *made_up(50)[13:]]
-    source = corpus_file(tmp_path / "corpus.jsonl", documents)
-    arguments = ("encode", source, "--model", checkpoint, "--shard-size", 8, "--output", tmp_path / "out")
-    results = launch("-m", "graphdoc", *arguments, "--device", "cpu", check=False)
-    assert all(result.returncode for result in results)
-    assert any("'bare'" in result.stderr for result in results)
-    assert not (tmp_path / "out" / "manifest.json").exists()
 
 
 @pytest.mark.distributed
