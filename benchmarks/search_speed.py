@@ -26,10 +26,9 @@ import numpy.typing as npt
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
-from graphdoc.retrieval.document_terms import TermCounter
 from graphdoc.retrieval.lance import LanceStore
 from graphdoc.retrieval.table import Fields, add_vectors, rows_of, schema_of, table_of
-from graphdoc.retrieval.terms import word_settings
+from graphdoc.retrieval.terms import TermCounter, word_settings
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
 
@@ -128,7 +127,7 @@ def memory() -> int:
 
 def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any, terms: TermCounter) -> Any:
     """The rows of some documents."""
-    parts = [rows_of(one.segmented, fields, terms) for one in block]
+    parts = [rows_of(one.segmented, fields, terms=terms.packed(one.segmented.document)) for one in block]
     for rows, one in zip(parts, block, strict=True):
         add_vectors(rows, one, one.passages, unit_length=True)
     return table_of([row for rows in parts for row in rows], schema)

@@ -24,7 +24,6 @@ from ..similarity.comparison import Comparison
 from ..similarity.encoded_document import EncodedDocument
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
-from .document_terms import TermCounter
 from .fusion import Scores
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
@@ -45,7 +44,7 @@ from .table import (
     schema_of,
     table_of,
 )
-from .terms import Queries, Vector, random_queries, word_settings
+from .terms import Queries, TermCounter, Vector, random_queries, word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4
@@ -418,7 +417,9 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, place: st
     store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
     fields, terms, waiting = Fields(schema), TermCounter(store.tokens), iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
-        rows = [row for segmented in window for row in rows_of(segmented, fields, terms)]
+        rows = [
+            row for segmented in window for row in rows_of(segmented, fields, terms=terms.packed(segmented.document))
+        ]
         store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
     store.maintain()
     return DocumentIndex(store)

@@ -27,7 +27,6 @@ from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
-from .document_terms import TermCounter
 from .lance import IS_DOCUMENT, LanceStore
 from .sentences import encode_sentences
 from .table import (
@@ -43,6 +42,7 @@ from .table import (
     tokens_hash,
     vectors_of,
 )
+from .terms import TermCounter
 
 OnError = Literal["stop", "skip"]
 
@@ -178,7 +178,7 @@ class Update:
             self._new_columns = {}
         rows, unit_length = [], self._store.record["similarity"] == "cosine"
         for one, (document, passages, new), further in zip(window, encoded, columns, strict=True):
-            of_document = rows_of(one, self._fields, self._terms, **further)
+            of_document = rows_of(one, self._fields, terms=self._terms.packed(one.document), **further)
             add_vectors(of_document, document, passages, unit_length=unit_length)
             rows += of_document
             report.encoded_passages += new

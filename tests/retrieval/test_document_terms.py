@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from graphdoc import Document, DocumentIndex
-from graphdoc.retrieval.document_terms import QueryTerms, TermCounter, TermCounts, TermWeights, term_id
+from graphdoc.retrieval.terms import QueryTerms, TermCounter, TermCounts, TermWeights, term_id
 
 TEXTS = some.lists(some.text("abcdef", max_size=30).map(list), min_size=1, max_size=6)
 
