@@ -43,7 +43,7 @@ ARCHITECTURE = [
     "model.settings.graph_kind=section", "model.settings.graph_layers=1", "model.settings.graph_heads=2",
     "model.settings.readout=document_node",
 ]  # fmt: skip
-HEAD = ["training.learning_rate=1e-3", "labels.dropout=0.3", "labels.label_smoothing=0.1"]
+HEAD = ["training.learning_rate=1e-3", "labels.dropout=0.3"]
 ROWS: dict[str, list[str]] = {
     "mean of passages": [
         "model.settings.graph_layers=0", "model.settings.readout=mean", "model.settings.projection_size=null",

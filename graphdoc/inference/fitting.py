@@ -127,7 +127,7 @@ def fit(
     model = pipeline.model
     config, had_centre = model.config, model.centre is not None
     words = None if how is None else _Words(how, str(config.language))
-    sample = _Sample(MOST_DRAWN, 0)
+    sample = _Sample(MOST_DRAWN)
     rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
     place, totals = rank, (0, 0, np.zeros(1))
     share = islice(iter(documents_of(documents)), rank, None, count) if count > 1 else documents_of(documents)
@@ -235,13 +235,13 @@ def _sum_of_units(pipeline: EncodingPipeline, vectors: Sequence[npt.NDArray[np.f
 class _Sample:
     """Values of some documents: those whose places in the corpus have the smallest drawn numbers."""
 
-    def __init__(self, most: int, seed: int) -> None:
-        self._most, self._seed = most, seed
+    def __init__(self, most: int) -> None:
+        self._most = most
         # A heap of (-drawn number, place, value).
         self.entries: list[tuple[int, int, Any]] = []
 
     def add(self, place: int, value: Any) -> None:
-        self.keep((-(((place + self._seed + 1) * _SPREAD) % 2**32), place, value))
+        self.keep((-(((place + 1) * _SPREAD) % 2**32), place, value))
 
     def keep(self, entry: tuple[int, int, Any]) -> None:
         """Keep an entry, also of another sample, if its number is small enough."""
@@ -271,7 +271,7 @@ class _Words:
         self._settings, self._language = settings, language
         self._maker = TermMaker(language)
         self.frequencies: Counter[Any] = Counter()
-        self.sample = _Sample(settings.most_documents, settings.seed)
+        self.sample = _Sample(settings.most_documents)
         self.forgotten = 0
 
     def add(self, place: int, texts: Iterable[str]) -> None:
@@ -350,7 +350,7 @@ class _Words:
                 "more, or leave the lexical part out"
             )
         numbers = min(self._settings.size, documents, terms)
-        svd = TruncatedSVD(numbers, algorithm="randomized", random_state=self._settings.seed)
+        svd = TruncatedSVD(numbers, algorithm="randomized", random_state=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Documents that are all the same have no variance, which is said below.
             svd.fit(weights)

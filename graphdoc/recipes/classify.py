@@ -137,7 +137,7 @@ class ClassRecipe(CorpusRecipe):
         weights = None
         if labels.class_weights == "balanced":
             weights = balanced_weights(self.class_counts, len(self._train) if labels.multi_label else None)
-        loss = run.loss or ClassificationLoss(labels.multi_label, weights, labels.label_smoothing)
+        loss = run.loss or ClassificationLoss(labels.multi_label, weights)
         self.objective = Classification(loss)
         if len(self.validation):
             best = settings.validation.best

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from ..errors import SettingsError
 from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES, SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS
 from ..runtime.text import class_name
-from .base import Count, FileName, Seed, Settings, known_name, shown
+from .base import Count, FileName, Settings, known_name, shown
 
 
 class ClusterSettings(Settings):
@@ -79,8 +79,6 @@ class LexicalFit(Settings):
     are in any corpus"""
     most_documents: Annotated[int, Field(ge=2, le=100_000_000)] = 100_000
     """documents that the numbers are learned of, drawn where there are more; document frequencies are those of all"""
-    seed: Seed = 0
-    """draws those documents, and begins the decomposition"""
 
     @property
     def size(self) -> int:
