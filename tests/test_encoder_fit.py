@@ -216,7 +216,8 @@ def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
     encoder = tiny_encoder("bert", **MEAN)
     # Without a centre no passage is encoded.
     monkeypatch.setattr(encoder.model, "encode_passages", None)
-    found = encoder.fit(documents, centre=False, lexical={"most_documents": 3, "most_terms": 20, "least_documents": 1})
+    monkeypatch.setattr(fitting, "MOST_DECOMPOSED", 3)
+    found = encoder.fit(documents, centre=False, lexical={"most_terms": 20, "least_documents": 1})
     assert found.terms == 20 and found.numbers == 3 and found.centre_length is None
     assert encoder.model.centre is None
     monkeypatch.setattr(fitting, "MOST_COUNTED", 60)

@@ -40,6 +40,8 @@ _NOISE = 1e-6
 MOST_COUNTED = 4_000_000
 # Documents that are drawn to weigh vectors and words against each other.
 MOST_DRAWN = 1_000
+# Documents that the numbers of a lexical part are learned of, drawn where there are more.
+MOST_DECOMPOSED = 100_000
 # Numbers that are as good as drawn, a different one for every place below 2**32 (a bijection by Knuth).
 _SPREAD = 2_654_435_761
 
@@ -271,7 +273,7 @@ class _Words:
         self._settings, self._language = settings, language
         self._maker = TermMaker(language)
         self.frequencies: Counter[Any] = Counter()
-        self.sample = _Sample(settings.most_documents)
+        self.sample = _Sample(MOST_DECOMPOSED)
         self.forgotten = 0
 
     def add(self, place: int, texts: Iterable[str]) -> None:

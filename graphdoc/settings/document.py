@@ -77,8 +77,6 @@ class LexicalFit(Settings):
     projection: Projection = "decomposition"
     """learn vectors of terms from documents, or draw random ones, which keep cosines of tf-idf vectors about as they
     are in any corpus"""
-    most_documents: Annotated[int, Field(ge=2, le=100_000_000)] = 100_000
-    """documents that the numbers are learned of, drawn where there are more; document frequencies are those of all"""
 
     @property
     def size(self) -> int:
