@@ -28,7 +28,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 from graphdoc import Document, DocumentIndex, Section, read_documents
 from graphdoc.retrieval.lance import LanceStore
 from graphdoc.retrieval.table import Fields, add_vectors, rows_of, schema_of, table_of
-from graphdoc.retrieval.terms import TermCounter, word_settings
+from graphdoc.retrieval.terms import packed_terms, word_settings
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
 
@@ -125,9 +125,11 @@ def memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any, terms: TermCounter) -> Any:
+def rows_together(
+    block: Sequence[EncodedDocument], fields: Fields, schema: Any, tokenize: Callable[[str], list[str]]
+) -> Any:
     """The rows of some documents."""
-    parts = [rows_of(one.segmented, fields, terms=terms.packed(one.segmented.document)) for one in block]
+    parts = [rows_of(one.segmented, fields, terms=packed_terms(one.segmented.document, tokenize)) for one in block]
     for rows, one in zip(parts, block, strict=True):
         add_vectors(rows, one, one.passages, unit_length=True)
     return table_of([row for rows in parts for row in rows], schema)
@@ -140,11 +142,10 @@ def build(place: Path, count: int) -> dict[str, float]:
     fields = Fields(store.schema)
     store.add_columns(fields.admit(next(documents(1, 0)).segmented.document))
     schema = store.schema.remove_metadata()
-    terms = TermCounter(store.tokens)
     seconds = {"rows": 0.0, "write": 0.0, "maintain": 0.0}
     made = documents(count, 0)
     while block := list(islice(made, 4096 // PASSAGES_OF_DOCUMENT)):
-        rows, took = measured(rows_together, block, fields, schema, terms)
+        rows, took = measured(rows_together, block, fields, schema, store.tokens)
         seconds["rows"] += took
         seconds["write"] += measured(store.write, rows, [one.segmented.document.id for one in block])[1]
     seconds["maintain"] = measured(store.maintain)[1]
@@ -228,11 +229,11 @@ def update(place: Path, count: int) -> dict[str, float]:
     """Write 50 documents of 20 passages anew, one at a time as people change them, with other vectors."""
     store = LanceStore.open(str(place))
     fields, schema = Fields(store.schema), store.schema.remove_metadata()
-    terms, words = TermCounter(store.tokens), list(islice(texts(), PASSAGES_OF_DOCUMENT))
+    words = list(islice(texts(), PASSAGES_OF_DOCUMENT))
     seconds = []
     for number, new in zip(*changed(count), strict=True):
         one = encoded(number, words, new)
-        rows = rows_together([one], fields, schema, terms)
+        rows = rows_together([one], fields, schema, store.tokens)
         seconds.append(measured(store.write, rows, [one.segmented.document.id])[1])
     return {"a document": 1e3 * float(np.median(seconds)), "waiting": store.state().waiting}
 

@@ -78,6 +78,12 @@ def stream_predictions(
     """Predict as :func:`predict`, one window of documents after another, in constant memory.
 
     The model and the threshold are checked before the first document is asked for.
+
+    >>> from graphdoc import DocumentEncoder
+    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+    >>> _ = encoder.model.add_head(["cooking", "sea"])
+    >>> len(list(stream_predictions(encoder, ["Rice is steamed.", "Tides rise."])))
+    2
     """
     least = threshold_of(encoder, threshold)
     return (

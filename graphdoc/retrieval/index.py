@@ -44,7 +44,7 @@ from .table import (
     schema_of,
     table_of,
 )
-from .terms import Queries, TermCounter, Vector, random_queries, word_settings
+from .terms import Queries, Vector, packed_terms, random_queries, word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4
@@ -415,10 +415,12 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, place: st
     model = {"model": {"name": "none: words alone"}, "weights": None}
     schema = schema_of(1, 1, 1)
     store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
-    fields, terms, waiting = Fields(schema), TermCounter(store.tokens), iter(documents)
+    fields, waiting = Fields(schema), iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
         rows = [
-            row for segmented in window for row in rows_of(segmented, fields, terms=terms.packed(segmented.document))
+            row
+            for segmented in window
+            for row in rows_of(segmented, fields, terms=packed_terms(segmented.document, store.tokens))
         ]
         store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
     store.maintain()

@@ -42,8 +42,8 @@ _WORD = re.compile(r"[^\W_]+")
 _FIRST_MARK = 907331415926535
 # How much more a term counts that a document has more often (benchmarks/results/search_default.md).
 _DAMPING = 0.75
-# Documents that say how many have a term, and words whose terms are kept.
-_SAMPLED_DOCUMENTS, _MOST_WORDS = 2_000, 500_000
+# Documents that say how many have a term.
+_SAMPLED_DOCUMENTS = 2_000
 # More would let one word drown all others, and take long to search for.
 _MOST_COPIES = 64
 # Shorter entries of a vocabulary are mostly pieces of words.
@@ -167,11 +167,10 @@ class TermCounts(NamedTuple):
     counts: npt.NDArray[np.uint32]
 
     @classmethod
-    def of(cls, counts: Mapping[int, int]) -> TermCounts:
-        """Counts by the hash of a term (:func:`term_id`)."""
-        ids = np.fromiter(counts, np.uint32, len(counts))
-        order = np.argsort(ids)
-        return cls(ids[order], np.fromiter(counts.values(), np.uint32, len(counts))[order])
+    def of(cls, counts: Mapping[str, int]) -> TermCounts:
+        """Counts by term."""
+        ids, places = np.unique(np.array([term_id(term) for term in counts], np.uint32), return_inverse=True)
+        return cls(ids, np.bincount(places, list(counts.values()), len(ids)).astype(np.uint32))
 
     def packed(self) -> bytes:
         """As an index keeps them, eight bytes a term."""
@@ -189,34 +188,9 @@ def term_id(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
-class TermCounter:
-    """Counts terms of documents, each word of which is made into a term once.
-
-    Args:
-        tokenize: gives the terms of a text.
-    """
-
-    def __init__(self, tokenize: Tokenize) -> None:
-        self._tokenize = tokenize
-        self._ids: dict[str, tuple[int, ...]] = {}
-
-    def packed(self, document: Document) -> bytes:
-        """The terms of a document with their counts, as an index keeps them."""
-        return self.count(whole_text(document)[0]).packed()
-
-    def count(self, text: str) -> TermCounts:
-        """The terms of a text with their counts."""
-        words = Counter(_WORD.findall(text))
-        if len(self._ids) > _MOST_WORDS:
-            self._ids.clear()
-        new = [word for word in words if word not in self._ids]
-        for word, terms in zip(new, terms_of(new, self._tokenize), strict=True):
-            self._ids[word] = tuple(map(term_id, terms))
-        counts: dict[int, int] = {}
-        for word, count in words.items():
-            for id in self._ids[word]:
-                counts[id] = counts.get(id, 0) + count
-        return TermCounts.of(counts)
+def packed_terms(document: Document, tokenize: Tokenize) -> bytes:
+    """The terms of a document with their counts, as an index keeps them."""
+    return TermCounts.of(Counter(tokenize(whole_text(document)[0]))).packed()
 
 
 class TermWeights:
@@ -263,7 +237,7 @@ class QueryTerms:
 
     def __init__(self, words: Sequence[tuple[str, str, int]], weights: TermWeights) -> None:
         self._words = {term_id(term): word for term, word, _ in words}
-        self._terms = TermCounts.of({term_id(term): count for term, _, count in words})
+        self._terms = TermCounts.of({term: count for term, _, count in words})
         self._weights, self._unit = weights, weights.unit(self._terms)
 
     def cosine(self, document: TermCounts) -> float:

@@ -42,7 +42,7 @@ from .table import (
     tokens_hash,
     vectors_of,
 )
-from .terms import TermCounter
+from .terms import packed_terms
 
 OnError = Literal["stop", "skip"]
 
@@ -93,7 +93,7 @@ class Update:
         # Documents that the index has otherwise, until they are written.
         self._replaced: set[str] = set()
         self._new_columns: dict[str, Any] = {}
-        self._fields, self._terms = Fields(store.schema), TermCounter(store.tokens)
+        self._fields = Fields(store.schema)
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
         """Index documents, some thousands of passages at a time; each time is one commit."""
@@ -178,7 +178,7 @@ class Update:
             self._new_columns = {}
         rows, unit_length = [], self._store.record["similarity"] == "cosine"
         for one, (document, passages, new), further in zip(window, encoded, columns, strict=True):
-            of_document = rows_of(one, self._fields, terms=self._terms.packed(one.document), **further)
+            of_document = rows_of(one, self._fields, terms=packed_terms(one.document, self._store.tokens), **further)
             add_vectors(of_document, document, passages, unit_length=unit_length)
             rows += of_document
             report.encoded_passages += new

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 
 import pytest
@@ -11,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from graphdoc import Document, DocumentIndex
-from graphdoc.retrieval.terms import QueryTerms, TermCounter, TermCounts, TermWeights, term_id
+from graphdoc.retrieval.terms import QueryTerms, TermCounts, TermWeights
 
 TEXTS = some.lists(some.text("abcdef", max_size=30).map(list), min_size=1, max_size=6)
-
-
-def counts_of(words: Counter[str]) -> TermCounts:
-    return TermCounts.of({term_id(word): count for word, count in words.items()})
 
 
 def cosine(first: Counter[str], second: Counter[str], collection: list[Counter[str]]) -> dict[str, float]:
@@ -38,12 +33,12 @@ def cosine(first: Counter[str], second: Counter[str], collection: list[Counter[s
 @given(TEXTS, some.text("abcdefg", max_size=30).map(list))
 def test_the_cosine_is_that_of_the_formula_and_its_terms_add_up(texts: list[list[str]], asked: list[str]) -> None:
     counted = [Counter(text) for text in texts]
-    weights = TermWeights([TermCounts.unpacked(counts_of(one).packed()) for one in counted])
+    weights = TermWeights([TermCounts.unpacked(TermCounts.of(one).packed()) for one in counted])
     query = QueryTerms([(term, term.upper(), count) for term, count in Counter(asked).items()], weights)
     for document in counted:
         expected = cosine(Counter(asked), document, counted)
-        assert query.cosine(counts_of(document)) == pytest.approx(sum(expected.values()))
-        terms = query.explain(counts_of(document), len(texts))
+        assert query.cosine(TermCounts.of(document)) == pytest.approx(sum(expected.values()))
+        terms = query.explain(TermCounts.of(document), len(texts))
         assert {part.term.lower(): part.part for part in terms} == pytest.approx(expected)
         for part in terms:
             holding = sum(part.term.lower() in one for one in counted)
@@ -66,12 +61,3 @@ def test_a_document_is_searched_for_by_all_of_its_words(read_index: DocumentInde
 
 def text_of(document: Document) -> str:
     return " ".join(f"{section.heading} {section.text}" for section in document.sections)
-
-
-@given(some.text("ab ä_'-東京 .", max_size=60))
-def test_terms_are_counted_word_by_word(text: str) -> None:
-    counter = TermCounter(lambda text: [word.rstrip("b") or "b" for word in text.split()])
-    expected = Counter(word.rstrip("b") or "b" for word in re.findall(r"[^\W_]+", text))
-    for _ in range(2):
-        counted = counter.count(text)
-        assert dict(zip(*map(list, counted), strict=True)) == {term_id(term): n for term, n in expected.items()}
