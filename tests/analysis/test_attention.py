@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch_geometric.nn import GATConv
 from typed import Encoders
 
 from graphdoc.analysis.attention import CSV_COLUMNS, AttentionTable
@@ -15,7 +13,6 @@ from graphdoc.analysis.projection import order_of, project, sample_rows
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, GraphdocError
-from graphdoc.graphs.batch import GraphBatch
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 
@@ -54,36 +51,6 @@ def test_weights_of_one_target_sum_to_one(
         assert table.graph_layers == list(range(layers))
         assert table.document_weights().sum() == pytest.approx(1, abs=1e-5)
         assert len(table) == len(frame)
-
-
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_it_is_the_attention_of_gatconv(tiny_encoder: Encoders, structured: list[Document], kind: str) -> None:
-    encoder = tiny_encoder(
-        graph_kind=kind, graph_layers=2, graph_settings={"window": 1} if kind == "window" else None, skip="linear"
-    )
-    table = encoder.attention(structured[0])
-    batch = GraphBatch.from_documents([encoder.segment(structured[0])], encoder.model.config.graph)
-    with torch.no_grad():
-        output = encoder.model(batch, output_attention=True)
-    assert output.layer_inputs is not None
-    for number, layer in enumerate(encoder.model.graph.layers):
-        reference = GATConv(16, 8, 2, add_self_loops=False, residual=True)
-        reference.load_state_dict(layer.conv.state_dict())
-        with torch.no_grad():
-            _, (edges, weights) = reference.eval()(
-                output.layer_inputs[number], batch.edge_index, return_attention_weights=True
-            )
-        expected = {
-            (head, source, target): float(weights[row, head])
-            for row, (source, target) in enumerate(edges.T.tolist())
-            for head in range(2)
-        }
-        rows = table.layer == number
-        places = np.stack([table.head, table.source, table.target], axis=1)[rows].tolist()
-        found = {tuple(place): weight for place, weight in zip(places, table.weight[rows].tolist(), strict=True)}
-        assert found.keys() == expected.keys()
-        np.testing.assert_allclose([found[key] for key in expected], list(expected.values()), atol=1e-6)
-    assert float(np.ptp(table.weight)) > 1e-3
 
 
 def test_dropout_and_training_mode_change_nothing(tiny_encoder: Encoders, structured: list[Document]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from corpus_examples import write_rows
-from training_runs import corpus_of, refusal, require_same_after_interruption, results_of, told, write_config
-from typed import Backbones, Patch
+from training_runs import corpus_of, refusal, results_of, told, write_config
+from typed import Backbones
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import ClassificationEvaluator
@@ -102,13 +102,6 @@ def test_any_number_of_classes(classify: Classify, tmp_path: Path) -> None:
     config = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu").model.config
     assert config.labels == ["rice", "text", "tide"] and config.multi_label
     assert results_of(tmp_path / "run")["after"]["micro_f1"] > 0.9
-
-
-def test_a_run_that_was_interrupted_ends_as_if_nothing_had_been(
-    classify: Classify, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    options = ("training.epochs=2", "training.save_steps=3", "labels.dropout=0.3")
-    require_same_after_interruption(lambda *arguments: classify(rows(), *options, *arguments), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ from training_runs import (
     corpus_of,
     losses_of,
     refusal,
-    require_same_after_interruption,
     results_of,
     told,
     write_config,
 )
-from typed import Backbones, Command, Patch
+from typed import Backbones, Command
 
 from graphdoc import DocumentEncoder
 
@@ -133,15 +132,6 @@ def test_pairs_themselves(compare: Command, write: Command, tmp_path: Path) -> N
     assert results["after"]["pair_auc"] > 0.97
     assert results["best"]["score"] == results["after"]["pair_f1"]
     assert {"positive_similarity", "negative_similarity"} <= losses_of(tmp_path / "run")[0].keys()
-
-
-@pytest.mark.parametrize("loss", ["contrastive", "cosine"])
-def test_a_run_that_was_interrupted_ends_as_if_nothing_had_been(
-    compare: Command, write: Command, tmp_path: Path, monkeypatch: Patch, loss: str
-) -> None:
-    options = (f"loss.kind={loss}", "groups.by=pairs", f"groups.file={write('pairs.tsv', pairs())}",
-               "training.max_steps=8", "training.save_steps=3", "sections.section_positions=shuffled")  # fmt: skip
-    require_same_after_interruption(lambda *arguments: compare(*options, *arguments), tmp_path, monkeypatch)
 
 
 def test_bad_input(compare: Command, write: Command) -> None:

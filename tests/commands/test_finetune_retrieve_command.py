@@ -61,18 +61,6 @@ def test_a_trained_model_finds_answers(retrieve: Retrieve, judged: tuple[str, ..
     assert encoder.model.config.similarity == "cosine"
 
 
-@pytest.mark.parametrize("tune", ["frozen", "full"])
-def test_a_run_that_was_interrupted_ends_the_same(
-    retrieve: Retrieve, judged: tuple[str, ...], tmp_path: Path, tune: str
-) -> None:
-    settings = (*judged, f"model.tune={tune}", "negatives.per_query=2", "negatives.kind=judged",
-                "training.save_steps=5", "training.epochs=1")  # fmt: skip
-    told(retrieve(*settings))
-    folder = cut(tmp_path / "run", tmp_path / "cut", 5)
-    told(retrieve(*settings, f"output={folder}", "--resume", "training.loading_processes=1"))
-    assert same_model(tmp_path / "run", folder) and results_of(tmp_path / "run") == results_of(folder)
-
-
 def test_queries_made_of_documents_and_pairs_with_documents(retrieve: Retrieve, tmp_path: Path) -> None:
     told(retrieve("queries.made_from=[titles,headings,first_sentences]", "validation.share=0.2"))
     record = corpus_of(tmp_path / "run")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from corpus_examples import SettingsFactory
-from torch.utils.data import DataLoader
 
 from graphdoc.corpus import parts as module
 from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
@@ -99,19 +98,6 @@ class TestContent:
             next(model.passage_encoder.parameters()).fill_(float("nan"))
         with pytest.raises(ModelError, match="NaN"):
             prepare_passage_vectors(corpus, model)
-
-    def test_a_loader_with_workers_reads_them(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
-        vectors = prepare_passage_vectors(corpus, model)
-        again = pickle.loads(pickle.dumps(vectors))
-        loader = DataLoader(
-            range(36), batch_size=4, num_workers=2,
-            collate_fn=lambda rows: [(corpus[row], again.vectors_of(row)) for row in rows],
-        )  # fmt: skip
-        found = [one for batch in loader for one in batch]
-        assert [document.id for document, _ in found] == corpus.ids
-        for number, (document, own) in enumerate(found):
-            assert np.array_equal(own, vectors.vectors_of(number)) and document.group == corpus[number].group
-            assert np.array_equal(np.concatenate(document.token_ids), np.concatenate(corpus[number].token_ids))
 
 
 class TestRuns:

@@ -11,13 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from sections_by_hand import batch_of, documents, sections_of
 
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import PADDING, GraphBatch, Packing, map_tensors
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, normalised_adjacency
-from graphdoc.graphs.layout import SectionLayout
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS
 
@@ -226,23 +224,6 @@ def test_a_batch_numbers_nodes_through(random_document) -> None:
     assert batch.token_ids == documents[0].token_ids + documents[1].token_ids
 
 
-def test_mini_batches_hold_every_passage_once(random_document) -> None:
-    batch = GraphBatch.from_documents([random_document([0] * 20, seed=seed) for seed in range(6)], "full")
-    seen: dict[int, tuple[int, ...]] = {}
-    for mini_batch in batch.mini_batches(Packing(512), pad_token_id=77):
-        assert mini_batch.input_ids.shape == mini_batch.attention_mask.shape
-        assert mini_batch.input_ids.numel() <= 512
-        assert 1 - mini_batch.attention_mask.float().mean() <= 0.03
-        assert bool((mini_batch.input_ids[mini_batch.attention_mask == 0] == 77).all())
-        for ids, mask, row in zip(
-            mini_batch.input_ids, mini_batch.attention_mask, mini_batch.passage_order.tolist(), strict=True
-        ):
-            assert mask.tolist() == sorted(mask.tolist(), reverse=True)
-            assert row not in seen
-            seen[row] = tuple(ids[mask == 1].tolist())
-    assert tuple(seen[row] for row in range(len(batch.token_ids))) == batch.token_ids
-
-
 @settings(max_examples=60)
 @given(st.lists(st.tuples(layouts, st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=6), st.integers(1, 300))
 def test_graphs_come_back_as_they_went_in_whole_or_in_slices(
@@ -258,39 +239,6 @@ def test_graphs_come_back_as_they_went_in_whole_or_in_slices(
     for part in parts:
         assert part.document_of.tolist() == sorted(part.document_of.tolist())
         assert set(part.document_of.tolist()) == set(range(len(part)))
-
-
-def places_by_hand(document_of: list[int], sections: list[int]) -> list[list[int]]:
-    seen: dict[tuple[int, int], int] = {}
-    places = []
-    for key in zip(document_of, sections, strict=True):
-        places.append([key[1], seen.setdefault(key, 0)])
-        seen[key] += 1
-    return places
-
-
-@settings(max_examples=60)
-@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=5), st.data())
-def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st.DataObject) -> None:
-    kinds = [
-        data.draw(st.sampled_from([*GRAPH_KINDS, "query"] if len(one) == 1 else list(GRAPH_KINDS))) for one in layouts
-    ]
-    graphs = [
-        DocumentGraph.of(JoinedGraphs.of_queries([one[0]])) if kind == "query" else graph_of_sections(one, kind)
-        for one, kind in zip(layouts, kinds, strict=True)
-    ]
-    batch = GraphBatch.from_graphs(graphs)
-    document_of = [number for number, one in enumerate(layouts) for _ in one]
-    assert batch.places.tolist() == places_by_hand(document_of, [0] * len(document_of))
-    ids = [section for one in layouts for section in one]
-    split = batch.split_into(np.array(ids))
-    assert split.places.tolist() == places_by_hand(document_of, ids)
-    numbered = batch.split_into(np.array(ids), np.arange(len(ids)) + 5)
-    assert numbered.places.tolist() == [[a, b + 5] for b, a in enumerate(ids)]
-    for whole in (split, numbered):
-        parts = [part.places for part in whole.slices([1] * len(layouts), 2)]
-        assert len(parts) == -(-len(layouts) // 2)
-        assert np.array_equal(np.concatenate(parts), whole.places)
 
 
 def tensors_of(part: object) -> list[torch.Tensor]:
@@ -329,49 +277,6 @@ def test_what_is_moved_is_cut_and_split_from_where_it_came(random_document) -> N
 lengths = st.lists(st.integers(1, 400), max_size=300)
 budgets = st.integers(1, 5_000)
 shares = st.sampled_from([0.0, 0.03, 0.2])
-
-
-def following_of(layout: SectionLayout) -> dict[int, int]:
-    """The section that each looks at."""
-    pairs = [
-        (int(layout.section_of[asking]), int(layout.section_of[asked]))
-        for group in layout.groups
-        for asking, asked in zip(group.asking[:, 0], group.asked[:, 0], strict=True)
-    ]
-    assert len(dict(pairs)) == len(pairs)
-    return dict(pairs)
-
-
-@settings(max_examples=80)
-@given(documents, st.randoms(use_true_random=False), st.booleans())
-def test_sections_and_chunks_come_by_their_ids(ids: list[list[int]], draw, given_places: bool) -> None:
-    places = [draw.sample(range(50), len(one)) for one in ids] if given_places else None
-    layout = batch_of(ids, places).sections
-    following = following_of(layout)
-    first = section = row = 0
-    for number, one in enumerate(ids):
-        members = sections_of(one, None if places is None else places[number])
-        for position, chunks in enumerate(members):
-            assert layout.chunks[row : row + len(chunks)].tolist() == [first + chunk for chunk in chunks]
-            assert layout.section_of[row : row + len(chunks)].tolist() == [section + position] * len(chunks)
-            assert int(layout.counts[section + position]) == len(chunks)
-            assert int(layout.document_of[section + position]) == number
-            assert following[section + position] == section + (position + 1) % len(members)
-            row += len(chunks)
-        first, section = first + len(one), section + len(members)
-    assert len(layout) == section
-    assert layout.section_counts.tolist() == [len(set(one)) for one in ids]
-    assert len(layout.chunks) == row
-
-
-def test_without_a_split_every_document_is_one_section() -> None:
-    layout = GraphBatch.from_graphs([graph_of_sections([0, 0, 1, 2]), graph_of_sections([3])]).sections
-    assert layout.counts.tolist() == [4, 1] and layout.chunks.tolist() == [0, 1, 2, 3, 4]
-    assert following_of(layout) == {0: 0, 1: 1}
-    # Padding repeats a chunk of the section.
-    (group,) = batch_of([[0, 0, 0], [0, 0, 0, 0]]).sections.groups
-    assert group.asking.tolist() == group.asked.tolist() == [[0, 1, 2, 0], [3, 4, 5, 6]]
-    assert group.is_asking.tolist() == group.is_asked.tolist() == [[True, True, True, False], [True] * 4]
 
 
 def cells_of(tokens: list[int]) -> int:

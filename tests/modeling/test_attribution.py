@@ -20,7 +20,6 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.layout import SectionLayout, section_ids
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput, attribution, section_readout
 from graphdoc.modeling.attribution import logit_contributions, passage_terms
-from graphdoc.modeling.readouts import Readout
 from graphdoc.modeling.section_readout import ChunkAttention, SectionReadout
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -87,38 +86,6 @@ def test_also_where_elu_saturates_and_in_blocks(
     torch.testing.assert_close(terms.sum(0) / vector.norm(), vector / vector.norm(), atol=1e-5, rtol=0)
     monkeypatch.setattr(attribution, "BLOCK_CELLS", 1)
     torch.testing.assert_close(terms_of(model, document)[0], terms, atol=1e-5 * float(terms.abs().max()), rtol=1e-5)
-
-
-class MaxReadout(Readout):
-    """No weighted mean, and yet with weights: the shares of numbers that are taken from every passage."""
-
-    def forward(
-        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
-    ) -> DocumentOutput:
-        documents, chosen = passages.max(0, keepdim=True)
-        weights = torch.bincount(chosen[0], minlength=len(passages)) / passages.shape[1]
-        return DocumentOutput(documents=documents, readout_weights=weights)
-
-    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-        assert output.passages is not None
-        chosen = output.passages.argmax(0, keepdim=True)
-        return states[:, batch.rows.passages].gather(1, chosen.expand(len(states), -1, -1)).squeeze(1)
-
-
-@pytest.mark.parametrize(("reads_initial_nodes", "layers"), [(False, 0), (False, 2), (True, 2)])
-def test_weights_are_terms_only_where_the_readout_says_so(
-    tiny_model: ModelFactory,
-    random_document: DocumentFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    reads_initial_nodes: bool,
-    layers: int,
-) -> None:
-    model = tiny_model(graph_layers=layers)
-    monkeypatch.setattr(MaxReadout, "reads_initial_nodes", reads_initial_nodes)
-    model.readout = MaxReadout(model.config)
-    terms, vector = terms_of(model, random_document(SECTIONS))
-    torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
-    assert (terms != 0).sum(0).tolist() == [1 if reads_initial_nodes or not layers else 7] * 16
 
 
 def test_terms_against_a_walk_over_the_nodes(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:

@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import GATConv
@@ -19,7 +17,7 @@ from torch_geometric.nn import GATConv
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections
 from graphdoc.graphs.kinds import JoinedGraphs
-from graphdoc.graphs.layout import DENSE_BLOCK_CELLS, DENSE_BLOCK_EVENNESS, Form
+from graphdoc.graphs.layout import Form
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.graph_attention import GraphAttention, GraphAttentionStack
 from graphdoc.registry import GRAPH_KINDS, READOUTS
@@ -162,31 +160,6 @@ def test_plans_that_mix_dense_and_sparse_equal_gatconv() -> None:
     assert_equals_gatconv(make_layer(2), batch, "auto")
 
 
-@settings(max_examples=60)
-@given(
-    st.lists(st.tuples(st.integers(0, 40), st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=8),
-    st.sampled_from(FORMS),
-)
-def test_plans_hold_every_node_and_edge_once(drawn: list[tuple[int, str]], form: Form) -> None:
-    batch = GraphBatch.from_graphs([graph_of_sections([p // 3 for p in range(size)], kind) for size, kind in drawn])
-    plan = batch.with_plan(form).plan
-    nodes = torch.cat([torch.nonzero(plan.is_sparse_node).squeeze(1), *(block.rows for block in plan.blocks)])
-    edges = torch.cat([plan.sparse_edges, *(block.edges for block in plan.blocks)])
-    assert sorted(nodes.tolist()) == list(range(len(batch.node_kind)))
-    assert sorted(edges.tolist()) == list(range(batch.edge_index.shape[1]))
-    for block in plan.blocks:
-        assert int(block.adjacency.sum()) == len(block.edges)
-        assert block.adjacency.numel() <= DENSE_BLOCK_CELLS or len(block.nodes) == 1
-        assert (
-            int(torch.bincount(block.places // block.nodes.shape[1]).min())
-            >= DENSE_BLOCK_EVENNESS * block.nodes.shape[1]
-        )
-        document, target, source = torch.nonzero(block.adjacency, as_tuple=True)
-        pairs = torch.stack([block.nodes[document, source], block.nodes[document, target]])
-        place = torch.argsort(block.cells)
-        assert torch.equal(batch.edge_index[:, block.edges[place]], pairs)
-
-
 def test_large_scores_stay_finite() -> None:
     batch, layer = make_batch([20, 4], "section"), make_layer(2)
     for form in FORMS:
@@ -290,13 +263,6 @@ MODELS: list[dict[str, Any]] = [
     {"readout": "mean", "labels": ["a", "b"], "normalize_passages": True},
 ]
 models = pytest.mark.parametrize("settings", MODELS, ids=lambda one: " ".join(map(str, one.values())))
-
-
-def test_the_guard_sees_what_waits() -> None:
-    numbers = torch.arange(3)
-    for wait in (numbers.max().item, lambda: numbers[numbers > 1], lambda: torch.unique(numbers), numbers.nonzero):
-        with pytest.raises(AssertionError, match="makes the host wait"), NoWaiting():
-            wait()
 
 
 @models

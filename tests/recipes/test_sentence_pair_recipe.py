@@ -236,19 +236,3 @@ def test_a_tokenizer_without_mask_token_trains_without_masks(
     # Graph and readout are left alone.
     trained = {name.partition(".")[0] for name, one in context.encoder.model.named_parameters() if one.requires_grad}
     assert trained == {"passage_encoder"}
-
-
-def test_pairs_of_different_documents_alone_are_not_measured_as_if_partners_were_found(overrides: list[str]) -> None:
-    batch = [*BATCH, "validation.most_pairs=2"]
-    seeds = {}
-    for seed in range(8):
-        start = start_of([*overrides, *batch, f"training.seed={seed}"])
-        try:
-            data = SentencePairRecipe(start)
-        except GraphdocError as error:
-            seeds[seed] = None
-            assert all(word in str(error) for word in ("2 pairs", "validation.most_pairs", "validation.share"))
-            continue
-        assert data.held_out is not None
-        seeds[seed] = float(data.held_out.targets["label"].sum())
-    assert None in seeds.values() and any(seeds.values()) and 0.0 not in seeds.values()

@@ -1,19 +1,15 @@
-"""What tests of training commands share: tiny settings, what a run wrote, and runs that break off or go on."""
+"""What tests of training commands share: tiny settings, what a run wrote, and runs that go on."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-
-from graphdoc.training import step as cached_step
 
 
 def write_config(folder: Path, source: Path | str, backbone: Path, settings: Any, *, tune: str = "full", **parts: Any):
@@ -83,23 +79,3 @@ def same_model(one: Path, other: Path) -> bool:
     """Whether two runs ended with the same weights."""
     first, second = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
     return first.keys() == second.keys() and all(torch.equal(value, second[name]) for name, value in first.items())
-
-
-def require_same_after_interruption(run: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let one run to the end, and another one break off in its sixth step and go on: both give the same bytes."""
-    assert run(f"output={folder / 'whole'}").status == 0
-    original, calls = cached_step.CachedStep.__call__, 0
-
-    def failing(self: Any, batch: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 6:
-            raise KeyboardInterrupt
-        return original(self, batch)
-
-    monkeypatch.setattr(cached_step.CachedStep, "__call__", failing)
-    assert run().status != 0
-    monkeypatch.undo()
-    assert run("--resume").status == 0 and calls == 6
-    files = [folder / name / "model" / "model.safetensors" for name in ("whole", "run")]
-    assert files[0].read_bytes() == files[1].read_bytes()

@@ -194,13 +194,3 @@ def test_pairs_as_they_are_do_not_depend_on_masks(
     assert "masked_loss" not in alone.metrics
     assert masked.metrics["contrast_loss"].item() != pytest.approx(alone.metrics["contrast_loss"].item(), rel=1e-3)
     assert both.metrics["masked_loss"].item() == pytest.approx(masked.metrics["masked_loss"].item(), rel=1e-5)
-
-
-def test_logits_are_computed_at_masked_places_alone(
-    model: DocumentModel, batch_of: Callable[..., TrainingBatch]
-) -> None:
-    batch, rows = batch_of(), []
-    model.training_parts["language_model"].register_forward_hook(lambda _, given, __: rows.append(len(given[0])))
-    CachedStep(model.eval(), objective_of(model), packing=Packing(97)).measure(batch)
-    assert sum(rows) == len(batch.targets["masked_tokens"]) > 20
-    assert len(rows) > 2

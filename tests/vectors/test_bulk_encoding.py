@@ -31,7 +31,6 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OtherDocumentsError, OutputError, SettingsError
 from graphdoc.segmentation.spans import Coverage
 from graphdoc.vectors.folder import Manifest, read_vectors
-from graphdoc.vectors.shards import METADATA_KEY
 from graphdoc.vectors.writer import encode_to_disk
 
 JOB = Path(__file__).parents[1] / "support" / "bulk_encoding_job.py"
@@ -368,33 +367,23 @@ def test_files_of_someone_else_stay(encode: Encode, out: Path, name: str, conten
 
 
 @pytest.mark.parametrize(
-    ("of", "change", "named"),
+    ("change", "named"),
     [
-        ("record", {"rows": -1}, shard(0)),
-        ("record", {"skipped": [5]}, shard(0)),
-        ("manifest", {"rows": 4}, "manifest.json"),
-        ("manifest", {"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]}, "manifest.json"),
-        ("manifest", {"hidden_size": 15}, shard(0)),
+        ({"rows": 4}, "manifest.json"),
+        ({"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]}, "manifest.json"),
+        ({"hidden_size": 15}, shard(0)),
     ],
     ids=str,
 )
-def test_records_and_manifests_that_were_changed(encode: Encode, out: Path, of: str, change: Any, named: str) -> None:
+def test_manifests_that_were_changed(encode: Encode, out: Path, change: Any, named: str) -> None:
     encode(made_up(3))
-    if of == "record":
-        interrupt(out)
-        path = out / shard(0)
-        table, metadata = pq.read_table(path), pq.read_metadata(path).metadata
-        record = {**json.loads(metadata[METADATA_KEY]), **change}
-        pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(record)}), path)
-    else:
-        path = out / "manifest.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-        with pytest.raises(OutputError, match=named):
-            read_vectors(out)
+    path = out / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(OutputError, match=named):
+        read_vectors(out)
     if named == path.name:
         with pytest.raises(OutputError, match=named):
             encode(made_up(3))
-        assert of == "manifest" or not (out / "manifest.json").exists()
 
 
 @pytest.mark.parametrize("is_finished", [True, False])

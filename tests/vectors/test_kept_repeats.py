@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from typed import Encoders
 
 from graphdoc.documents.document import Document
@@ -107,11 +105,3 @@ def test_a_folder_keeps_what_was_left_out_and_is_made_again_with_it(
     assert path.read_bytes() == before
     plain.encode_to_disk(documents, tmp_path, overwrite=True)
     assert not path.exists() and read_repeats(tmp_path) is None
-
-
-@pytest.mark.parametrize("counts", [np.array([9, 3, 1]), np.array(9), None])
-def test_other_counts_are_refused(tmp_path: Path, counts: Any) -> None:
-    tensors = {"hashes": HASHES} | ({} if counts is None else {"counts": counts})
-    (tmp_path / "r").write_bytes(safetensors.numpy.save(tensors))
-    with pytest.raises(OutputError):
-        Repeats.load(tmp_path / "r")
