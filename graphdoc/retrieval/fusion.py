@@ -148,10 +148,12 @@ def _shares(
         if fusion == "reciprocal_rank":
             added = 1 / (RANK_CONSTANT + np.arange(1, len(values) + 1))
         else:
-            above = values - min([*values[-1:], *([floors[name]] if name in floors else [])], default=0.0)
+            lowest = values.min(initial=np.inf)
             if fusion == "weighted":
+                above = values - lowest
                 spread = above.max(initial=0.0)
             else:
+                above = values - min(lowest, floors.get(name, np.inf))
                 spread = np.pad(above, (0, count - len(above))).std() if count else 0.0
             # Where all are alike there is nothing to tell them by, and each was found.
             added = above / spread if spread > 0 else np.ones(len(values))

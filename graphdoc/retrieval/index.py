@@ -97,7 +97,8 @@ class DocumentIndex:
         record = {
             **{"format": FORMAT, "format_version": FORMAT_VERSION, "source": encoder.source},
             "similarity": similarity_of(config.similarity).vectors,
-            "search_by": config.search_by,
+            # The query of a model that puts sections together is a document, which no passage is compared with.
+            "search_by": "document" if encoder.model.readout.has_sections else config.search_by,
             "words": word_settings(config.language),
             **({"sentences": {"paragraph": paragraph}} if paragraph else {}),
             **({} if repeats else {"repeats": "leave-out"}),
@@ -397,9 +398,6 @@ class DocumentIndex:
         """Keep what queries of random words reach, so that a search can say that no hit stands out."""
         column = RANKINGS["vectors"][self.record["search_by"]]
         vectors = encoder.encode_query(random_queries(encoder.tokenizer))
-        # Queries of models that put sections together are as long as documents, which are not compared with passages.
-        if vectors.shape[1] != self._store.schema.field(column).type.list_size:
-            return
         best = [self._store.by_vector(vector, column, 1).scores.max(initial=-1.0) for vector in vectors]
         self._store.keep_random_score(float(np.quantile(best, _RANDOM_SHARE)))
 

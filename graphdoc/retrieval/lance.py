@@ -62,7 +62,7 @@ def quoted(value: str) -> str:
 
 def is_one_of(column: str, values: Iterable[str]) -> str:
     """The condition that a column holds one of some texts."""
-    return f"{column} IN ({', '.join(map(quoted, values))})"
+    return "false" if not (values := list(values)) else f"{column} IN ({', '.join(map(quoted, values))})"
 
 
 def all_of(*conditions: str | None) -> str | None:
@@ -226,9 +226,9 @@ class LanceStore:
             self._changed()
         return count
 
-    def select(self, columns: Iterable[str], where: str | None = None, *, ids: Sequence[str] = ()) -> Any:
-        """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
-        condition = all_of(is_one_of("id", ids) if ids else None, where)
+    def select(self, columns: Iterable[str], where: str | None = None, *, ids: Sequence[str] | None = None) -> Any:
+        """Rows that meet a condition, of all documents or those that are named (an Arrow table)."""
+        condition = all_of(None if ids is None else is_one_of("id", ids), where)
         return self._do(lambda: _restricted(self._table.query(), columns, condition).to_arrow())
 
     def refusal(self, where: str) -> str | None:

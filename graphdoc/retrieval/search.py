@@ -245,10 +245,12 @@ class Search:
         query = self._query.document and self._query.document()
         assert query is not None
         most = self._most_compared
-        vector = l2_normalised(query.vector) - query.usual_vector
+        # As the index keeps them.
+        kept = l2_normalised if self._store.record["similarity"] == "cosine" else np.asarray
+        vector = kept(query.vector) - query.usual_vector
         nearest = self._store.by_vector(vector, "document_vector", most, all_of(self._where, where))
         ids = list(dict.fromkeys([*nearest.ids, *also[:most]]))
-        source = l2_normalised(l2_normalised(query.passages) - query.usual_passage)
+        source = l2_normalised(kept(query.passages) - query.usual_passage)
         passages: dict[str, dict[int, float]] = {}
         for start in range(0, len(ids), _READ_TOGETHER):
             together = ids[start : start + _READ_TOGETHER]
@@ -283,8 +285,11 @@ class Search:
         if not without:
             return passages
         name = self._settings.rankings[-1]
+        width = self._store.schema.field("passage_vector").type.list_size
+        if name == "vectors" and len(self._vector) != width:
+            name = "words"
         ranking = self.ranking(name, "passage", is_one_of("id", without), 100 * len(without))
-        return {**passages, name: {**passages[name], **ranking.passages}}
+        return {**passages, name: {**passages.get(name, {}), **ranking.passages}}
 
     def _best_numbers(self, ids: Sequence[str], passages: _PassageScores) -> dict[str, list[int]]:
         """The best passages of every document, by their scores relative to the best of each ranking."""

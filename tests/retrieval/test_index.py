@@ -124,7 +124,25 @@ def test_an_index_of_a_model_whose_documents_and_passages_differ_in_size(
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
     index.update(documents, maintain=True)
     assert index.update([replace(documents[0], title="Changed")], maintain=True).replaced == 1
-    assert index.search(documents[1], by="sentences").hits and index.search("tides", by="words").hits
+    assert index.search(documents[1], by="sentences").hits and index.record["search_by"] == "document"
+    for query in ("spring tides", documents[1]):
+        for by in ("words", "vectors", "hybrid"):
+            hits = index.search(query, by=by).hits
+            assert hits and [hit.explain().id for hit in hits] == [hit.id for hit in hits]
+    assert index.scores("tides", ids=[]) == {"words": {}, "vectors": {}}
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_a_copy_of_the_query_document_is_found_first(
+    tiny_encoder: Encoders, tmp_path: Path, documents: list[Document], similarity: str
+) -> None:
+    encoder = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity=similarity)
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    index.update(documents, maintain=True)
+    for document in documents:
+        copy = replace(document, id="copy")
+        for by in ("vectors", "hybrid"):
+            assert index.search(copy, by=by)[0].id == document.id
 
 
 def drawn_rows(index: DocumentIndex, count: int, *columns: str) -> list[dict[str, Any]]:
