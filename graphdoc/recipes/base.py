@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from ..evaluation.evaluator import Evaluator
 from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import JoinedGraphs
 from ..inference.precision import training_precision
-from ..losses import ONE_PROCESS
+from ..losses import ONE_PROCESS, Loss
 from ..sampling.batches import DocumentBatches, Rows, random_generator
 from ..settings.run import CorpusSettings
 from ..training.data import Collate, Corpus, EpochLoader, Recipe
@@ -30,6 +30,7 @@ from ..training.run import RunContext
 from ..training.step import CachedStep
 
 VectorsOfDocuments = Sequence[npt.NDArray[np.float32]]
+KindOfLoss = TypeVar("KindOfLoss", bound=Loss)
 
 # The draw of what is held out belongs to no epoch of training.
 HELD_OUT_EPOCH = -1
@@ -211,6 +212,20 @@ def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callab
         return given[0].prepared(run.encoder, encode_passages=run.settings.model.tune == "frozen")
 
     return lambda: ready()(run.encoder)
+
+
+def loss_of_kind(given: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
+    """The loss in hand, or the usual one, whose class it has to extend.
+
+    Raises:
+        SettingsError: it does not; ``why`` says what needs that class.
+    """
+    if given is None:
+        return usual
+    if not isinstance(given, type(usual)):
+        name, wanted = type(given).__name__, type(usual).__name__
+        raise SettingsError(f"loss={name}: {why} needs {wanted}, or a loss that extends it")
+    return given
 
 
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:

@@ -31,7 +31,7 @@ from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
 from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast, TrainingBatch
 from ..training.run import RunContext, begin_training
-from .base import CorpusRecipe, Examples
+from .base import CorpusRecipe, Examples, loss_of_kind
 from .classify import WHOLE, LabelledCollator, token_counts
 from .pairs import CorpusPairs, PairValidation, rows_by_id
 
@@ -42,7 +42,7 @@ def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss
     """What the model is trained for, by the loss of the settings or by one in hand.
 
     Raises:
-        SettingsError: the model has no vectors that the loss compares.
+        SettingsError: the model has no vectors that the loss compares, or a loss in hand compares no passages.
     """
     loss, number, config = settings.loss, settings.sections.number, model.config
     if number > 1 and not model.readout.has_sections:
@@ -58,7 +58,9 @@ def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss
     reads_passages = similarity_of(config.similarity).reads_passages
     if loss.takes_pairs:
         cosine = PairCosine(loss.margin)
-        return PairMaxSim(cosine) if reads_passages else PairSimilarity(given or cosine)
+        if reads_passages:
+            return PairMaxSim(loss_of_kind(given, cosine, f"model.settings.similarity={config.similarity}"))
+        return PairSimilarity(given or cosine)
     if reads_passages:
         raise SettingsError(
             f"loss.kind={loss.kind} trains document vectors, and model.settings.similarity={config.similarity} "

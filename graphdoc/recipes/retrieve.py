@@ -26,19 +26,22 @@ from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast, TrainingBatch
 from ..training.run import RunContext, begin_training
-from .base import CorpusRecipe, Examples
+from .base import CorpusRecipe, Examples, loss_of_kind
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
 from .queries import QuerySets, Ranking, queries_counted, read_query_sets
 
 
 def objective_of(settings: RetrievalSettings, given: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or by one in hand."""
-    contrast = given or InfoNCE(settings.loss.similarity, settings.loss.temperature)
+    """What the model is trained for, by the loss of the settings or by one in hand.
+
+    Raises:
+        SettingsError: the loss in hand compares no passages.
+    """
+    usual = InfoNCE(settings.loss.similarity, settings.loss.temperature)
     if settings.loss.unit == "document":
-        return QueryContrast(contrast)
-    assert isinstance(contrast, InfoNCE), "best passages are told apart by their similarities"
-    return BestPassageContrast(contrast)
+        return QueryContrast(given or usual)
+    return BestPassageContrast(loss_of_kind(given, usual, "loss.unit=passage"))
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ class RetrievalRecipe(CorpusRecipe):
 
     def __init__(self, run: RunContext[RetrievalSettings]) -> None:
         settings, encoder = run.settings, run.encoder
+        self.objective = objective_of(settings, run.loss)
         # A head for classes would read other vectors than those it was trained on.
         encoder.model.remove_head()
         begin_training(encoder, settings.model)
@@ -132,7 +136,6 @@ class RetrievalRecipe(CorpusRecipe):
         run.processes.run_first(lambda: read.append(read_query_sets(settings)))
         (sets,) = run.processes.gather(read)[0]
         super().__init__(run)
-        self.objective = objective_of(settings, run.loss)
         corpus, self._sets = self.corpus, sets
         self.judgements = judged = sets.train.among(corpus.ids)
         self._row_of = rows_by_id(corpus, judged.source, [id for grades in judged.qrels.values() for id in grades])

@@ -30,7 +30,7 @@ from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair
 from ..training.data import RunEvaluation
 from ..training.objectives import SubtopicClusters, TrainingBatch, paired_sentences
 from ..training.run import RunContext, begin_training
-from .base import CorpusRecipe, Examples, measuring_step
+from .base import CorpusRecipe, Examples, loss_of_kind, measuring_step
 from .pairs import CorpusPairs, PairValidation, validation_pairs
 
 
@@ -120,9 +120,10 @@ class SubtopicRecipe(CorpusRecipe):
     unit = "pairs"
 
     def __init__(self, run: RunContext[SubtopicRunSettings]) -> None:
-        begin_subtopics(run.encoder, run.settings)
         loss, wanted = run.settings.loss, run.settings.pairs
-        self.objective = SubtopicClusters(SubtopicLoss(loss.similar_weight, loss.dissimilar_weight))
+        usual = SubtopicLoss(loss.similar_weight, loss.dissimilar_weight)
+        self.objective = SubtopicClusters(loss_of_kind(run.loss, usual, "finetune subtopics"))
+        begin_subtopics(run.encoder, run.settings)
         # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
         self._validation = SubtopicValidation(run, self.objective)
         self.evaluation = self._validation.evaluation()

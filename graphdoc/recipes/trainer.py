@@ -110,7 +110,9 @@ class Trainer:
         encoder: a model in hand, which has the trained weights afterwards; or the name of a checkpoint or of a
             pretrained encoder.
         data: documents, and how examples are drawn from them: one of the tasks of :mod:`graphdoc.sampling`.
-        loss: a loss of :mod:`graphdoc.losses`, or several whose sum is trained on; None takes that of the paper.
+        loss: a loss of :mod:`graphdoc.losses`, or one of your own; for sentence pairs also
+            :class:`~graphdoc.losses.MaskedTokens`, alone or in a list beside the loss of pairs, to which it is added.
+            None takes that of the paper.
         output: folder of the run, with its checkpoints, its log and, in ``model``, the trained model.
         settings: settings of the recipe, such as those of a file, of which the other arguments replace some.
         evaluation: measures the model meanwhile and decides which checkpoint is the best: an evaluator of
@@ -216,19 +218,24 @@ def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss |
     """A loss that settings have no words for, and what they say of others."""
     losses: Sequence[Any] = [] if loss is None else loss if isinstance(loss, Sequence) else [loss]
     is_of_pairs = data.recipe == "pretrain sentence_pairs"
+    others = [each for each in losses if not (is_of_pairs and type(each) is MaskedTokens)]
+    if len(others) > 1 or len(losses) - len(others) > 1:
+        beside = " and MaskedTokens beside it" if is_of_pairs else ""
+        raise SettingsError(f"{type(data).__name__} takes one loss{beside}, and {len(losses)} are given")
     values: dict[str, Any] = {"mlm_weight": 0.0} if losses and is_of_pairs else {}
-    unknown = [each for each in losses if (data.recipe, type(each)) not in _OF_LOSSES]
-    if unknown and len(losses) > 1:
-        raise SettingsError(f"{type(data).__name__} takes one loss, and {len(losses)} are given")
-    for each in losses[len(unknown) :]:
-        fixed, names = _OF_LOSSES[data.recipe, type(each)]
-        values |= fixed | {name: getattr(each, name) for name in names}
+    if losses and not others:
+        values["contrast_weight"] = 0.0
+    own = next((each for each in others if (data.recipe, type(each)) not in _OF_LOSSES), None)
+    for each in losses:
+        if each is not own:
+            fixed, names = _OF_LOSSES[data.recipe, type(each)]
+            values |= fixed | {name: getattr(each, name) for name in names}
     if is_of_pairs and "margin" in values:
         # There it is the distance of both that is given.
         values["margin"] = round(1 - values["margin"], 12)
     if "weight" in values:
         values["mlm_weight"] = values.pop("weight")
-    return unknown[0] if unknown else None, values
+    return own, values
 
 
 def _documents(documents: Any) -> tuple[dict[str, Any], Any]:

@@ -31,6 +31,7 @@ from graphdoc.losses import (
 )
 from graphdoc.modeling import DocumentModel
 from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
+from graphdoc.settings.finetuning import RetrievalSettings
 
 PAIRS = [("d0", "d2", 1), ("d0", "d1", 0), ("d3", "d5", 1), ("d3", "d8", 0)]
 FEW = {"batch_size": 4, "max_steps": 3, "save_steps": 1, "loading_processes": 0, "learning_rate": 1e-2}
@@ -213,6 +214,18 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
     assert (loss.negatives, loss.margin, loss.mlm_weight) == ("drawn", 0.75, 0.5)
     assert (trainer.train() / "model.safetensors").is_file()
 
+    alone: Any = Trainer(str(language_model_folder), SentencePairs(documents), MaskedTokens(0.5)).settings
+    assert (alone.loss.contrast_weight, alone.loss.mlm_weight) == (0, 0.5)
+
+
+class Own:
+    """A loss of one's own."""
+
+    def __call__(self, *tensors: Any, **options: Any) -> LossOutput:
+        raise NotImplementedError
+
+
+BY_PASSAGES = RetrievalSettings(corpus={"source": "a"}, queries={"made_from": ["titles"]}, loss={"unit": "passage"})
 
 # What is wrong, the class of the error, and what it must name.
 WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], type[Exception], str]] = {
@@ -220,6 +233,12 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "out of bounds": (SubDocuments, None, {"learning_rate": -1.0}, SettingsError, "learning_rate"),
     "documents of no kind": (lambda documents: SubDocuments(7), None, {}, SettingsError, "int"),
     "a loss too many": (Groups, [PairCosine(), ClassificationLoss()], {}, SettingsError, "Groups"),
+    "two losses of a kind": (
+        SubDocuments, [SubDocumentContrast("dot"), SubDocumentContrast("cosine")], {}, SettingsError, "SubDocuments",
+    ),
+    "two losses of pairs": (SentencePairs, [PairCosine(), PairContrast()], {}, SettingsError, "MaskedTokens"),
+    "no loss of subtopics": (lambda documents: SubtopicPairs(documents, PAIRS), Own(), {}, SettingsError, "Own"),
+    "no loss of best passages": (Queries, Own(), {"settings": BY_PASSAGES}, SettingsError, "Own"),
     "one label": (lambda documents: Classes(documents[::2]), None, {}, GraphdocError, "label 0"),
     "an unknown document": (
         lambda documents: Groups(documents, [*PAIRS, ("d0", "nobody", 1)]), PairCosine(), {}, GraphdocError, "nobody",

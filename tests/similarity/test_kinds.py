@@ -19,7 +19,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.pairs import PairEvaluator
 from graphdoc.inference.learned_subtopics import subtopic_finder
-from graphdoc.losses import ONE_PROCESS
+from graphdoc.losses import ONE_PROCESS, InfoNCE
 from graphdoc.recipes.compare import objective_of
 from graphdoc.registry import SIMILARITIES
 from graphdoc.settings.finetuning import ComparisonSettings
@@ -173,6 +173,8 @@ def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: EncoderFactory) -
     contrast = settings.replace(loss={"kind": "contrastive"})
     with pytest.raises(SettingsError, match=r"loss\.kind=cosine"):
         objective_of(contrast, model)
+    with pytest.raises(SettingsError, match="InfoNCE"):
+        objective_of(settings, model, InfoNCE())
     a, b, c = (torch.from_numpy(one) for one in drawn([2, 3, 1], 0))
     rows = torch.cat([a, b, c]).requires_grad_()
     batch = SimpleNamespace(
