@@ -15,8 +15,6 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typed import Patch
 
 from graphdoc.documents.document import Document
@@ -24,8 +22,6 @@ from graphdoc.documents.parsing import formats
 from graphdoc.documents.parsing.formats import numbered_lines
 from graphdoc.documents.parsing.rows import Columns
 from graphdoc.documents.readers import ReadingReport, Skipped, read_documents
-from graphdoc.documents.readers.records import SeenIds
-from graphdoc.documents.readers.streams import LeftOutSections
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, GraphdocError
 
@@ -400,14 +396,6 @@ def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
     assert (report.documents, report.skipped, report.duplicate_ids) == (4, [], [])
 
 
-@given(st.lists(st.text(max_size=3)))
-def test_seen_ids_remember_the_order(names: list[str]) -> None:
-    seen, order = SeenIds(), dict[str, int]()
-    for name in names:
-        assert seen.add(name) == order.get(name)
-        order.setdefault(name, len(order))
-
-
 def test_labels_in_a_list_are_read_like_single_ones() -> None:
     rows = [{"id": "a", "text": "A.", "label": [1.0, True, "b", None, 2]}, {"id": "b", "text": "B.", "label": True}]
     assert [document.label for document in read_documents(rows)] == [("1", "1", "b", "2"), 1]
@@ -536,15 +524,3 @@ def test_lines_keep_their_numbers_and_are_read_one_at_a_time(tmp_path: Path) -> 
     for path in (tmp_path / "none.tsv", tmp_path):
         with pytest.raises(DocumentError, match=f"^{path}: "):
             list(numbered_lines(path))
-
-
-def test_sections_that_are_left_out_go_with_all_below_them() -> None:
-    text = "# Tides\n\nOpening.\n\n## Abstract\n\nShort.\n\n### Aims\n\nTo know.\n\n## Methods\n\nWalls.\n"
-    document, other = Document.from_markdown(text, id="a"), Document.from_markdown("## Waves\n\nHigh.", id="b")
-    sections = LeftOutSections((" abstract", "Nothing"))
-    first, second = sections.without([document, other])
-    assert [section.text for section in first.sections] == ["Opening.", "Walls."]
-    assert (first.id, first.title) == (document.id, document.title) and second is other
-    assert sections.counts == {" abstract": 2, "Nothing": 0}
-    (left,) = sections.without([Document.from_markdown("## ABSTRACT\n\nShort.", id="a")])
-    assert left.is_empty

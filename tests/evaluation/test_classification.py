@@ -13,7 +13,6 @@ from typed import Encoders
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import ClassificationEvaluator, classification_scores
-from graphdoc.evaluation.classification import BINS, calibration_error
 
 CLASSES = ["a", "b", "c"]
 TEXTS = [" ".join(f"rice{n} tide steam wall koji marsh"[k:] for k in range(4 + n)) + "." for n in range(10)]
@@ -152,14 +151,3 @@ def test_calibration_by_the_class_that_is_given_or_by_all_decisions() -> None:
     # At 0.8 three of five are so: a, a, not a, not a, b; at 0.2 one of seven: b.
     expected = (5 * abs(0.8 - 3 / 5) + 7 * abs(0.2 - 1 / 7)) / 12
     assert several.metrics()["calibration_error"] == pytest.approx(expected)
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
-def test_calibration_by_definition(predictions: list[tuple[float, bool]]) -> None:
-    p, right = (np.array(values) for values in zip(*predictions, strict=True))
-    total = 0.0
-    for number in range(BINS):
-        inside = (p * BINS > number if number else p >= 0) & (p * BINS <= number + 1)
-        if inside.any():
-            total += inside.sum() * abs(p[inside].mean() - right[inside].mean())
-    assert calibration_error(p, right) == pytest.approx(total / len(p))

@@ -84,12 +84,6 @@ def groups(seed: int, spread: float, sizes: tuple[int, ...] = (30, 20, 25)) -> t
     return points.astype(np.float32), labels
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
-def test_purity_by_definition(drawn: list[tuple[int, int]]) -> None:
-    truth, clusters = ([pair[side] for pair in drawn] for side in (0, 1))
-    assert purity(truth, clusters) == pytest.approx(purity_by_definition(truth, clusters))
-
-
 def test_clusters_of_train_are_measured_on_test() -> None:
     (train, _), (test, labels) = groups(0, 0.3), groups(1, 0.3)
     scores = cluster(train, test, labels, 3, range(4))

@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from graphdoc.errors import DocumentError
-from graphdoc.graphs.batch import PADDING, GraphBatch, Packing, map_tensors
+from graphdoc.graphs.batch import GraphBatch, Packing, map_tensors
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, normalised_adjacency
 from graphdoc.modeling import DocumentConfig
@@ -300,19 +300,3 @@ def test_it_is_a_partition_longest_first_that_keeps_to_budget_and_padding(
         more = [*held, following[0]]
         is_padded = cells_of(more) - sum(more) > padding * cells_of(more)
         assert cells_of(more) > budget or (is_padded and cells_of(held) >= filled * budget)
-
-
-def test_the_rule_depends_on_the_device() -> None:
-    draw = np.random.default_rng(0)
-    # 160 and 4,500 passages of about 100 words, in tokens.
-    few, many = (np.clip(draw.normal(145, 30, count), 20, 256).astype(int) for count in (160, 4_500))
-    # On accelerators a mini-batch is filled first ...
-    assert len(Packing.on("cuda").pack(few)) == 1
-    assert 10 <= len(Packing.on("cuda").pack(many)) <= 13
-    assert len(Packing.on("cuda", padding=0.5).pack(many)) <= len(Packing.on("cuda").pack(many))
-    # ... and on a processor padding is what costs.
-    for packing in (Packing.on("cpu"), Packing.on("cpu", 65_536)):
-        for tokens in (few, many):
-            padded = sum(cells_of(tokens[rows].tolist()) for rows in packing.pack(tokens))
-            assert tokens.sum() >= (1 - PADDING) * padded
-    assert len(Packing.on("cpu", 65_536).pack(few)) > 5

@@ -114,12 +114,6 @@ def test_an_error_keeps_its_document_and_ends_the_workers(encoder: DocumentEncod
     assert multiprocessing.active_children() == []
 
 
-def test_segmented_documents_need_no_workers(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    ready = [encoder.segment(row) for row in texts(20)]
-    monkeypatch.setattr("graphdoc.runtime.workers.ProcessPoolExecutor", None)
-    assert list(segment_in_order(iter(ready), encoder.segmenter, Workers(2, 4))) == ready
-
-
 def test_without_a_number_workers_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
     monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "fork")

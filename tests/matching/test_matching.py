@@ -149,16 +149,6 @@ def test_types_of_tokens_change_what_is_read(model: DocumentModel) -> None:
     assert not torch.allclose(model.head(alone)[0], found[0], atol=1e-4)
 
 
-def test_the_score_of_a_pair_does_not_depend_on_what_is_read_with_it(model: DocumentModel) -> None:
-    reader = CrossReader(SPECIAL)
-    views = [(np.arange(5, 5 + length), np.arange(9, 12 + length)) for length in (1, 30, 4, 9)]
-    with torch.no_grad():
-        together = reader.scores(model(reader.graphs(views)))
-        alone = torch.cat([reader.scores(model(reader.graphs([view]))) for view in views])
-    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
-    assert together.std() > 1e-4
-
-
 def test_views_that_are_read_at_once_are_one_document(tiny_model: Callable[..., DocumentModel]) -> None:
     model = tiny_model("bert", projection_size=None, graph_layers=0, readout="attention", labels=["a", "b"])
     batch = CrossReader(SPECIAL).graphs([*VIEWS, *VIEWS[::-1]], together=2)

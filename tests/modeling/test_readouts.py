@@ -16,7 +16,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import SubtopicHead
-from graphdoc.modeling.readouts import DocumentOutput, Readout, mean_by_group, sum_by_group
+from graphdoc.modeling.readouts import DocumentOutput, Readout, mean_by_group
 from graphdoc.registry import READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.settings.document import checked_labels
@@ -45,15 +45,6 @@ def test_a_readout_by_its_definition(name: str, kind: str) -> None:
             expected = weights @ passages
         np.testing.assert_allclose(output.documents[row].numpy(), expected, atol=1e-5)
     assert (shares is None) == (name == "document_node")
-
-
-def test_mean_by_group_takes_weights_and_leaves_empty_groups_at_zero() -> None:
-    vectors = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0]])
-    group_of = torch.tensor([2, 0, 2])
-    counts = torch.tensor([1, 0, 2, 0])
-    assert mean_by_group(vectors, group_of, counts).tolist() == [[3, 4], [0, 0], [3, 5], [0, 0]]
-    weights = torch.tensor([0.25, 1.0, 0.75])
-    assert sum_by_group(vectors, group_of, counts[:3], weights).tolist() == [[3, 4], [0, 0], [4, 6.5]]
 
 
 @pytest.mark.parametrize("readout", READOUTS)

@@ -15,7 +15,6 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter, paragraph_numbers
-from graphdoc.segmentation.sentences import balanced_cuts
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument
 from graphdoc.settings.document import Paragraph
 
@@ -255,14 +254,6 @@ def test_monstrous_documents_are_cut_whole(pieces: PreTrainedTokenizerFast, sect
     check(result, pieces, 256)
 
 
-def test_balanced_cuts() -> None:
-    even = list(range(1, 11))
-    for totals, pieces, expected in (
-        (even, 2, [5]), (even, 3, [3, 7]), ([9, 10, 11], 2, [1]), ([1, 2, 11], 2, [2]), ([5], 4, []), ([1, 2], 5, [1]),
-    ):  # fmt: skip
-        assert balanced_cuts(totals, pieces) == expected
-
-
 @pytest.fixture(scope="module")
 def segmenter(mini: DocumentEncoder) -> Segmenter:
     tokenizer = mini.tokenizer
@@ -287,17 +278,3 @@ TEXT = "Rice is washed. It is steamed.\n \t\nKoji grows on it.\n\n\nSalt is adde
 def test_paragraphs(segmenter: Segmenter, paragraph: Paragraph, texts: tuple[str, ...], expected: list[int]) -> None:
     found = paragraph_numbers(segmenter.segment(Document("d", tuple(map(Section, texts)))), paragraph, segmenter)
     assert found.dtype == np.int32 and found.tolist() == expected
-
-
-@given(
-    texts=st.lists(st.text("Ab. \n", max_size=60), min_size=1, max_size=4),
-    paragraph=st.sampled_from(["section", "blank_line", "passage"]),
-)
-def test_numbers_have_no_gaps_and_stay_in_a_section(
-    segmenter: Segmenter, texts: list[str], paragraph: Paragraph
-) -> None:
-    sentences = segmenter.segment(Document("d", tuple(map(Section, texts))))
-    found = paragraph_numbers(sentences, paragraph, segmenter).tolist()
-    assert found == sorted(found) and sorted(set(found)) == list(range(len(set(found))))
-    sections = {(number, span.section) for number, span in zip(found, sentences.passages, strict=True)}
-    assert len(sections) == len(set(found))

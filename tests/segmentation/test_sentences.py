@@ -68,14 +68,6 @@ def test_sentences_are_those_of_a_reader(text: str, expected: list[str]) -> None
     assert sentences(text) == expected
 
 
-def test_a_long_sentence_is_cut_at_white_space_into_similar_pieces() -> None:
-    text = "word " * 1_000
-    spans = cut_sentences(text, 2_000)
-    assert len(spans) == 3
-    assert all(text[start:end].startswith("word") and text[start:end].endswith("word") for start, end in spans)
-    assert max(end - start for start, end in spans) - min(end - start for start, end in spans) < 10
-
-
 def test_a_cut_without_white_space_leaves_accents_and_joined_emoji_whole() -> None:
     text = "e\u0301" * 10 + FAMILY * 10
     pieces = [text[start:end] for start, end in cut_sentences(text, 11)]
@@ -89,22 +81,6 @@ def test_a_sentence_longer_than_a_window_ends_where_it_should() -> None:
     # So does one of a paragraph longer than a window.
     sentence = "The committee met on Monday, and nothing came of it."
     assert sentences(f"{sentence} " * 2_000) == [sentence] * 2_000
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("word " * 400_000, 1_000),
-        ("x" * 2_000_000, 1_000),
-        ("(1) foo. " * 20_000, 20_000),
-        ("这是一个句子。" * 10_000, 10_000),
-        ("a" + " " * 1_000_000 + "b", 2),
-        ("\n" * 300_000, 0),
-    ],
-    ids=["no punctuation", "no white space", "list", "Chinese", "spaces", "line breaks"],
-)
-def test_monstrous_texts_are_split_in_linear_time(text: str, count: int) -> None:
-    assert len(cut_sentences(text, 2_000)) == count
 
 
 def test_it_is_that_of_the_first_section_with_text() -> None:

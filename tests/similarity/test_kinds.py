@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdoc.documents.document import Document
-from graphdoc.documents.readers.pair_files import LabelledPair
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.evaluation.pairs import PairEvaluator
 from graphdoc.inference.learned_subtopics import subtopic_finder
 from graphdoc.losses import ONE_PROCESS, InfoNCE
 from graphdoc.recipes.compare import objective_of
@@ -150,16 +148,6 @@ def test_vectors_of_passages_are_compared(tiny_encoder: EncoderFactory, structur
         with pytest.raises(SettingsError, match="level='passage'"):
             encoder.similarity(wrong, passages)
     assert similarity_of(encoder.model.config.similarity).vectors == "cosine"
-
-
-def test_pairs_are_measured_passage_by_passage(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
-    encoder = tiny_encoder("bert", similarity="maxsim", **MEAN)
-    pairs = [LabelledPair(structured[0].id, structured[1].id, 1), LabelledPair(structured[2].id, structured[1].id, 0)]
-    evaluator = PairEvaluator(structured, pairs, resamples=0)
-    passages = encoder.encode(structured, level="passage")
-    expected = [by_hand(passages[0], passages[1]), by_hand(passages[2], passages[1])]
-    np.testing.assert_allclose(evaluator.similarities(encoder), expected, atol=1e-6)
-    assert evaluator.tfidf(encoder).shape == (2,)
 
 
 def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: EncoderFactory) -> None:

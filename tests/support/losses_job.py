@@ -36,11 +36,7 @@ Tensors = tuple[Tensor | PairedSentences, ...]
 class Case:
     """A loss and its tensors, of each of two processes and of one process with the rows of both.
 
-    Args:
-        loss: the loss.
-        shares: tensors of each process; those that are floating point have a gradient.
-        union: the same in one process.
-        has_loss: whether there is anything to learn.
+    Tensors that are floating point have a gradient; not every case has anything to learn.
     """
 
     loss: Loss
