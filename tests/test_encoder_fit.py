@@ -137,7 +137,7 @@ def test_contributions_and_words_add_up_to_the_score(
     tiny_encoder: EncoderFactory, documents: list[Document], readout: str, layers: int, similarity: str
 ) -> None:
     encoder = tiny_encoder("bert", readout=readout, graph_layers=layers, similarity=similarity)
-    encoder.fit(documents, lexical={"least_documents": 1, "most_terms": 500})
+    encoder.fit(documents, lexical={"least_documents": 1})
     for a, b in ((0, 2), (1, 5), (3, 3)):
         comparison = encoder.compare(documents[a], documents[b])
         assert comparison.document == pytest.approx(
@@ -217,7 +217,9 @@ def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
     # Without a centre no passage is encoded.
     monkeypatch.setattr(encoder.model, "encode_passages", None)
     monkeypatch.setattr(fitting, "MOST_DECOMPOSED", 3)
-    found = encoder.fit(documents, centre=False, lexical={"most_terms": 20, "least_documents": 1})
+    monkeypatch.setattr(fitting, "MOST_TERMS", 20)
+    monkeypatch.setattr(fitting, "MOST_TERMS", 20)
+    found = encoder.fit(documents, centre=False, lexical={"least_documents": 1})
     assert found.terms == 20 and found.numbers == 3 and found.centre_length is None
     assert encoder.model.centre is None
     monkeypatch.setattr(fitting, "MOST_COUNTED", 60)

@@ -19,7 +19,8 @@ from ..matching.reader import FieldTokens, SentenceFeatures, SpecialTokens
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
-from ..sampling.views import View
+from ..sampling.views import SentenceLikelihoods, View
+from ..segmentation.terms import TermMaker
 from ..subtopics.subtopics import Subtopics
 from ..version import __version__
 from .corpus import TrainingCorpus
@@ -91,13 +92,14 @@ def _views_in(record: Numbers) -> Iterator[Numbers]:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What drawing takes of the documents, by row."""
+    """What drawing takes of the documents, by row; likelihoods where views are ordered by them."""
 
     drawer: ViewDrawer
     rows: Rows
     fields: dict[int, FieldTokens]
     features: dict[int, Any]
     views: int
+    likelihoods: dict[int, SentenceLikelihoods]
 
 
 def prepare_view_pool(
@@ -110,6 +112,7 @@ def prepare_view_pool(
     features_of: SentenceFeatures,
     processes: Processes,
     *,
+    is_ordered: bool = False,
     workers: int = 0,
     show_progress: bool | None = None,
 ) -> ViewPool:
@@ -127,6 +130,7 @@ def prepare_view_pool(
         texts_of: gives the sentences of documents.
         features_of: makes what subtopics are found by, of the sentences of a document.
         processes: the processes of the job, which divide the parts among themselves.
+        is_ordered: put those views of a pair first that are likely given both documents, or leave them as drawn.
         workers: processes that draw, of each process of the job.
         show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
     """
@@ -139,6 +143,7 @@ def prepare_view_pool(
         "settings": {name: v for name, v in drawer.settings.as_values().items() if name not in inference_alone},
         "room": drawer.room,
         "views": views,
+        "order": "likelihood" if is_ordered else "drawn",
         "features": features_of.identity,
     }
     content = json.dumps(made_of, sort_keys=True).encode() + np.ascontiguousarray(rows, np.int64).tobytes()
@@ -147,13 +152,17 @@ def prepare_view_pool(
     if missing := pool.missing(processes.rank, processes.count):
         shown = show_progress if processes.is_first else False
         wanted = np.unique(np.concatenate([rows[pool.pairs_of(part)] for part in missing]))
-        shared = _Shared(drawer, rows, {}, {}, views)
+        shared = _Shared(drawer, rows, {}, {}, views, {})
+        terms = TermMaker(drawer.language)
         with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
             for row, texts in texts_of(wanted):
                 example = corpus[row]
                 fields = FieldTokens.of(example.id, example.token_ids, drawer.settings.receptive_field, special)
                 shared.fields[row] = fields
                 shared.features[row] = features_of(texts[: len(fields)])
+                if is_ordered:
+                    placed = [[occurrence.term for occurrence in terms.placed(text)] for text in texts]
+                    shared.likelihoods[row] = SentenceLikelihoods.of(placed)
                 bar.update(1)
         _fill(pool, shared, missing, workers, shown)
     processes.gather(None)
@@ -193,8 +202,16 @@ def _draw(shared: _Shared, pair: int) -> Numbers:
         range(shared.views),
         "training",
     )
+    views = drawn.views
+    if shared.likelihoods:
+        by_side = shared.likelihoods[first], shared.likelihoods[second]
+        likelihoods = [
+            sum(side.of_view(view.sentences) for side, view in zip(by_side, pair_of_views, strict=True))
+            for pair_of_views in views
+        ]
+        views = tuple(views[number] for number in np.argsort(-np.array(likelihoods), kind="stable"))
     subtopics = drawn.subtopics
     parts: list[npt.ArrayLike] = [[subtopics.first, len(subtopics.clusters) - subtopics.first], subtopics.clusters]
-    for view in (view for pair_of_views in drawn.views for view in pair_of_views):
+    for view in (view for pair_of_views in views for view in pair_of_views):
         parts += [[len(view.sentences)], view.sentences, view.tokens]
     return np.concatenate(parts).astype(np.int32)

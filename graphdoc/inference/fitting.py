@@ -42,6 +42,8 @@ MOST_COUNTED = 4_000_000
 MOST_DRAWN = 1_000
 # Documents that the numbers of a lexical part are learned of, drawn where there are more.
 MOST_DECOMPOSED = 100_000
+# Terms of a vocabulary, those of most documents.
+MOST_TERMS = 50_000
 # Numbers that are as good as drawn, a different one for every place below 2**32 (a bijection by Knuth).
 _SPREAD = 2_654_435_761
 
@@ -312,7 +314,7 @@ class _Words:
                 "%s of few documents were forgotten to bound memory, and may be counted too low",
                 counted(self.forgotten, "term"),
             )
-        best = sorted(enough, key=lambda pair: (-pair[1], pair[0]))[: settings.most_terms]
+        best = sorted(enough, key=lambda pair: (-pair[1], pair[0]))[:MOST_TERMS]
         terms, counts = zip(*sorted(best), strict=True)
         frequencies = np.array(counts, np.int64)
         idf = inverse_frequencies(documents, frequencies)

@@ -124,13 +124,21 @@ class ViewCollator:
 
     def views(self, pairs: Sequence[int], epoch: int) -> list[ViewTokens]:
         """The views that an epoch reads of some pairs, pair after pair, without special tokens."""
-        kept, views, numbers = self.settings.views.receptive_field, [], self.settings.view_numbers(epoch)
+        kept, views = self.settings.views.receptive_field, []
         for pair in pairs:
             documents = [self.corpus[row] for row in self.pairs.rows[pair].tolist()]
             first, second = (FieldTokens.of(one.id, one.token_ids, kept, self.special) for one in documents)
-            for view in (self.pool.view(pair, number) for number in numbers):
+            for view in (self.pool.view(pair, number) for number in self.numbers(pair, epoch)):
                 views.append((first.tokens_of(view.first), second.tokens_of(view.second)))
         return views
+
+    def numbers(self, pair: int, epoch: int) -> Sequence[int]:
+        """The views that an epoch reads of a pair; of views in order one of the epoch's range."""
+        numbers = self.settings.view_numbers(epoch)
+        if self.settings.pool_range is None:
+            return numbers
+        draw = random_generator(self.settings.training.seed, "view of a range", epoch, pair)
+        return [numbers[int(draw.integers(len(numbers)))]]
 
 
 class ViewRecipe(CorpusRecipe):
@@ -176,6 +184,7 @@ class ViewRecipe(CorpusRecipe):
             self._texts_of,
             SentenceFeatures(drawer.finder, model, encoder.device),
             run.processes,
+            is_ordered=settings.pool_range is not None,
             workers=settings.corpus.processes,
             show_progress=run.show_progress,
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -160,6 +162,31 @@ def pagerank(choice: Choice) -> Iterator[int]:
     """The sentences that are most central in the pair, as Match-Ignition chooses them."""
     assert choice.own.centrality is not None
     return iter(np.argsort(-choice.own.centrality, kind="stable").tolist())
+
+
+class SentenceLikelihoods(NamedTuple):
+    r"""How likely the sentences of a document are under its unigram model, :math:`P(w) = n_w / \sum_v n_v`.
+
+    Args:
+        logarithms: ``(sentences,)``, sums of the logarithms of :math:`P` over the terms of every sentence.
+        terms: ``(sentences,)``, how many terms it has.
+    """
+
+    logarithms: Shares
+    terms: Rows
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]]) -> SentenceLikelihoods:
+        """Those of a document, by the terms of every sentence, each as often as it occurs."""
+        counts = Counter(chain.from_iterable(sentences))
+        total = counts.total()
+        sums = [sum(np.log(counts[term] / total) for term in terms) for terms in sentences]
+        return cls(np.array(sums, np.float64), np.array([len(terms) for terms in sentences], np.int64))
+
+    def of_view(self, sentences: Rows) -> float:
+        """The query likelihood of a view of some sentences: the mean over its terms; below all others without any."""
+        terms = int(self.terms[sentences].sum())
+        return float(self.logarithms[sentences].sum()) / terms if terms else -np.inf
 
 
 # Views that are trained on, and those that a pair is matched by: other draws.

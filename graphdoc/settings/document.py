@@ -70,8 +70,6 @@ class LexicalFit(Settings):
 
     numbers: Numbers | None = None
     """numbers of a lexical vector, fewer where the documents do not have as many; null for 256, or 512 random ones"""
-    most_terms: Terms = 50_000
-    """terms of the vocabulary, those of most documents"""
     least_documents: Annotated[int, Field(ge=1, le=1_000_000)] = 2
     """documents that a term occurs in at least"""
     projection: Projection = "decomposition"

@@ -368,6 +368,10 @@ class ViewRunSettings(PairRunSettings):
     pool: Count | None = None
     """views of a pair that are drawn for training; null is another one for every epoch (temporal aggregation), 1 the
     same in all"""
+    pool_range: Count | None = None
+    """orders the pool of a pair by how likely views are given the words of the whole documents (query likelihood), and
+    divides so many of them, the most likely ones, into as many ranges as there are epochs, of which an epoch reads one
+    view each; null reads views as they are drawn"""
     loss: ViewLossSettings = ViewLossSettings()
     """what separates pairs that match from others"""
 
@@ -377,6 +381,11 @@ class ViewRunSettings(PairRunSettings):
         if self.views.encoder != wanted:
             raise SettingsError(
                 f"loss.kind={self.loss.kind!r} is for views.encoder={wanted}, and that is {self.views.encoder}"
+            )
+        if self.pool_range is not None and not self._epochs <= self.pool_range <= self.views_drawn:
+            raise SettingsError(
+                f"pool_range={self.pool_range} is less than the {self._epochs} epochs, which read a range each, or "
+                f"more than the {self.views_drawn} views that are drawn"
             )
         return self
 
@@ -395,7 +404,11 @@ class ViewRunSettings(PairRunSettings):
         return max(self.pool or self._epochs * self.views_at_once, self.views_at_once)
 
     def view_numbers(self, epoch: int) -> Sequence[int]:
-        """The views that an epoch reads."""
+        """The views that an epoch reads; of views in order those of its range, of which it reads one of every pair."""
+        if self.pool_range is not None:
+            number = epoch % self._epochs
+            first, last = (self.pool_range * edge // self._epochs for edge in (number, number + 1))
+            return range(first, last)
         at_once = self.views_at_once
         return [(epoch * at_once + number) % self.views_drawn for number in range(at_once)]
 

@@ -16,10 +16,13 @@ from view_examples import data_of, documents, finetune_views, pool_of, start_of,
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.checkpoints.contents import SUBTOPIC_FOLDER
 from graphdoc.corpus import view_pool
+from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.evaluation.pair_scores import pair_auc
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics, subtopic_finder
 from graphdoc.recipes.views import ViewRecipe
+from graphdoc.sampling.views import SentenceLikelihoods
+from graphdoc.segmentation.terms import TermMaker
 from graphdoc.settings.document import ClusteringSettings
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -217,11 +220,45 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
         (["views.subtopics=adaptive", "views.subtopic_model=mini"], "mini"),
         (["views.subtopics=vectors", "views.subtopic_model=nowhere/"], "nowhere"),
         (["views.sampling=best"], "views.sampling='best'"),
+        (["pool=5", "pool_range=1"], "pool_range=1"),
+        (["pool=5", "pool_range=6"], "pool_range=6"),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused(overrides: list[str], options: list[str], named: str) -> None:
     with pytest.raises(GraphdocError, match=re.escape(named)):
         ViewRecipe(start_of(overrides, *options))
+
+
+def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
+    options = ("pool=12", "training.epochs=3", "training.batch_size=28")
+    drawn, ordered = (pool_of(data_of(overrides, *options, f"pool_range={one}")) for one in ("null", 12))
+    assert drawn.folder != ordered.folder
+    data = data_of(overrides, *options, "pool_range=9")
+    assert pool_of(data).folder == ordered.folder
+    terms, rows = TermMaker("en"), data.pairs.rows
+    texts = dict(data._texts_of(np.unique(rows)))
+    likely = {
+        row: SentenceLikelihoods.of([[one.term for one in terms.placed(text)] for text in own])
+        for row, own in texts.items()
+    }
+
+    def of_pair(pool: ViewPool, pair: int) -> list[float]:
+        sides = [likely[row] for row in rows[pair].tolist()]
+        views = (pool.view(pair, number) for number in range(12))
+        return [sum(side.of_view(view.sentences) for side, view in zip(sides, one, strict=True)) for one in views]
+
+    for pair in range(28):
+        found = of_pair(ordered, pair)
+        assert found == sorted(found, reverse=True)
+        assert sorted(of_pair(drawn, pair)) == pytest.approx(sorted(found))
+        np.testing.assert_array_equal(ordered.subtopics(pair).clusters, drawn.subtopics(pair).clusters)
+
+    # Of nine views three ranges of three, and of each every pair reads one of its own.
+    settings = data.loader._options["collate_fn"]
+    read = [[settings.numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
+    assert [set(numbers) for numbers in read[:3]] == [{0, 1, 2}, {3, 4, 5}, {6, 7, 8}]
+    assert set(read[3]) == {0, 1, 2}
+    assert read == [[settings.numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from typing import Any
 
 import hypothesis.strategies as st
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from graphdoc.registry import VIEW_SAMPLINGS, load
-from graphdoc.sampling.views import Sampling, ViewSide, centrality, draw_views
+from graphdoc.sampling.views import Sampling, SentenceLikelihoods, ViewSide, centrality, draw_views
 
 SAMPLINGS: dict[str, Sampling] = {name: load(target) for name, target in VIEW_SAMPLINGS.items()}
 # Subtopic 0 is shared and large, 1 shared and small, 2 is the first document's, 3 the second's.
@@ -141,3 +143,15 @@ def test_centrality_is_pagerank() -> None:
     np.testing.assert_allclose(centrality(similarity), expected, atol=1e-9)
     assert centrality(similarity).sum() == pytest.approx(1)
     assert centrality(similarity).argmin() == 5
+
+
+Sentences = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=8)
+
+
+@given(Sentences, st.data())
+def test_a_view_is_as_likely_as_its_words(sentences: list[list[str]], data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(sentences) - 1), unique=True))
+    counts = Counter(term for terms in sentences for term in terms)
+    logarithms = [math.log(counts[term] / counts.total()) for number in chosen for term in sentences[number]]
+    found = SentenceLikelihoods.of(sentences).of_view(np.array(chosen, np.int64))
+    assert found == (pytest.approx(sum(logarithms) / len(logarithms)) if logarithms else -math.inf)

@@ -136,6 +136,7 @@ def test_settings_of_tasks_that_would_train_something_else_are_refused() -> None
         (ViewRunSettings, {}, "pairs.file"),
         (ViewRunSettings, {"pairs": {"qrels": "a"}}, "pairs.run"),
         (ViewRunSettings, {"pairs": pairs, "loss": {"kind": "cosine"}}, "loss.kind='cosine'"),
+        (ViewRunSettings, {"pairs": pairs, "pool_range": 3}, "pool_range=3"),
     ]:
         with pytest.raises(SettingsError) as caught:
             kind(corpus=corpus, **values)
