@@ -10,7 +10,6 @@ from archives import docx
 from graphdoc.documents.document import Document
 from graphdoc.documents.readers import read_documents
 from graphdoc.errors import DocumentError
-from graphdoc.segmentation.sentences import split_sentences
 
 STORY = "The harbour master wrote that the tide had turned before noon. " * 6
 
@@ -120,21 +119,6 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
     document = read(tmp_path / "c.html", page.replace(b"reift", b"re\xe4ft", 1))
     assert document.text.count("\ufffd") == 1 and document.text.count("Käse") == 40
     assert document.metadata["warnings"] and "1" in document.metadata["warnings"][0]
-
-
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["It relied on Smith v. Jones, 410 U.S. 113 (1973), cert. denied, 412 U.S. 9 (1974).", "See id. at 117."],
-        ["Under Fed. R. Civ. P. 12(b)(6) and Fed. R. Evid. 403 it is proper.", "So held."],
-        ["The 9th Cir. 1999 affirmed.", "Others did not."],
-        ["So Roe et al. [2004] dissented.", "Poe et al. (2005) agreed."],
-        ["He met Al.", "They left."],
-    ],
-)
-def test_no_sentence_ends_inside_a_citation(sentences: list[str]) -> None:
-    text = " ".join(sentences)
-    assert [text[start:end] for start, end in split_sentences(text)] == sentences
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typed import Encoders, Patch
+from typed import Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.errors import EvaluationError, ModelError
 from graphdoc.evaluation import LabelledPair, faithfulness
-from graphdoc.evaluation.faithfulness import contribution_curves, deletion_curves, encode_shortened
+from graphdoc.evaluation.faithfulness import contribution_curves, deletion_curves
 from graphdoc.prediction import predict
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -105,29 +105,6 @@ def test_few_steps_and_equal_importance(tiny_encoder: Encoders, structured: list
         # Where it is how many passages are left, a curve is a line.
         np.testing.assert_allclose(curves, np.tile(np.linspace(count, 1, steps + 1), (2, 1)), atol=0.5)
     assert set(left) == set(range(1, count + 1))
-
-
-@pytest.mark.parametrize(
-    ("settings", "most"),
-    [({"graph_kind": "hierarchical"}, 2**18), ({"labels": LABELS, "readout": "mean"}, 1), (SECTIONS, 1)],
-)
-def test_a_shortened_document_is_encoded_as_if_it_had_never_been_longer(
-    tiny_encoder: Encoders, structured: list[Document], monkeypatch: Patch, settings: dict[str, Any], most: int
-) -> None:
-    monkeypatch.setattr(faithfulness, "_MOST_PAIRS", most)
-    encoder = tiny_encoder("bert", **settings)
-    (segmented,) = encoder.with_passage_vectors(structured[:1])
-    count = len(segmented.passages)
-    kept = [np.arange(count) != gone for gone in range(count)]
-    vectors, _, logits = encode_shortened(encoder, segmented, kept)
-    for row, some in enumerate(kept):
-        part = part_of(encoder.segment(structured[0]), np.flatnonzero(some).tolist())
-        ((_, expected),) = encoder.stream([part])
-        np.testing.assert_allclose(vectors[row], expected[0].numpy(), atol=2e-5)
-        if logits is not None:
-            np.testing.assert_allclose(logits[row], predict(encoder, part)[0].logits, atol=2e-5)
-    assert (logits is not None) == ("labels" in settings)
-    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
 
 
 def test_what_cannot_be(tiny_encoder: Encoders, structured: list[Document]) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError, OutputError
+from graphdoc.errors import ModelError, OutputError
 from graphdoc.inference.levels import passage_means
 from graphdoc.inference.pipeline import EncodingPipeline
 from graphdoc.retrieval.index import DocumentIndex
@@ -159,25 +159,6 @@ def test_what_depends_on_it_names_it(tiny_encoder: EncoderFactory, tmp_path: Pat
     for one, other in ((encoder, plain), (plain, encoder)):
         with pytest.raises(ModelError, match="sentence_document"):
             other.compare(one.encode_levels(DOCUMENTS[0], sentences=True), DOCUMENTS[1], sentences=True)
-
-
-def test_vectors_of_passages_that_are_not_its_own_are_refused(tiny_encoder: EncoderFactory) -> None:
-    encoder = tiny_encoder(sentence_document=SHARE)
-    segmented = encoder.segment(DOCUMENTS[0])
-    width = encoder.model.config.passage_size
-    foreign = replace(segmented, passage_vectors=np.ones((len(segmented.passages), width + 1), np.float32))
-    placed = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0, sentence_document=SHARE)
-    own = replace(segmented, passage_vectors=np.ones((len(segmented.passages), width), np.float32))
-    for one, document, word in ((encoder, foreign, str(width + 1)), (placed, own, "structural")):
-        with pytest.raises(ModelError, match=word):
-            list(one.stream([document], level="sentence"))
-    with torch.no_grad():
-        next(placed.model.passage_encoder.parameters()).fill_(float("nan"))
-    for level in ("document", "sentence"):
-        with pytest.raises(ModelError, match="NaN"):
-            placed.encode(DOCUMENTS, level=level)  # type: ignore[call-overload]
-    with pytest.raises(DocumentError, match="koji"):
-        passage_means(encoder, [replace(segmented, passages=(), token_ids=())])
 
 
 PAIR = [

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import threading
@@ -13,7 +12,6 @@ from typed import Patch
 
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.losses import gathering
-from graphdoc.runtime.memory import quick_imports
 from graphdoc.runtime.processes import StopRequest, exchange, usable_device
 from graphdoc.training import loop as training
 
@@ -94,12 +92,3 @@ def test_every_process_takes_its_own_gpu(monkeypatch: Patch) -> None:
     for wrong in ("gpu", 3.5):
         with pytest.raises(ModelError, match=repr(str(wrong))):
             usable_device(wrong)
-
-
-def test_the_collector_rests_while_libraries_are_imported() -> None:
-    with pytest.raises(ImportError), quick_imports():
-        with quick_imports():
-            pass
-        assert not gc.isenabled()
-        import no_such_module  # noqa: F401
-    assert gc.isenabled() and gc.get_freeze_count() == 0

@@ -62,6 +62,21 @@ def test_every_character_but_white_space_is_in_one_span(text: str, longest: int 
         ("这是一个句子。那是另一个！", ["这是一个句子。", "那是另一个！"]),
         ("Half \ufffd here. Whole 😀 there.", ["Half \ufffd here.", "Whole 😀 there."]),
         (" \n\n \u3000", []),
+        (
+            "So it was, cert. denied, 412 U.S. 9. See id. at 117.",
+            ["So it was, cert. denied, 412 U.S. 9.", "See id. at 117."],
+        ),
+        (
+            "Under Fed. R. Civ. P. 12(b)(6) it is proper. So held.",
+            ["Under Fed. R. Civ. P. 12(b)(6) it is proper.", "So held."],
+        ),
+        ("It relied on Smith v. Jones, 410 U.S. 113. Good.", ["It relied on Smith v. Jones, 410 U.S. 113.", "Good."]),
+        ("The 9th Cir. 1999 affirmed. Others did not.", ["The 9th Cir. 1999 affirmed.", "Others did not."]),
+        (
+            "So Roe et al. [2004] dissented. Poe et al. (2005) agreed.",
+            ["So Roe et al. [2004] dissented.", "Poe et al. (2005) agreed."],
+        ),
+        ("He met Al. They left.", ["He met Al.", "They left."]),
     ],
 )
 def test_sentences_are_those_of_a_reader(text: str, expected: list[str]) -> None:

@@ -212,13 +212,8 @@ def test_an_accelerator_trains_the_model_that_a_processor_does(
 
 @pytest.mark.multi_gpu
 @needs_gpus
-def test_a_run_stays_on_the_gpu_that_is_named(settings: PretrainingSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several GPUs are there, and no launcher: none of the others is touched, and nothing is replicated."""
-
-    def refuse(*arguments: object) -> None:
-        pytest.fail("DataParallel was started")
-
-    monkeypatch.setattr(torch.nn.DataParallel, "__init__", refuse)
+def test_a_run_stays_on_the_gpu_that_is_named(settings: PretrainingSettings) -> None:
+    """Several GPUs are there, and no launcher: none of the others is touched."""
     last = torch.cuda.device_count() - 1
     for device in range(last + 1):
         torch.cuda.reset_peak_memory_stats(device)
@@ -226,7 +221,3 @@ def test_a_run_stays_on_the_gpu_that_is_named(settings: PretrainingSettings, mon
     train(settings, device=f"cuda:{last}")
     assert torch.cuda.max_memory_allocated(last) > 0
     assert [torch.cuda.max_memory_allocated(device) for device in range(last)] == before
-    # And on from its checkpoint.
-    (settings.folder / "checkpoint-3").rename(settings.folder / "undisturbed")
-    train(settings, resume=True, device=f"cuda:{last}")
-    assert (settings.folder / "checkpoint-3").is_dir()

@@ -252,13 +252,6 @@ def test_switch(tmp_path: Path) -> None:
     assert len(Document.from_text(text).sections) == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["A\n\n" * 20_000, "1. A\n\n" * 20_000, "AA\n--\n" * 20_000, "A-\n" * 20_000, " " * 100_000, "x" * 100_000]
-)
-def test_long_texts_of_one_kind_of_line(text: str) -> None:
-    assert parse_plain_text(text).sections is not None
-
-
 @settings(deadline=None)
 @given(st.text(alphabet="ab AB1.-=~\n\t", max_size=200))
 def test_no_letter_is_lost(text: str) -> None:
