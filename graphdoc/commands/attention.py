@@ -6,22 +6,27 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..graphs.kinds import EdgeKind, NodeKind
+from ..registry import GRAPH_KINDS
 from ..runtime.text import counted
 from .options import COUNT, File, Json, MeasuredModel
 from .output import Outputs, Table, Terminal, indented, names, write_json
 from .sources import OneDocument
 
 if TYPE_CHECKING:
+    ShownGraph = str
+
     from ..analysis.attention import AttentionTable
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
+else:
+    ShownGraph = Literal[(*GRAPH_KINDS, "model")]
 
 
 def attention(
     document: str,
     /,
     *,
-    graph: Literal["full", "section", "window", "hierarchical", "model"] | None = None,
+    graph: ShownGraph | None = None,
     layer: int = -1,
     head: int | None = None,
     top: Annotated[int, COUNT] = 5,

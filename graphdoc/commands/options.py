@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
 
 COUNT = Parameter(validator=Number(gte=1, lte=10**9))
-SEED = Parameter(validator=Number(gte=0, lt=2**32))
+COUNT_FROM_0 = Parameter(validator=Number(gte=0, lte=10**9))
 # A weight, or another share of the whole.
 WEIGHT = Parameter(validator=Number(gte=0, lte=1))
 PROBABILITY = Parameter(validator=Number(gt=0, lt=1))

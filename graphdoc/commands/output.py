@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..similarity import Comparison
 
 IMAGES = (".png", ".svg", ".pdf")
-# Options that name images.
+# Skipped or ignored entries that are named one by one.
 MOST_LISTED = 20
 # Of a line that quotes a text.
 LINE_WIDTH = 118

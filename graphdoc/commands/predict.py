@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..documents.readers import ReadingReport
 from ..errors import OutputError
 from ..runtime.text import counted
-from .options import OUTPUT, PROBABILITY, SEED, EncodingModel, Json
+from .options import COUNT_FROM_0, OUTPUT, PROBABILITY, EncodingModel, Json
 from .output import (
     MOST_ROWS,
     Column,
@@ -32,7 +32,7 @@ _SHOWN_CLASSES = 5
 
 def predict(
     *sources: str,
-    passages: Annotated[int, SEED] = 3,
+    passages: Annotated[int, COUNT_FROM_0] = 3,
     threshold: Annotated[float | None, PROBABILITY] = None,
     output: Annotated[str | None, OUTPUT] = None,
     json: Json = None,

@@ -16,7 +16,7 @@ from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.files import write_csv
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, left_out_line, one_line
-from .options import COUNT, OUTPUT, SEED, WEIGHT, EncodingModel, File, Json, ModelOptions
+from .options import COUNT, COUNT_FROM_0, OUTPUT, WEIGHT, EncodingModel, File, Json, ModelOptions
 from .output import (
     LINE_WIDTH,
     MOST_LISTED,
@@ -64,7 +64,7 @@ def search(
     weight: Annotated[float | None, WEIGHT] = None,
     vectors_unit: Literal["passage", "document"] | None = None,
     pool: Annotated[int | None, COUNT] = None,
-    passages: Annotated[int, SEED] = 1,
+    passages: Annotated[int, COUNT_FROM_0] = 1,
     html: File = None,
     json: Json = None,
     csv: File = None,
@@ -246,7 +246,7 @@ def mine(
 ) -> None:
     """Mine hard negatives: for every query the documents that a search ranks high and that do not answer it.
 
-    A model that is trained for retrieval learns most from these (graphdoc finetune retrieve, negatives.lists). Left
+    A model that is trained for retrieval learns most from these (graphdoc finetune retrieve, negatives.kind). Left
     out, and counted, are documents that were judged to answer the query, copies and near-duplicates of these, and
     those whose score is close to that of the best answer, since they may well answer the query.
 

@@ -23,16 +23,16 @@ Vectors = npt.NDArray[np.float32]
 class Evaluator(ABC):
     """Measures encoders on the same documents, always in the same way: during training and on the command line.
 
-    A recipe makes one evaluator and calls it now and then, in every process of the run::
+    A recipe makes one evaluator and calls it now and then, in the first process of the run::
 
         evaluator = ClassificationEvaluator(documents, dtype=precision, best="macro_f1")
-        evaluator = evaluator.prepared(encoder, processes)  # optional: cut and tokenise once
-        numbers = evaluator(encoder, processes)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
+        evaluator = evaluator.prepared(encoder)  # optional: cut and tokenise once
+        numbers = evaluator(encoder)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
         is_better = (numbers[evaluator.best] > before) == evaluator.greater_is_better
 
-    Documents are read up to the limits of the encoder. Several processes encode a share each, and all get the numbers
-    of a single one. A model in training is measured in eval mode and is then as it was before; no global random
-    generator is used.
+    Documents are read up to the limits of the encoder. Given ``processes``, as by commands, each encodes a share, and
+    all get the numbers of a single one. A model in training is measured in eval mode and is then as it was before; no
+    global random generator is used.
 
     Attributes:
         documents: the documents that are encoded, segmented or not, with the vectors of their passages or not.

@@ -49,6 +49,7 @@ Integers = npt.NDArray[np.int64]
 MAXIMUM_EDGES = 40_000_000
 
 
+@dataclass(frozen=True)
 class GraphKind(ABC):
     """Which nodes of a document are connected.
 

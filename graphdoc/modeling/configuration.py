@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from transformers import AutoConfig, PreTrainedConfig
@@ -94,7 +95,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
                 setattr(self, name, kind(**values).as_values())
         if self.labels is not None:
             self.labels = checked_labels(self.labels, self.multi_label)
-        if unknown := (self.graph_settings or {}).keys() - vars(self.graph).keys():
+        if unknown := (self.graph_settings or {}).keys() - {field.name for field in fields(self.graph)}:
             raise ValueError(f"graph_settings.{min(unknown)} is no setting of graph_kind={self.graph_kind}")
         heads = ["graph_heads"] if self.graph_layers else []
         for name in (*heads, *(name for name in self.readout_class.settings if name.endswith("_heads"))):

@@ -149,7 +149,7 @@ class Overview:
         fit: bool = True,
         seed: int = 0,
     ) -> Overview:
-        """Look at vectors that are there already, such as :func:`graphdoc.vectors.read_vectors` gives.
+        """Look at vectors that are there already, such as :func:`graphdoc.vectors.folder.read_vectors` gives.
 
         Settings that :meth:`of` has mean the same here. Documents may come in any order, for titles and words; of
         those that are missing only ids are shown. ``model`` is what the vectors were made with, for the record,

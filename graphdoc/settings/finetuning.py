@@ -247,7 +247,7 @@ class QueryLossSettings(ContrastSettings):
 
     unit: Literal["document", "passage"] = "document"
     """what of a document is compared with a query: document for its vector, the paper's, or passage for its three best
-    passages, as search ranks them"""
+    passages, all three alike, while a search weighs them as 1 : 0.25 : 0.1"""
 
 
 class RankingValidationSettings(HeldOutSettings):

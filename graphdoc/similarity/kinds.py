@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .encoded_document import EncodedDocument
 
 Floats = npt.NDArray[np.float64]
-# As many as search adds up (graphdoc.retrieval.search).
+# As many as a search looks at, which weighs them, while here they count alike (graphdoc.retrieval.fusion).
 BEST_PASSAGES = 3
 
 

@@ -152,10 +152,10 @@ class QueryContrast(Objective):
 
 @dataclass(frozen=True)
 class BestPassageContrast(Objective):
-    """Separates the answer of every query from other documents by their best passages, as search ranks them.
+    """Separates the answer of every query from other documents by their best passages.
 
-    The similarity of a query and a document is the mean of those of its three passages that are most similar to the
-    query. All else is as for :class:`QueryContrast`.
+    The similarity of a query and a document is the plain mean of those of its three passages that are most similar to
+    the query; a search weighs them as 1 : 0.25 : 0.1. All else is as for :class:`QueryContrast`.
     """
 
     reads: ClassVar[str] = "passages"

@@ -108,18 +108,20 @@ def test_long_documents_of_many_sections_are_built() -> None:
     assert graph.edge_index.shape[1] == 2 * (20_000 + 40_000 + 20_000) + 60_001
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathGraph(GraphKind):
     """A kind that the package does not have."""
 
+    step: int = 1
+
     def pairs(self, section_of: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         nodes = np.arange(len(section_of) + 1)
-        return np.stack([nodes[:-1], nodes[1:]])
+        return np.stack([nodes[: -self.step], nodes[self.step :]])
 
 
 def test_a_kind_is_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(GRAPH_KINDS, "path", f"{__name__}:PathGraph")
-    assert DocumentConfig(graph_kind="path").graph == PathGraph()
+    assert DocumentConfig(graph_kind="path", graph_settings={"step": 2}).graph == PathGraph(2)
     edges = {tuple(edge) for edge in graph_of_sections([0, 0, 1], "path").edge_index.T.tolist()}
     assert {(0, 1), (1, 2), (3, 2), (3, 3)} <= edges
     assert (0, 2) not in edges

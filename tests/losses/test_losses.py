@@ -1,4 +1,4 @@
-"""The loss of learned subtopics, against NumPy written from the papers and against PyG."""
+"""What all losses keep, and the loss of learned subtopics against NumPy written from the papers."""
 
 from __future__ import annotations
 

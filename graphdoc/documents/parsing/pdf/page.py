@@ -23,7 +23,7 @@ _SEGMENT_GAP = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The look of a piece of text; see :func:`~.styles.font_traits`."""
+    """The look of a piece of text, one of the ``styles`` of :mod:`.pdfium`."""
 
     font: str
     size: float
