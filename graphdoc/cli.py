@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import inspect
 import logging
 import os
 import re
@@ -177,7 +178,9 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
     try:
         call = parse(arguments)
         with _messages_on_one_line():
-            status: int | None = call() if train is None else call(train=train)
+            # Help is no command that trains.
+            trains = train is not None and "train" in inspect.signature(call).parameters
+            status: int | None = call(train=train) if trains else call()
         sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)

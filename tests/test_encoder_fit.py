@@ -222,6 +222,7 @@ def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
     found = encoder.fit(documents, centre=False, lexical={"least_documents": 1})
     assert found.terms == 20 and found.numbers == 3 and found.centre_length is None
     assert encoder.model.centre is None
+    monkeypatch.setattr(fitting, "MOST_TERMS", 50_000)
     monkeypatch.setattr(fitting, "MOST_COUNTED", 60)
     with caplog.at_level(logging.WARNING, logger="graphdoc"):
         assert (encoder.fit([*documents, *documents], centre=False, lexical=True).terms or 60) < 60

@@ -173,6 +173,7 @@ def open_or_index(
 
 
 def _print(target: Terminal, results: SearchResults, passages: int) -> None:
+    target.lines([f"note: {warning}" for warning in results.warnings])
     if results.hits:
         # The score of a single ranking is that of the document.
         columns = ["words", results.by if results.by in BY_SENTENCES else "vectors"] if results.fusion else []
@@ -198,7 +199,6 @@ def _print(target: Terminal, results: SearchResults, passages: int) -> None:
             target.passage(heading + excerpt(passage.text, passage.matches, room))
         if hit.alignment is not None:
             _print_pairs(target, hit.alignment, passages)
-    target.lines([f"note: {warning}" for warning in results.warnings])
     target.print()
     about = results.index
     sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage") if about[f"{name}s"] is not None]

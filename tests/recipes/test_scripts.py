@@ -122,6 +122,11 @@ def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same
         assert all(torch.equal(weight, expected[name]) for name, weight in other.items())
 
 
+def test_help_of_a_script_is_that_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretrain", "--help"], train=print) == 0
+    assert "--config" in capsys.readouterr().out
+
+
 def test_every_script_is_that_of_a_recipe() -> None:
     there = {
         str(path.relative_to(ROOT)) for folder in ("pretrain", "finetune") for path in (ROOT / folder).glob("*.py")
