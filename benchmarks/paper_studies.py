@@ -1,10 +1,10 @@
 """Studies of CoLDE and SST, and of heads trained on pairs, each a file of ``configs/studies``.
 
 ``ablation``, ``batch_size`` and ``document_length`` are CoLDE's (table 1, figures 6 and 7), those that begin with
-``sst`` are SST's: ``sst_views`` has table 4 and figure 4, ``sst_receptive_field``, ``sst_cluster_size`` and
-``sst_lambda`` change one thing (figures 5, 6 and 9), and ``sst_two_epochs`` and ``sst_articles`` ask the same in
-small. ``wikispeedia_pairs`` and ``scisumm_pairs`` ask what a head trained on pairs adds to a frozen MiniLM, and to
-TF-IDF.
+``sst`` are SST's: ``sst_views`` has table 4 and figure 4, ``sst_receptive_field``, ``sst_cluster_size``,
+``sst_heterogeneity`` and ``sst_lambda`` change one thing (figures 5 to 7 and 9), and ``sst_two_epochs`` and
+``sst_articles`` ask the same in small. ``wikispeedia_pairs`` and ``scisumm_pairs`` ask what a head trained on pairs
+adds to a frozen MiniLM, and to TF-IDF.
 
     python benchmarks/paper_studies.py ablation [--config FILE] [--work FOLDER] [key=value ...]
 """
