@@ -236,3 +236,12 @@ def test_word_search_counts_every_copy(read_index: DocumentIndex) -> None:
         expected = Counter({id: weight * score for id, score in tides.items()})
         expected.update(moon)
         assert scores(Document.from_text(text, id="asked")) == pytest.approx(dict(expected), abs=1e-3)
+
+
+def test_words_and_vectors_count_alike_and_the_best_passage_most(read_index: DocumentIndex) -> None:
+    usual = [(hit.id, hit.score) for hit in read_index.search("the tide of the sea")]
+    assert usual == [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.5)]
+    assert usual != [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.9)]
+    rows = Candidates(("a", "a", "a", "b"), (0, 1, 2, 0), np.array([3.0, 2.0, 1.0, 2.5]), (3, 3, 3, 1))
+    scores = Ranking.of_passages(rows).scores
+    assert scores == pytest.approx({"a": (3 + 0.25 * 2 + 0.1) / 1.35, "b": 2.5})
