@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 
 from ..errors import RetrievalError, SettingsError
+from ..segmentation.term_weights import TermCounts
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .filters import no_filter, store_filter
@@ -18,7 +19,7 @@ from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first,
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
-from .terms import Query, TermCounts, counted_words, words_of
+from .terms import Query, counted_words, words_of
 
 Unit = Literal["passage", "document"]
 WordsUnit = Literal["passage", "document", "both"]
@@ -77,7 +78,7 @@ class SearchSettings:
             beside sentences.
         words_unit: whether word search ranks passages, of which the best three count, whole documents, or both added
             up; None for both, of a document the cosine of the weights of all its words
-            (:class:`~graphdoc.retrieval.terms.TermWeights`), and for documents beside sentences.
+            (:class:`~graphdoc.segmentation.term_weights.TermWeights`), and for documents beside sentences.
         passages: passages shown of each document. Not by sentences, nor are the three that follow.
         fusion: how both rankings are fused (:func:`fuse`); None for ``score``.
         vectors_unit: whether vector search ranks by passages, of which the best three count for a text and all for a

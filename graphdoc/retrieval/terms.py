@@ -6,9 +6,8 @@ import itertools
 import math
 import random
 import re
-import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..inference.vectors import encode_queries, segment_queries
 from ..runtime.text import described
+from ..segmentation.term_weights import DAMPING, TermCounts, TermWeights, term_id
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, PASSAGE, LanceStore
 from .results import TermPart
@@ -40,8 +40,6 @@ _SAMPLED_VECTORS = 1_000
 _WORD = re.compile(r"[^\W_]+")
 # The first number that may stand between texts that are made into terms together.
 _FIRST_MARK = 907331415926535
-# How much more a term counts that a document has more often (benchmarks/results/search_default.md).
-_DAMPING = 0.75
 # Documents that say how many have a term.
 _SAMPLED_DOCUMENTS = 2_000
 # More would let one word drown all others, and take long to search for.
@@ -151,41 +149,8 @@ def best_words(words: Sequence[tuple[str, str, int]], frequencies: Sequence[int]
         for (_, _, count), frequency in zip(words, frequencies, strict=True)
     ]
     best = [word for _, word in sorted(zip(weights, words, strict=True), key=lambda one: (-one[0], one[1]))[:most]]
-    copies = (min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES) for _, _, count in best)
+    copies = (min(int(2 ** round(DAMPING * math.log2(count))), _MOST_COPIES) for _, _, count in best)
     return [word for (_, word, _), number in zip(best, copies, strict=True) for _ in range(number)]
-
-
-class TermCounts(NamedTuple):
-    """Terms of a document with their counts.
-
-    Args:
-        ids: ``(terms,)``, hashes of the terms, rising.
-        counts: ``(terms,)``, how often the document has each.
-    """
-
-    ids: npt.NDArray[np.uint32]
-    counts: npt.NDArray[np.uint32]
-
-    @classmethod
-    def of(cls, counts: Mapping[str, int]) -> TermCounts:
-        """Counts by term."""
-        ids, places = np.unique(np.array([term_id(term) for term in counts], np.uint32), return_inverse=True)
-        return cls(ids, np.bincount(places, list(counts.values()), len(ids)).astype(np.uint32))
-
-    def packed(self) -> bytes:
-        """As an index keeps them, eight bytes a term."""
-        return np.stack(self).tobytes()
-
-    @classmethod
-    def unpacked(cls, value: bytes | None) -> TermCounts:
-        """As they were before they were packed."""
-        ids, counts = np.frombuffer(value or b"", np.uint32).reshape(2, -1)
-        return cls(ids, counts)
-
-
-def term_id(term: str) -> int:
-    """The hash that stands for a term, of 32 bits."""
-    return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
 def packed_terms(document: Document, tokenize: Tokenize) -> bytes:
@@ -193,38 +158,10 @@ def packed_terms(document: Document, tokenize: Tokenize) -> bytes:
     return TermCounts.of(Counter(tokenize(whole_text(document)[0]))).packed()
 
 
-class TermWeights:
-    """How much terms count in a collection: tf-idf, of which documents are compared by the cosine.
-
-    A term weighs ``count ** 0.75 * (1 + log((1 + documents) / (1 + documents with the term)))``.
-
-    Args:
-        documents: terms of the documents of the collection, or of a sample of them.
-    """
-
-    def __init__(self, documents: Sequence[TermCounts]) -> None:
-        self.documents = len(documents)
-        every = np.concatenate([document.ids for document in documents]) if documents else np.zeros(0, np.uint32)
-        self._ids, self._frequencies = np.unique(every, return_counts=True)
-
-    @classmethod
-    def of_index(cls, store: LanceStore) -> TermWeights:
-        """Weights of terms in an index, by at most about 2,000 documents that stand evenly over it."""
-        rows = store.sample([TERMS], DOCUMENT, _SAMPLED_DOCUMENTS)
-        return cls([TermCounts.unpacked(value) for value in rows.column(TERMS).to_pylist()])
-
-    def frequencies(self, ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-        """How many documents have each term, ``(terms,)``."""
-        if not len(self._ids):
-            return np.zeros(len(ids), np.int64)
-        places = np.searchsorted(self._ids, ids).clip(max=len(self._ids) - 1)
-        return np.where(self._ids[places] == ids, self._frequencies[places], 0)
-
-    def unit(self, terms: TermCounts) -> npt.NDArray[np.float64]:
-        """The weights of a document's terms, L2-normalised, ``(terms,)``."""
-        rarity = 1 + np.log((1 + self.documents) / (1 + self.frequencies(terms.ids)))
-        weights = terms.counts**_DAMPING * rarity
-        return np.asarray(weights / (np.linalg.norm(weights) or 1.0))
+def weights_of_index(store: LanceStore) -> TermWeights:
+    """Weights of terms in an index, by at most about 2,000 documents that stand evenly over it."""
+    rows = store.sample([TERMS], DOCUMENT, _SAMPLED_DOCUMENTS)
+    return TermWeights([TermCounts.unpacked(value) for value in rows.column(TERMS).to_pylist()])
 
 
 class QueryTerms:
@@ -361,7 +298,7 @@ class Queries:
         """Weigh the terms of the index, once for each version."""
         version = self._store.state().version
         if version != self._version:
-            self._weights, self._version, self._usual = TermWeights.of_index(self._store), version, None
+            self._weights, self._version, self._usual = weights_of_index(self._store), version, None
 
     def _usual_vectors(self) -> list[Vector]:
         """The mean vector of documents, and that of passages, in a sample of the index."""
