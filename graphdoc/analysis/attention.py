@@ -17,6 +17,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.kinds import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
 from ..registry import READOUTS, load
+from ..runtime.arrays import Rows
 from ..runtime.files import write_atomically
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
@@ -24,7 +25,6 @@ from ..similarity.encoded_document import EncodedDocument
 if TYPE_CHECKING:
     import pandas as pd
 
-Rows = npt.NDArray[np.int64]
 CSV_COLUMNS = ["layer", "head", "source", "target", "edge_kind", "weight", "source_kind", "target_kind"]
 
 

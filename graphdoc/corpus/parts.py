@@ -17,6 +17,7 @@ from ..graphs.batch import GraphBatch, Packing
 from ..inference.precision import Precision, computed_in, inference, training_precision
 from ..modeling import DocumentModel
 from ..modeling.document_model import weights_hash
+from ..runtime.arrays import Vectors
 from ..runtime.files import is_unchanged, mark_checked, write_atomically
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
@@ -24,7 +25,6 @@ from ..settings.run import RunSettings
 from ..vectors.folder import NOT_COMPUTED_WITH
 from .corpus import TrainingCorpus, remove_abandoned
 
-Vectors = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
 
 FORMAT_VERSION = 1

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ..matching.matcher import ViewDrawer, ViewPair
 from ..matching.reader import FieldTokens, SentenceFeatures, SpecialTokens
+from ..runtime.arrays import Rows
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
@@ -26,7 +27,6 @@ from ..version import __version__
 from .corpus import TrainingCorpus
 from .parts import Parts
 
-Rows = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
 # Gives the sentences of documents by their rows, each once.
 TextsOf = Callable[[Rows], Iterable[tuple[int, Sequence[str]]]]

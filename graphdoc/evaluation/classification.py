@@ -19,9 +19,10 @@ from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..prediction import stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
+from ..runtime.arrays import Vectors
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
-from .evaluator import Evaluator, Vectors, measured_once
+from .evaluator import Evaluator, measured_once
 from .labels import LabelledDocuments, ReadyDocument, named, ordered_classes, plain_document
 
 BINS = 15

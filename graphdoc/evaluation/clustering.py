@@ -20,12 +20,13 @@ from sklearn.preprocessing import StandardScaler, normalize
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..inference.precision import Precision
+from ..runtime.arrays import Floats, Vectors
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
 from ..similarity.kinds import similarity_of
-from .evaluator import Evaluator, Vectors, measured_once
+from .evaluator import Evaluator, measured_once
 from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, held_out_rows, named, require_labels
-from .resampling import RESAMPLES, Estimate, Floats, mean_estimate, resampled
+from .resampling import RESAMPLES, Estimate, mean_estimate, resampled
 
 STARTS, NEIGHBOURS = 10, 10
 # Inverse regularisations that a linear probe tries.

@@ -7,17 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
+from ..runtime.arrays import Vectors
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
 from .labels import ReadyDocument, plain_document
 
 T = TypeVar("T")
-Vectors = npt.NDArray[np.float32]
 
 
 class Evaluator(ABC):

@@ -25,12 +25,12 @@ from ..graphs.batch import GraphBatch, TermWeights
 from ..inference.levels import encode_all_levels
 from ..inference.precision import Precision, as_numpy, inference
 from ..prediction.predicting import probabilities_of, stream_predictions
+from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 from ..similarity.kinds import Compared, similarity_of
 from .labels import ReadyDocument, plain_document
-from .resampling import Floats
 
 STEPS, ORDERS = 10, 5
 # Pairs of passages, as many as edges of the full graph, of all shortened documents that are encoded together.

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 from ..errors import EvaluationError
-from .resampling import RESAMPLES, Estimate, Floats, resampled
+from ..runtime.arrays import Floats
+from .resampling import RESAMPLES, Estimate, resampled
 
 Criterion = Literal["f1", "accuracy"]
 

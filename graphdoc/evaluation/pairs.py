@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..encoder import DocumentEncoder
@@ -18,6 +17,7 @@ from ..errors import DocumentError, EvaluationError
 from ..inference.precision import Precision
 from ..inference.segmenting import Workers, segment_in_order
 from ..matching.matcher import DrawnPair, PairDocument, PairMatcher
+from ..runtime.arrays import Floats, Rows
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
@@ -26,10 +26,9 @@ from .baselines import TfidfVectors
 from .evaluator import Evaluator, gathered, interleaved, measured_once, share_of
 from .labels import ReadyDocument, plain_document
 from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
-from .resampling import RESAMPLES, Floats
+from .resampling import RESAMPLES
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
-Rows = npt.NDArray[np.int64]
 Drawn = tuple[int, PairDocument, PairDocument, DrawnPair]
 
 # Words of the longer document of a pair, from where a bucket begins.

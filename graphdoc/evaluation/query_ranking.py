@@ -13,10 +13,11 @@ import torch
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..inference.vectors import encode_queries, segment_queries
+from ..runtime.arrays import Floats, Vectors
 from ..runtime.processes import Processes
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.kinds import Floats, best_passages, similarity_matrix, similarity_of
-from .evaluator import Evaluator, Vectors, measured_once
+from ..similarity.kinds import best_passages, similarity_matrix, similarity_of
+from .evaluator import Evaluator, measured_once
 from .labels import ReadyDocument, plain_document
 from .measures import metric_name, require_measures
 from .ranking import score_run

@@ -20,10 +20,11 @@ from ..retrieval.index import DocumentIndex, index_words
 from ..retrieval.mining import bm25_weights
 from ..retrieval.search import SearchOptions
 from ..retrieval.sentences import encode_sentences
+from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
 from ..similarity.hierarchical import By, Direction, DocumentScorer, Normalisation, SentenceSet
-from ..similarity.kinds import Floats, similarity_matrix, similarity_of
+from ..similarity.kinds import similarity_matrix, similarity_of
 from .baselines import TfidfVectors, text_of
 from .measures import DEFAULT_MEASURES
 from .ranking import FOLDS, BestWeight, best_weight

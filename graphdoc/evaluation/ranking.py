@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import EvaluationError, MissingExtraError, SettingsError
+from ..runtime.arrays import Floats
 from ..runtime.text import require_whole
 from .measures import (
     DEFAULT_MEASURES,
@@ -21,7 +22,7 @@ from .measures import (
     metric_name,
     require_measures,
 )
-from .resampling import CONFIDENCE, RESAMPLES, Estimate, Floats, folds_of, resampled_means
+from .resampling import CONFIDENCE, RESAMPLES, Estimate, folds_of, resampled_means
 from .trec import Qrels, Run, leave_out, ranked
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ..runtime.arrays import Floats
+
 Verdict = Literal["better", "worse", "no difference"]
 
 CONFIDENCE = 0.95

@@ -17,6 +17,7 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..documents.readers.streams import LeftOutSections
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
+from ..runtime.arrays import Floats
 from ..runtime.text import counted
 from ..settings.base import Count, FileName, Settings
 from .baselines import CENTRED, UNTRAINED, TfidfVectors
@@ -27,7 +28,7 @@ from .pair_scores import score_pairs
 from .pairs import PairEvaluator, require_both_labels
 from .query_ranking import DEPTH, RankingEvaluator
 from .ranking import score_run
-from .resampling import RESAMPLES, Estimate, Floats, mean_estimate
+from .resampling import RESAMPLES, Estimate, mean_estimate
 from .trec import Run
 
 SEEDS = 20

@@ -18,6 +18,7 @@ from scipy import sparse
 from ..checkpoints.load import vocabulary_hash
 from ..errors import ModelError, SettingsError
 from ..modeling.lexical import LexicalPart, inverse_frequencies, tf_idf, unit_rows
+from ..runtime.arrays import Floats
 from ..runtime.processes import Processes
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
@@ -28,7 +29,6 @@ from .pipeline import EncodingPipeline, StreamOptions
 from .precision import as_numpy, inference
 from .segmenting import AnyDocument, Many, cut_windows, documents_of
 
-Floats = npt.NDArray[np.float64]
 Counts = dict[Any, int]
 logger = logging.getLogger("graphdoc")
 

@@ -18,13 +18,12 @@ from ..graphs.batch import GraphBatch
 from ..losses.clustering import assignment
 from ..modeling.document_model import weights_hash
 from ..registry import SUBTOPICS, load
+from ..runtime.arrays import Floats, Vectors
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import short_token_ids
 from ..subtopics.subtopics import (
-    Floats,
     SubtopicFinder,
     Subtopics,
-    Vectors,
     columns_of,
     number_of_subtopics,
     pair_graphs,

@@ -17,12 +17,13 @@ from ..graphs.batch import GraphBatch, Packing
 from ..graphs.layout import section_ids
 from ..modeling.attribution import passage_terms
 from ..modeling.lexical import passage_numbers, summed
+from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
 from ..runtime.progress import Parts
 from ..segmentation.segmenter import Segmenter, paragraph_numbers
 from ..segmentation.spans import SegmentedDocument, token_ids
 from ..settings.document import Context, Paragraph
-from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument, Vectors
+from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument
 from .precision import Precision, as_numpy, inference, require_finite
 from .segmenting import AnyDocument, Many, cut_windows, documents_of, require_text
 

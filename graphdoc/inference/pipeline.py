@@ -22,6 +22,7 @@ from ..graphs.batch import GraphBatch, Packing, TermWeights
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.lexical import LexicalReader
 from ..runtime import progress
+from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import place, survive_forks
 from ..runtime.text import counted
@@ -33,7 +34,6 @@ from .precision import (
     PRECISIONS,
     LoadPrecision,
     Precision,
-    Vectors,
     computed_in,
     faster_precision,
     inference,

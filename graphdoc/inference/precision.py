@@ -9,14 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
-
-Vectors = npt.NDArray[np.float32]
+from ..runtime.arrays import Vectors
 
 Precision = Literal["float32", "bfloat16", "float16"]
 LoadPrecision = Literal["float32", "bfloat16", "float16", "auto"]

@@ -25,13 +25,14 @@ from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
 from ..modeling import DocumentOutput
 from ..modeling.lexical import Counts, LexicalReader, passage_numbers, summed
+from ..runtime.arrays import Vectors
 from ..runtime.progress import progress_bar
 from ..runtime.text import described, require_whole
 from ..runtime.workers import work_ahead
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import Coverage, SegmentedDocument, Span
 from ..similarity.encoded_document import section_vectors
-from .precision import Vectors, as_numpy
+from .precision import as_numpy
 
 AnyDocument = Document | str | Mapping[str, Any]
 Many = Iterable[AnyDocument | SegmentedDocument]

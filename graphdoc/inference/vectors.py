@@ -16,12 +16,13 @@ from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
+from ..runtime.arrays import Floats, Vectors
 from ..runtime.text import counted, described
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.kinds import Floats, maxsim, packed, similarity_matrix, similarity_of, similarity_of_tensors
+from ..similarity.kinds import maxsim, packed, similarity_matrix, similarity_of, similarity_of_tensors
 from .pipeline import EncodingPipeline, Numpy, Torch
-from .precision import Precision, Vectors
+from .precision import Precision
 from .segmenting import WINDOW_PASSAGES, AnyDocument, as_document, documents_of, is_single
 
 logger = logging.getLogger("graphdoc")

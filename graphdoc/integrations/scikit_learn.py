@@ -17,8 +17,8 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError
 from ..inference.precision import LoadPrecision
 from ..inference.segmenting import AnyDocument, as_document, documents_of, is_single
+from ..runtime.arrays import Vectors
 from ..runtime.text import described, require_path
-from ..similarity.encoded_document import Vectors
 from ..vectors.folder import origin_of
 
 _LOADING = threading.Lock()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from ..checkpoints.contents import token_limit
 from ..errors import DocumentError, ModelError, SettingsError
@@ -19,6 +18,7 @@ from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
 from ..inference.segmenting import AnyDocument, as_document, in_blocks
 from ..registry import VIEW_READERS, VIEW_SAMPLINGS, load
+from ..runtime.arrays import Floats
 from ..sampling.batches import random_generator
 from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views, pagerank
 from ..segmentation.spans import SegmentedDocument
@@ -28,7 +28,6 @@ from .reader import FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, Vi
 from .result import MatchedView, PairMatch
 
 Pair = TypeVar("Pair")
-Floats = npt.NDArray[np.float64]
 # Draws subtopics and views, the same for all pairs.
 SEED = 0
 # Views that are read together: enough to sort by length, little to hold.

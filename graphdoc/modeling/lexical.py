@@ -23,12 +23,11 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from ..runtime.arrays import Floats, Vectors
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
 from ..settings.document import LexicalSettings
 
-Floats = npt.NDArray[np.float64]
-Vectors = npt.NDArray[np.float32]
 # ``(texts, terms)`` in the form of scipy.
 Counts = Any
 

@@ -17,14 +17,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from ..analysis.projection import project
 from ..inference.fitting import MOST_DRAWN, balanced_weight
+from ..runtime.arrays import Rows, Vectors
 from ..settings.document import LEARNED_NUMBERS
 from ..similarity.kinds import Background, similarity_matrix
 from ..subtopics.table import telling_terms
 from .digests import BINS, EMPTY, WordCounts
 
-Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
-Vectors = npt.NDArray[np.float32]
 
 # A document's isolation is read from so many of its neighbours.
 _NEAR = 5

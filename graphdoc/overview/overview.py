@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..encoder import DocumentEncoder
+    from ..runtime.arrays import Rows
     from ..segmentation.repeats import RepeatFilter
     from ..vectors.writer import FolderOptions
-    from .groups import Neighbours, Rows
+    from .groups import Neighbours
 
 NEIGHBOURS = 10
 # Cosine of two vectors from which documents are called near-duplicates.

@@ -22,7 +22,8 @@ from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import JoinedGraphs
 from ..inference.precision import training_precision
 from ..losses import ONE_PROCESS, Loss
-from ..sampling.batches import DocumentBatches, Rows, random_generator
+from ..runtime.arrays import Rows
+from ..sampling.batches import DocumentBatches, random_generator
 from ..settings.run import CorpusSettings
 from ..training.data import Collate, Corpus, EpochLoader, Recipe
 from ..training.objectives import Objective

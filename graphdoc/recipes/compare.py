@@ -17,6 +17,7 @@ from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names
 from ..losses import Loss, PairCosine, SupervisedContrastive
 from ..modeling import DocumentModel
+from ..runtime.arrays import Rows
 from ..runtime.text import counted
 from ..sampling import (
     ClassBalancedBatches,
@@ -26,7 +27,6 @@ from ..sampling import (
     groups_of_labels,
     groups_of_pairs,
 )
-from ..sampling.batches import Rows
 from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
 from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast, TrainingBatch

@@ -25,10 +25,9 @@ from ..evaluation import LabelledDocuments
 from ..evaluation.labels import HELD_OUT, held_out_rows, ordered_classes, require_labels
 from ..inference.pipeline import StreamOptions
 from ..inference.precision import as_numpy
+from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..runtime.text import require_seed
-
-Floats = npt.NDArray[np.float64]
 
 # C of the support vector machine, and how long the vector of a document is on average beside its words, of the
 # length 1. Without documents to choose by, those in the middle.

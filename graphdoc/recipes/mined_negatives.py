@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tqdm.auto import tqdm
 
 from ..corpus.corpus import TrainingCorpus
@@ -25,6 +24,7 @@ from ..inference.precision import training_precision
 from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash
 from ..retrieval.mining import MinedDocuments, MiningSettings, NegativeLists, PassageWords, WordScores, merged, mine
+from ..runtime.arrays import Vectors
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted, printable
@@ -35,8 +35,6 @@ from ..similarity.kinds import similarity_of
 from ..training.run import RunContext
 from ..training.run_folder import NEGATIVES_FOLDER
 from .base import CorpusRecipe, batch_of_parts, vectors_at
-
-Vectors = npt.NDArray[np.float32]
 
 
 def corpus_vectors(

@@ -19,7 +19,7 @@ from ..errors import DocumentError
 from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs, require_both_labels
 from ..inference.precision import training_precision
-from ..sampling.batches import Rows
+from ..runtime.arrays import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import PairRunSettings

@@ -21,8 +21,8 @@ from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss
+from ..runtime.arrays import Rows
 from ..sampling import EpochBatches, NegativeDraws, RowLists
-from ..sampling.batches import Rows
 from ..settings.finetuning import RetrievalSettings
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast, TrainingBatch
 from ..training.run import RunContext, begin_training

@@ -21,9 +21,10 @@ from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..losses import MaskedTokens, PairContrast, PairCosine
+from ..runtime.arrays import Rows
 from ..runtime.text import counted
 from ..sampling import EpochBatches
-from ..sampling.batches import Rows, random_generator
+from ..sampling.batches import random_generator
 from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairDraws, TokenMasks
 from ..settings.pretraining import SentencePairSettings
 from ..training.data import RunEvaluation

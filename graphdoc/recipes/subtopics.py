@@ -22,11 +22,12 @@ from ..inference.precision import training_precision
 from ..losses import SubtopicLoss
 from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention
-from ..sampling.batches import BalancedPairBatches, Rows
+from ..runtime.arrays import Rows, Vectors
+from ..sampling.batches import BalancedPairBatches
 from ..segmentation.spans import Coverage
 from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
-from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
+from ..subtopics.subtopics import columns_of, number_of_subtopics, pair_graphs
 from ..training.data import RunEvaluation
 from ..training.objectives import SubtopicClusters, TrainingBatch, paired_sentences
 from ..training.run import RunContext, begin_training

@@ -23,8 +23,9 @@ from ..losses import ClassificationLoss, InfoNCE, Loss, PairCosine
 from ..matching.matcher import ViewDrawer, view_reader
 from ..matching.reader import DualReader, FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from ..registry import SUBTOPICS, VIEW_READERS, load
+from ..runtime.arrays import Rows
 from ..sampling import EpochBatches, RowLists
-from ..sampling.batches import Rows, random_generator
+from ..sampling.batches import random_generator
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings

@@ -18,10 +18,11 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.section import Metadata, Section, clean_text
 from ..errors import DocumentError, SettingsError
+from ..runtime.arrays import Vectors
 from ..runtime.text import described, one_line
 from ..segmentation.repeats import Place
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.encoded_document import EncodedDocument, Vectors
+from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
 
 REPEATED, TERMS = "repeated", "terms"

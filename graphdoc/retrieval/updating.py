@@ -21,12 +21,13 @@ from ..inference.levels import encode_all_levels
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import as_numpy, inference
 from ..inference.segmenting import AnyDocument, Workers, as_document, require_text, segment_in_order, windows_of
+from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import survive_forks
 from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..similarity.encoded_document import EncodedDocument, Vectors
+from ..similarity.encoded_document import EncodedDocument
 from .lance import IS_DOCUMENT, LanceStore
 from .sentences import encode_sentences
 from .table import (

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from ..runtime.arrays import Rows
 from ..runtime.text import counted
 
-Rows = npt.NDArray[np.int64]
 # An epoch and a row of the corpus: all that a draw depends on.
 Place = tuple[int, int]
 

@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..errors import DocumentError
+from ..runtime.arrays import Rows
 from ..settings.finetuning import Joining
-from .batches import Rows
 
 # A group of more documents than this share says little: most that are in it have nothing to do with each other.
 LARGE_SHARE = 0.25

@@ -9,7 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from .batches import Rows, random_generator
+from ..runtime.arrays import Rows
+from .batches import random_generator
 
 # With fewer documents to choose from for each that is wanted, trying at random takes long.
 _FEW = 4

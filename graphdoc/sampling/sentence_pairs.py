@@ -11,7 +11,8 @@ import torch
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
 from ..errors import ModelError
-from .batches import Rows, random_generator
+from ..runtime.arrays import Rows
+from .batches import random_generator
 
 INTRA_PROBABILITY = 0.5
 MASKED_SHARE = 0.15

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..runtime.arrays import Rows
 from ..settings.finetuning import SectionPositions, SplitRule
 from ..settings.pretraining import Split
-from .batches import Rows, random_generator
+from .batches import random_generator
 
 FIRST_PASSAGE_PROBABILITY = 0.5
 

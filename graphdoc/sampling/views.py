@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .batches import Rows, random_generator
+from ..runtime.arrays import Rows
+from .batches import random_generator
 
 Shares = npt.NDArray[np.float64]
 

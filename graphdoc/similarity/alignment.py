@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from ..runtime.arrays import Floats
 from ..runtime.text import require_one_of
 from .hierarchical import By, Direction, Normalisation, ScoreMoments, SentenceSet, paragraph_scores
-from .kinds import Floats
 
 
 class SentencePair(NamedTuple):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
 import numpy as np
 
 from ..errors import SettingsError
+from ..runtime.arrays import Floats
 from ..runtime.files import write_csv, write_text
 from ..runtime.text import require_one_of, require_whole
 from ..segmentation.spans import Span
@@ -20,7 +21,7 @@ from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
 from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, shared_words
 from .hierarchical import WAYS, By, Direction, paragraph_scores, score_documents
-from .kinds import Background, Floats, Similarity, similarity_matrix, similarity_of
+from .kinds import Background, Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from ..errors import SettingsError
 from ..modeling.lexical import MEAN_ROW, LexicalShares
+from ..runtime.arrays import Floats, Vectors
 from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import SENTENCE_SETTINGS
 from ..subtopics.subtopics import SubtopicFinder
 from ..subtopics.table import SubtopicTable
 from .hierarchical import SentenceSet
-from .kinds import Floats, similarity_matrix
+from .kinds import similarity_matrix
 
-Vectors = npt.NDArray[np.float32]
 NO_SENTENCES = "sentences were not encoded; call compare(..., sentences=True)"
 
 

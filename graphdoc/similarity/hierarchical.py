@@ -15,11 +15,8 @@ import numpy.typing as npt
 import torch
 from scipy.sparse import csr_matrix
 
+from ..runtime.arrays import Floats, Rows, Vectors
 from ..runtime.text import require_one_of
-from .kinds import Floats
-
-Vectors = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.int64]
 
 By = Literal["sentences", "flat", "paragraphs", "document"]
 Normalisation = Literal["zscore", "none"]

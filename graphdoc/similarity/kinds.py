@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ..registry import SIMILARITIES, load
+from ..runtime.arrays import Floats
 
 if TYPE_CHECKING:
     from .encoded_document import EncodedDocument
 
-Floats = npt.NDArray[np.float64]
 # As many as a search looks at, which weighs them, while here they count alike (graphdoc.retrieval.fusion).
 BEST_PASSAGES = 3
 

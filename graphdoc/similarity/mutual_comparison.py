@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from ..runtime.arrays import Floats
 from ..runtime.files import write_csv, write_text
 from .encoded_document import EncodedDocument
-from .kinds import FEWEST_DOCUMENTS, Background, Floats, Similarity, similarity_matrix, similarity_of
+from .kinds import FEWEST_DOCUMENTS, Background, Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

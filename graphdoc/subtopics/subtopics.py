@@ -16,11 +16,9 @@ from scipy.sparse import csr_matrix
 from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
+from ..runtime.arrays import Floats, Vectors
 from ..segmentation.terms import SentenceTerms, TermMaker
 from ..settings.document import ClusteringSettings
-
-Floats = npt.NDArray[np.float64]
-Vectors = npt.NDArray[np.float32]
 
 # Added to all similarities, so that no sentence stands alone.
 CONNECTION = 1e-4

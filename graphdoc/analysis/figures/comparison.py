@@ -35,9 +35,9 @@ from .canvas import (
 )
 
 if TYPE_CHECKING:
+    from ...runtime.arrays import Floats
     from ...similarity.comparison import Comparison
     from ...similarity.encoded_document import EncodedDocument
-    from ...similarity.kinds import Floats
     from ...similarity.mutual_comparison import MutualComparison
 
 # Beyond them numbers in cells, or names of sections, would run into each other.
