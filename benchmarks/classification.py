@@ -30,11 +30,11 @@ from graphdoc.evaluation import ClassificationEvaluator, LabelledDocuments
 from graphdoc.evaluation.baselines import TFIDF_SVM as LEXICAL
 from graphdoc.evaluation.baselines import lexical_predictions, untrained_mean
 from graphdoc.evaluation.classification import classification_scores
-from graphdoc.recipes.trainer import train
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.trainer import train
 
 PASSAGES = 24
 GRAPH, PRETRAINED = "graph", "graph, pretrained by contrast"

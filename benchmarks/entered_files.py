@@ -21,9 +21,9 @@ from typing import Any
 import graphdoc
 from graphdoc import Document, DocumentEncoder, Section
 from graphdoc.losses import SubDocumentContrast
-from graphdoc.recipes.trainer import Trainer
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.sampling import SubDocuments
+from graphdoc.trainer import Trainer
 from graphdoc.training.loop import TrainingLoop
 
 ROOT = Path(graphdoc.__file__).parent

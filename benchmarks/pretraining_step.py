@@ -44,7 +44,7 @@ from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.sampling import SubDocumentSplit
-from graphdoc.training.objectives import TrainingBatch, ViewContrast
+from graphdoc.training.objectives import SubDocumentObjective, TrainingBatch
 from graphdoc.training.step import CachedStep
 
 ENCODERS: dict[str, dict[str, int]] = {
@@ -96,7 +96,7 @@ def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: st
         ).loss.backward()
     else:
         keep = 2**62 if way == "kept" else 0
-        CachedStep(model, ViewContrast(loss), precision=precision, keep_activations=keep)(batch)
+        CachedStep(model, SubDocumentObjective(loss), precision=precision, keep_activations=keep)(batch)
 
 
 class _Enough(Exception):

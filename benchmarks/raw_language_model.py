@@ -31,9 +31,9 @@ from transformers import (
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
-from graphdoc.recipes.trainer import train
 from graphdoc.settings.pretraining import PretrainingSettings, SubDocumentLossSettings
 from graphdoc.settings.run import CorpusSettings, ModelSettings, TrainingSettings
+from graphdoc.trainer import train
 
 NEWSGROUPS = DATA / "newsgroups20"
 SOURCES = (

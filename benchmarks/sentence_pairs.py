@@ -25,11 +25,11 @@ from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import Candidates, RankingTable
 from graphdoc.evaluation.rankers import RankedCorpus
 from graphdoc.inference.precision import LoadPrecision
-from graphdoc.recipes.trainer import train
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import SentencePairSettings
+from graphdoc.trainer import train
 
 WAYS = ("document", "paragraphs", "sentences", "flat")
 ZSCORE = "sentences, z-score"

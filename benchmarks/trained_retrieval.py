@@ -18,11 +18,11 @@ from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
 from graphdoc.evaluation.rankers import fused
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
-from graphdoc.recipes.trainer import train
 from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex, index_words
 from graphdoc.settings.finetuning import RetrievalSettings
 from graphdoc.settings.loading import load_settings
+from graphdoc.trainer import train
 
 DEPTH, FOLDS = 1000, 5
 

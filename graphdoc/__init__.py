@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .encoder import DocumentEncoder
     from .errors import GraphdocError
     from .graphs.document_graph import build_graph
-    from .recipes.trainer import Trainer
     from .retrieval.index import DocumentIndex
+    from .trainer import Trainer
 
 # Looked up on first use, so that reading documents or asking for help does not wait for torch.
 _HOMES = {
@@ -25,7 +25,7 @@ _HOMES = {
     "DocumentIndex": "retrieval.index",
     "GraphdocError": "errors",
     "Section": "documents.section",
-    "Trainer": "recipes.trainer",
+    "Trainer": "trainer",
     "build_graph": "graphs.document_graph",
     "read_documents": "documents.readers",
 }

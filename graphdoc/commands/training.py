@@ -135,7 +135,7 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Calla
         _prepare(settings)
         return 0
     with quick_imports():
-        from ..recipes.trainer import train
+        from ..trainer import train
         from ..training.run_folder import MODEL_FOLDER
     model = (own or train)(settings, resume=options.resume, device=options.device)
     is_finished = model == settings.folder / MODEL_FOLDER

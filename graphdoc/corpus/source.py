@@ -1,4 +1,4 @@
-"""The documents of a training corpus, from files, a data set or in hand, stored later or streamed in every epoch."""
+"""The documents of a training corpus, from files, a data set or memory, stored once or streamed in every epoch."""
 
 from __future__ import annotations
 

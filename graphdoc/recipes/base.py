@@ -112,8 +112,8 @@ class CorpusRecipe(Recipe):
 
         Args:
             kind: the kind of batches.
-            counts: how long everything is that batches are made of; None for the passages of the examples.
-            examples: what batches are made of; None for the documents of the corpus.
+            counts: length of each example; None for its number of passages.
+            examples: what batches consist of; None for the documents of the corpus.
             batch_size: of a batch; None for that of the settings.
             across_epochs: see :class:`~graphdoc.training.data.EpochLoader`.
             **options: what the kind takes beside them.
@@ -216,7 +216,7 @@ def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callab
 
 
 def loss_of_kind(given: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
-    """The loss in hand, or the usual one, whose class it has to extend.
+    """The loss that was given, or the usual one, whose class it has to extend.
 
     Raises:
         SettingsError: it does not; ``why`` says what needs that class.

@@ -39,10 +39,10 @@ logger = logging.getLogger(__name__)
 
 
 def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or by one in hand.
+    """What the model is trained for, by the loss of the settings or a given one.
 
     Raises:
-        SettingsError: the model has no vectors that the loss compares, or a loss in hand compares no passages.
+        SettingsError: the model has no vectors that the loss compares, or the given loss compares no passages.
     """
     loss, number, config = settings.loss, settings.sections.number, model.config
     if number > 1 and not model.readout.has_sections:

@@ -252,8 +252,8 @@ def _chosen(given: Judgements, ids: Sequence[str] | Collection[str], what: str =
     return Judgements({id: given.queries[id] for id in ids}, {id: given.qrels[id] for id in ids}, given.source)
 
 
-class Ranking:
-    """Measures a model by the rankings of its vectors: on held-out queries meanwhile, on a fold at the end.
+class QueryMeasurement:
+    """Measures a model by the rankings of its vectors: on held-out queries during training, on a fold at the end.
 
     Raises:
         EvaluationError: several documents have one id, or no answer is among them.

@@ -29,14 +29,14 @@ from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, Examples, loss_of_kind
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
-from .queries import QuerySets, Ranking, queries_counted, read_query_sets
+from .queries import QueryMeasurement, QuerySets, queries_counted, read_query_sets
 
 
 def objective_of(settings: RetrievalSettings, given: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or by one in hand.
+    """What the model is trained for, by the loss of the settings or a given one.
 
     Raises:
-        SettingsError: the loss in hand compares no passages.
+        SettingsError: the given loss compares no passages.
     """
     usual = InfoNCE(settings.loss.similarity, settings.loss.temperature)
     if settings.loss.unit == "document":
@@ -154,8 +154,8 @@ class RetrievalRecipe(CorpusRecipe):
             if self.mined.is_given:
                 # They are data of the run, whose mistakes are found before it begins.
                 self.begin_epoch(0)
-        self._ranking = Ranking(run, sets)
-        self.evaluation = self._ranking.evaluation()
+        self._measurement = QueryMeasurement(run, sets)
+        self.evaluation = self._measurement.evaluation()
 
     def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:
         """What draws negatives, and what makes lists of them; there has to be something to be separated from."""
@@ -249,7 +249,7 @@ class RetrievalRecipe(CorpusRecipe):
 
     def finish(self) -> str | None:
         """Rank for the queries of the fold that is tested."""
-        return self._ranking.write_test_run()
+        return self._measurement.write_test_run()
 
     def _rows_of(self, ids: Iterable[str]) -> Rows:
         """Rows of the documents that are there."""

@@ -20,7 +20,7 @@ from ..losses import SubDocumentContrast
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import PretrainingSettings
 from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader
-from ..training.objectives import TrainingBatch, ViewContrast
+from ..training.objectives import SubDocumentObjective, TrainingBatch
 from ..training.run import RunContext, begin_training
 from ..training.step import CachedStep
 from .base import HELD_OUT_EPOCH, CorpusRecipe, VectorsOfDocuments, batch_of_parts, measuring_step, vectors_at
@@ -85,14 +85,14 @@ def _collate(
     return sub_document_batch(examples, split, epoch, graph=graph, passage_vectors=vectors)
 
 
-def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, ViewContrast]:
+def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, SubDocumentObjective]:
     """How documents are split, and what the loss looks at, of a model that is ready to be trained."""
     settings = run.settings
     begin_training(run.encoder, settings.model)
     if settings.split == "one_passage":
         run.encoder.model.config.search_by = "document"
     loss = run.loss or SubDocumentContrast(**settings.loss.as_values())
-    return SubDocumentSplit(settings.split, settings.training.seed), ViewContrast(loss)
+    return SubDocumentSplit(settings.split, settings.training.seed), SubDocumentObjective(loss)
 
 
 class SubDocumentRecipe(CorpusRecipe):

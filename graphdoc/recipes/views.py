@@ -62,7 +62,7 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
 
 
 def objective_of(settings: ViewRunSettings, given: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or by one in hand."""
+    """What the model is trained for, by the loss of the settings or a given one."""
     loss = settings.loss
     if loss.kind == "cross_entropy":
         return Classification(given or ClassificationLoss())

@@ -29,7 +29,7 @@ class ColumnNames(Columns):
 class CorpusSettings(Settings):
     """Where a training corpus comes from and how it is made ready."""
 
-    # Documents in hand, which are read instead of the source that names them.
+    # Given documents, read instead of the source that names them.
     _in_hand: Any = PrivateAttr(default=None)
 
     source: list[FileName] | FileName | None = None
@@ -78,11 +78,11 @@ class CorpusSettings(Settings):
 
     @property
     def in_hand(self) -> Any:
-        """Documents in hand, which are read instead of ``source``; None where there are none."""
+        """Given documents, read instead of ``source``; None where there are none."""
         return self._in_hand
 
     def holding(self, documents: Any) -> Self:
-        """The same settings for documents in hand, which can be read several times."""
+        """The same settings for given documents, which can be read several times."""
         held = self.model_copy()
         held._in_hand = documents
         return held

@@ -104,7 +104,7 @@ class Objective(ABC):
 
 
 @dataclass(frozen=True)
-class ViewContrast(Objective):
+class SubDocumentObjective(Objective):
     """Tells the two views of a document from those of other documents.
 
     Args:

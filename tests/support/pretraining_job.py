@@ -30,7 +30,7 @@ from graphdoc.runtime import processes
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import SubDocumentSplit
 from graphdoc.training.loop import TrainingLoop, reduce_gradients
-from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.objectives import SubDocumentObjective
 from graphdoc.training.step import CachedStep
 
 torch.set_num_threads(1)
@@ -68,7 +68,7 @@ def gradient(
     model.zero_grad()
     everything = documents()
     batch = sub_document_batch([everything[row] for row in rows], SubDocumentSplit(split), 0, graph="section")  # type: ignore[arg-type]
-    output = CachedStep(model, ViewContrast(loss), packing=Packing(300))(batch)
+    output = CachedStep(model, SubDocumentObjective(loss), packing=Packing(300))(batch)
     reduce_gradients(model.parameters(), processes.process_count())
     mean = output.loss.clone()
     if distributed.is_initialized():

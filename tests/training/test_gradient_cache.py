@@ -18,7 +18,7 @@ from graphdoc.recipes.classify import section_batch
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.sampling import DocumentSections, SubDocumentSplit
-from graphdoc.training.objectives import SectionContrast, TrainingBatch, ViewContrast, describe_vectors
+from graphdoc.training.objectives import SectionContrast, SubDocumentObjective, TrainingBatch, describe_vectors
 from graphdoc.training.step import CachedStep, GradientCache
 
 CPU = torch.device("cpu")
@@ -183,7 +183,7 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
     assert any(not torch.allclose(other[name], expected[name], rtol=0.01) for name in expected), "no dropout active"
 
     torch.manual_seed(5)
-    output = CachedStep(model, ViewContrast(LOSS), packing=Packing(budget))(batch)
+    output = CachedStep(model, SubDocumentObjective(LOSS), packing=Packing(budget))(batch)
 
     assert output.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
     assert_equal_gradients(gradients(model), expected)
@@ -200,10 +200,10 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
     for layer in model.graph.layers:
         layer.dropout = 0.0
     batch = sub_document_batch(training_examples(6), SubDocumentSplit(split), 0, graph="section")  # type: ignore[arg-type]
-    step = CachedStep(model, ViewContrast(LOSS), packing=Packing(80), graph_numbers=graph_numbers)
+    step = CachedStep(model, SubDocumentObjective(LOSS), packing=Packing(80), graph_numbers=graph_numbers)
     assert len(step._slices(torch.zeros(len(batch.graphs.token_ids), 1), batch.graphs)) > 1
     torch.manual_seed(5)
-    CachedStep(model, ViewContrast(LOSS), packing=Packing(80))(batch)
+    CachedStep(model, SubDocumentObjective(LOSS), packing=Packing(80))(batch)
     expected = gradients(model)
 
     torch.manual_seed(5)
@@ -220,7 +220,7 @@ def test_dropout_in_sliced_graphs_is_the_same_in_both_passes(model: DocumentMode
     model.passage_encoder.requires_grad_(False)
     model.passage_encoder.eval()
     seen: list[Tensor] = []
-    step = CachedStep(model, ViewContrast(LOSS), graph_numbers=300)
+    step = CachedStep(model, SubDocumentObjective(LOSS), graph_numbers=300)
     slices = len(step._slices(torch.zeros(len(batch.graphs.token_ids), 1), batch.graphs))
     original = step._encode_slice
 
@@ -244,7 +244,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
     examples = training_examples(5)
     batch = sub_document_batch(examples, SubDocumentSplit(), 3, graph="section")
     torch.manual_seed(1)
-    expected_loss = CachedStep(model, ViewContrast(LOSS))(batch).loss
+    expected_loss = CachedStep(model, SubDocumentObjective(LOSS))(batch).loss
     expected = gradients(model)
     assert not any("transformer" in name for name in expected)
     vectors = []
@@ -256,7 +256,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
 
     torch.manual_seed(1)
     ready = sub_document_batch(examples, SubDocumentSplit(), 3, graph="section", passage_vectors=vectors)
-    loss = CachedStep(model, ViewContrast(LOSS))(ready).loss
+    loss = CachedStep(model, SubDocumentObjective(LOSS))(ready).loss
 
     assert ready.tokens == 0
     torch.testing.assert_close(loss, expected_loss)
@@ -266,7 +266,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
 
 def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel, training_examples: Any) -> None:
     batch = sub_document_batch(training_examples(5), SubDocumentSplit(), 0)
-    step = CachedStep(model, ViewContrast(LOSS), precision="bfloat16", packing=Packing(90))
+    step = CachedStep(model, SubDocumentObjective(LOSS), precision="bfloat16", packing=Packing(90))
 
     loss = step(batch).loss
 

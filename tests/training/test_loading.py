@@ -16,11 +16,11 @@ from forked import run
 from safetensors.torch import load_file
 from training_runs import write_config
 
-from graphdoc.recipes.trainer import train
 from graphdoc.sampling import EpochBatches
 from graphdoc.sampling.batches import Place
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.trainer import train
 from graphdoc.training import step as cached_step
 from graphdoc.training.data import EpochLoader
 

@@ -25,7 +25,7 @@ from graphdoc.training import checkpoint as checkpointing
 from graphdoc.training.checkpoint import RunCheckpoints, TrainState
 from graphdoc.training.data import EpochLoader, Recipe, RunEvaluation
 from graphdoc.training.loop import TrainingLoop
-from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.objectives import SubDocumentObjective
 from graphdoc.training.optimizer import prepare_tuning
 from graphdoc.training.run_folder import RunLog
 
@@ -46,7 +46,7 @@ class MemoryRecipe(Recipe):
     """Batches of documents in memory, and the epochs that were begun."""
 
     how = "contrast"
-    objective = ViewContrast(SubDocumentContrast("cosine", 0.2))
+    objective = SubDocumentObjective(SubDocumentContrast("cosine", 0.2))
     load = counts = None  # type: ignore[assignment]
 
     def __init__(self, examples: list[Any], settings: TrainingSettings) -> None:

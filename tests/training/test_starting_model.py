@@ -20,10 +20,10 @@ from graphdoc.errors import ModelError, SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.inference.precision import training_precision
 from graphdoc.modeling.heads import NewHead
-from graphdoc.recipes.trainer import train
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
 from graphdoc.settings.run import ModelSettings, TrainingSettings
+from graphdoc.trainer import train
 from graphdoc.training.checkpoint import PARTS_FILE, TRAINED_FILE, TRAINING_FOLDER, RunCheckpoints, TrainState
 from graphdoc.training.optimizer import make_optimizer, make_schedule, prepare_tuning, trained_weights
 from graphdoc.training.run import join_run, load_start

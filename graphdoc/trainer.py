@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from ..documents.document import Document
-from ..encoder import DocumentEncoder
-from ..errors import SettingsError
-from ..evaluation.evaluator import Evaluator
-from ..losses import (
+from .documents.document import Document
+from .encoder import DocumentEncoder
+from .errors import SettingsError
+from .evaluation.evaluator import Evaluator
+from .losses import (
     ClassificationLoss,
     InfoNCE,
     Loss,
@@ -26,18 +26,18 @@ from ..losses import (
     SubtopicLoss,
     SupervisedContrastive,
 )
-from ..registry import RECIPES, load
-from ..runtime.files import write_text
-from ..runtime.processes import place
-from ..sampling.tasks import Task
-from ..settings.base import Settings
-from ..settings.run import CorpusSettings, RunSettings, Tune
-from ..training.data import RunEvaluation
-from ..training.optimizer import finish_tuning
-from ..training.run import RunContext, join_run, load_start, run_recipe
+from .registry import RECIPES, load
+from .runtime.files import write_text
+from .runtime.processes import place
+from .sampling.tasks import Task
+from .settings.base import Settings
+from .settings.run import CorpusSettings, RunSettings, Tune
+from .training.data import RunEvaluation
+from .training.optimizer import finish_tuning
+from .training.run import RunContext, join_run, load_start, run_recipe
 
-# What names documents in hand in messages and model cards.
-IN_HAND = "documents in hand"
+# What messages and model cards call documents that were given as objects.
+IN_HAND = "given documents"
 
 # What settings say of a loss, by its recipe and its class: fixed values, and fields of the same name.
 _OF_LOSSES: dict[tuple[str, type], tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -72,9 +72,9 @@ def train(
         resume: see :meth:`Trainer.train`.
         device: see :class:`Trainer`, as for ``show_progress``.
         show_progress: show bars.
-        encoder: a model in hand, which is trained instead of the one that the settings name.
-        loss: a loss in hand, instead of that of the settings.
-        evaluate: measures the model meanwhile, instead of what the settings say, by its number ``best``.
+        encoder: trained instead of the model that the settings name.
+        loss: used instead of the loss of the settings.
+        evaluate: measures the model during training, by its number ``best``, instead of what the settings say.
 
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
@@ -107,25 +107,25 @@ class Trainer:
     in ``pretrain/`` and ``finetune/`` train in the same way, with the same results.
 
     Args:
-        encoder: a model in hand, which has the trained weights afterwards; or the name of a checkpoint or of a
+        encoder: a model, which has the trained weights afterwards; or the name of a checkpoint or of a
             pretrained encoder.
         data: documents, and how examples are drawn from them: one of the tasks of :mod:`graphdoc.sampling`.
         loss: a loss of :mod:`graphdoc.losses`, or one of your own; for sentence pairs also
-            :class:`~graphdoc.losses.MaskedTokens`, alone or in a list beside the loss of pairs, to which it is added.
+            :class:`~graphdoc.losses.MaskedTokens`, alone or in a list with the loss of pairs, to which it is added.
             None takes that of the paper.
         output: folder of the run, with its checkpoints, its log and, in ``model``, the trained model.
         settings: settings of the recipe, such as those of a file, of which the other arguments replace some.
-        evaluation: measures the model meanwhile and decides which checkpoint is the best: an evaluator of
+        evaluation: measures the model during training and decides which checkpoint is the best: an evaluator of
             :mod:`graphdoc.evaluation`, or settings by name, such as ``{"share": 0.1}``.
         tune: ``full`` trains the passage encoder, ``lora`` low-rank updates of it, ``frozen`` what lies above it.
         model: further settings of :class:`~graphdoc.settings.run.ModelSettings`, by name.
         corpus: further settings of :class:`~graphdoc.settings.run.CorpusSettings`, by name.
-        device: where to train; None takes that of an encoder in hand, or an accelerator if there is one.
+        device: where to train; None takes that of a given encoder, or an accelerator if there is one.
         show_progress: show bars; None shows them on a terminal.
         **training: settings of :class:`~graphdoc.settings.run.TrainingSettings`, such as ``batch_size``.
 
     Raises:
-        SettingsError: a setting is unknown or out of its bounds, or the loss is none for the data.
+        SettingsError: a setting is unknown or out of its bounds, or the loss does not fit the data.
 
     >>> from graphdoc.losses import SubDocumentContrast
     >>> from graphdoc.sampling import SubDocuments
@@ -239,7 +239,7 @@ def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss |
 
 
 def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
-    """What settings say of documents, and documents in hand, which can be read several times."""
+    """What settings say of documents, and given documents, which can be read several times."""
     if isinstance(documents, CorpusSettings):
         return documents.given_values(), documents.in_hand
     if isinstance(documents, str | PathLike):
@@ -256,7 +256,7 @@ def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
 
 
 def _file(rows: str | PathLike[str] | Iterable[Sequence[Any]]) -> str:
-    """The file of pairs; those in hand are written into the cache, under a hash of what they are."""
+    """The file of pairs; given pairs are written to the cache, under a hash of their content."""
     if isinstance(rows, str | PathLike):
         return fspath(rows)
     text = "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
