@@ -20,10 +20,10 @@ from ..documents.readers.folders import source_reaching
 from ..errors import OutputError
 from ..runtime.files import note_own_file, require_own_files, write_csv, write_text
 from ..runtime.text import counted, markdown, one_line
-from ..segmentation.spans import PASSAGE_LIMIT, REPEATED, Coverage
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
+    from ..segmentation.spans import Coverage
     from ..similarity import Comparison
 
 IMAGES = (".png", ".svg", ".pdf")
@@ -276,6 +276,9 @@ class Terminal(Console):
 
     def coverage(self, name: str, coverage: Coverage) -> None:
         """Say in one line how much of a document was encoded, and why not all."""
+        # Help shall not wait for what cuts documents.
+        from ..segmentation.spans import PASSAGE_LIMIT, REPEATED
+
         line = f"{name}: {counted(coverage.encoded_passages, 'passage')}, {counted(coverage.encoded_tokens, 'token')}"
         if left_out := coverage.left_out:
             reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in left_out.items())
