@@ -20,8 +20,8 @@ from reporting import DATA, describe_machine, write_result
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.commands.output import signed_interval
 from graphdoc.evaluation import (
-    Candidates,
     Judgements,
+    RankedDocuments,
     RankingTable,
     best_weight,
     read_relevant,
@@ -207,7 +207,7 @@ def section(name: str, found: Ranked, runs: Mapping[str, Run]) -> Iterator[str]:
     judgements = found.judgements
     against = AGAINST if AGAINST in runs else "document"
     against = against if against in runs else next(iter(runs))
-    candidates = Candidates(len(found.documents) - 1)
+    candidates = RankedDocuments(len(found.documents) - 1)
     table = RankingTable.of(runs, judgements.qrels, MEASURES, against=against, candidates=candidates)
     yield f"## {name}"
     pairs = sum(sum(grade > 0 for grade in grades.values()) for grades in judgements.qrels.values())

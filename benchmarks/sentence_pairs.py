@@ -22,7 +22,7 @@ from raw_language_model import language_model
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
-from graphdoc.evaluation import Candidates, RankingTable
+from graphdoc.evaluation import RankedDocuments, RankingTable
 from graphdoc.evaluation.rankers import RankedCorpus
 from graphdoc.inference.precision import LoadPrecision
 from graphdoc.runtime.files import write_text
@@ -149,7 +149,7 @@ class Runs:
         corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
         ways = ("document", "paragraphs", "flat", "sentences", ZSCORE)
         runs = {name: rank_by_sentences(corpus, found, BY_SENTENCES[name]) for name in ways}
-        candidates = Candidates(len(found.documents) - 1)
+        candidates = RankedDocuments(len(found.documents) - 1)
         table = RankingTable.of(runs, found.judgements.qrels, MEASURES, candidates=candidates)
         return {name: scores.means for name, scores in table.scores.items()}
 

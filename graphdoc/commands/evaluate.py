@@ -69,7 +69,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class MeasuredRow:
     """One line of the tables: what was measured of an encoder, or of words.
 
     Coverage and the description of the model are None for words, which are all read; values are for pictures.

@@ -10,7 +10,7 @@ from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
-from .evaluate import PartOptions, Row, load_candidates, prepared_for, show
+from .evaluate import MeasuredRow, PartOptions, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, File, Json, MeasuredModel, MeasuredModels
 from .output import LINE_WIDTH, Column, Outputs, Table, names, percent, shown
 from .sources import LabelledReading, not_empty
@@ -54,7 +54,7 @@ def evaluate_cluster(
     with quick_imports():
         from ..evaluation import ClusteringEvaluator
 
-    rows: list[Row] = []
+    rows: list[MeasuredRow] = []
     with Processes(usable_device(model.device)) as processes:
         report = ReadingReport()
         read = parts.read(corpora, reading, report)
@@ -65,7 +65,7 @@ def evaluate_cluster(
             vectors = prepared.vectors(candidate.encoder, processes, totals=coverage)
             if processes.is_first:
                 scores, about = evaluator.score(*vectors), candidate.encoder.describe()
-                rows.append(Row(candidate.name, candidate.role, scores, coverage, about, vectors[1]))
+                rows.append(MeasuredRow(candidate.name, candidate.role, scores, coverage, about, vectors[1]))
         if not processes.is_first:
             return
 
@@ -169,14 +169,14 @@ def evaluate_classify(
             # What the baseline cannot learn from is refused before the long work.
             by_words = lexical_predictions(learned, labelled.documents)
             scores = classification_scores(labelled.labels, by_words, learned.classes, multi_label=multi_label)
-            rows = [Row(TFIDF_SVM, "words", scores)]
+            rows = [MeasuredRow(TFIDF_SVM, "words", scores)]
         totals = Coverage()
         predicted = evaluator.predict(encoder, processes, totals=totals)
         if not processes.is_first:
             return
     mistakes = evaluator.mistakes(predicted)
     scores = evaluator.score(predicted)
-    rows.insert(0, Row(model.model or "mini", "model", scores))
+    rows.insert(0, MeasuredRow(model.model or "mini", "model", scores))
     content = {
         "format": "graphdoc.classification/1",
         "model": encoder.describe(),

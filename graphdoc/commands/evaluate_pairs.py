@@ -10,7 +10,7 @@ from ..errors import EvaluationError
 from ..runtime.memory import quick_imports
 from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
-from .evaluate import Row, load_candidates, prepared_for, show
+from .evaluate import MeasuredRow, load_candidates, prepared_for, show
 from .options import File, Json, MeasuredModels
 from .output import Column, Outputs, Table, half_interval, names, percent, shown, signed_interval
 from .sources import CorpusReading
@@ -73,7 +73,7 @@ def evaluate_compare(
         from ..evaluation import PairEvaluator, Pairs, read_pair_file
         from ..evaluation.baselines import TFIDF
 
-    rows: list[Row] = []
+    rows: list[MeasuredRow] = []
     with Processes(usable_device(model.device)) as processes:
         test = read_pair_file(pairs)
         validation = Pairs(()) if validation_pairs is None else read_pair_file(validation_pairs)
@@ -90,7 +90,7 @@ def evaluate_compare(
         evaluator = PairEvaluator(documents, test, validation, unknown=unknown)  # type: ignore[arg-type]
         if processes.is_first:
             words = evaluator.tfidf()
-            rows.append(Row(TFIDF, "words", evaluator.score(words), values=words))
+            rows.append(MeasuredRow(TFIDF, "words", evaluator.score(words), values=words))
         for candidate, prepared, coverage in prepared_for(candidates, evaluator, processes):
             similarities = prepared.similarities(candidate.encoder, processes, totals=coverage)
             measured = [(candidate.name, candidate.role, similarities)]
@@ -99,7 +99,7 @@ def evaluate_compare(
                 measured.append((f"{candidate.name} + words", f"{candidate.role}, fused", fused))
             about = candidate.encoder.describe()
             for name, role, values in measured if processes.is_first else ():
-                rows.append(Row(name, role, evaluator.score(values), coverage, about, values))
+                rows.append(MeasuredRow(name, role, evaluator.score(values), coverage, about, values))
         if not processes.is_first:
             return
 
@@ -157,7 +157,7 @@ def evaluate_compare(
     )
 
 
-def _all_scores(rows: list[Row]) -> Table:
+def _all_scores(rows: list[MeasuredRow]) -> Table:
     """A line for every row, with all pairs and by length."""
     ends = [name for metric in HEADINGS for name in (metric, f"{metric}_low", f"{metric}_high")]
     result = Table(["model", "role", "words", "pairs", "similar", "threshold", *ends])

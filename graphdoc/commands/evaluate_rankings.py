@@ -295,7 +295,7 @@ def evaluate_related(
     outputs = ranking.outputs([relevant, *corpus])
 
     with quick_imports():
-        from ..evaluation import Candidates, RankingTable
+        from ..evaluation import RankedDocuments, RankingTable
         from ..evaluation.rankers import WITHOUT_MODEL, RankedCorpus, parts_of, rank_documents
 
     rows = list(dict.fromkeys(by or _RELATED_ROWS))
@@ -340,7 +340,7 @@ def evaluate_related(
         "normalisation": normalisation,
         "direction": direction,
     }
-    runs, candidates = {**rankings.runs, **others}, Candidates(len(documents) - 1, absent)
+    runs, candidates = {**rankings.runs, **others}, RankedDocuments(len(documents) - 1, absent)
     table = RankingTable.of(
         runs, judgements.qrels, measures, against=ranking.against or rows[0], candidates=candidates
     )

@@ -29,7 +29,7 @@ from .output import (
     read_and_skipped,
     write_json,
 )
-from .sources import CorpusReading, is_missing
+from .sources import CorpusReading, is_missing_source
 
 if TYPE_CHECKING:
     from ..documents.document import Document
@@ -117,7 +117,7 @@ def search(
     source: str | Document | None = query
     # An id may begin with a hash, or hold what makes a pattern of a path.
     path = (document or "#").partition("#")[0]
-    if document is not None and path and not is_missing(document) and not is_pattern(path):
+    if document is not None and path and not is_missing_source(document) and not is_pattern(path):
         source = reading.one(document)
     opened = open_or_index(index, model, reading, sentences=by in BY_SENTENCES)
     if source is None:

@@ -62,7 +62,7 @@ class OneDocument:
         if list(sources).count("-") > 1:
             raise DocumentError("standard input can be read only once; name a file for the other document")
         options = {name: value for name, value in vars(self).items() if name != "column"}
-        missing = [source for source in sources if options.get("on_error") != "skip" and is_missing(source)]
+        missing = [source for source in sources if options.get("on_error") != "skip" and is_missing_source(source)]
         chosen = {"on_error": "stop"} | options
         documents = read_documents(missing[:1] or list(sources), columns=self.columns, report=report, **chosen)
         return iter(list(documents)) if missing else documents
@@ -134,7 +134,7 @@ class LabelledReading(CorpusReading):
     """labels are in the label column, or are the names of folders directly below the source"""
 
 
-def is_missing(source: str) -> bool:
+def is_missing_source(source: str) -> bool:
     """Whether a source is neither standard input nor a file, a folder, a pattern, or a document of a file."""
     if source == "-" or is_pattern(source):
         return False

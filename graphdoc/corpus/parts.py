@@ -34,7 +34,7 @@ PART_PASSAGES = 16_384
 _MOST_OPEN = 256
 
 
-class Parts:
+class MappedParts:
     """Arrays in a folder, part by part: each is written atomically, and mapped where it is read.
 
     It may be given to the workers of a data loader; each maps the files anew.
@@ -86,7 +86,7 @@ class Parts:
         raise NotImplementedError
 
 
-class PassageVectors(Parts):
+class PassageVectors(MappedParts):
     """Pooled passage vectors of a corpus, memory-mapped (see :func:`prepare_passage_vectors`).
 
     Args:

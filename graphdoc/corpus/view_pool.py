@@ -25,7 +25,7 @@ from ..segmentation.terms import TermMaker
 from ..subtopics.subtopics import Subtopics
 from ..version import __version__
 from .corpus import TrainingCorpus
-from .parts import Parts
+from .parts import MappedParts
 
 Numbers = npt.NDArray[np.int32]
 # Gives the sentences of documents by their rows, each once.
@@ -39,7 +39,7 @@ BLOCK_PAIRS = 32
 MANY_PAIRS = 512
 
 
-class ViewPool(Parts):
+class ViewPool(MappedParts):
     """Subtopics of so many pairs, and so many views of each, memory-mapped (see :func:`prepare_view_pool`)."""
 
     def __init__(self, folder: Path, pairs: int, views: int) -> None:

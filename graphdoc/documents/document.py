@@ -20,7 +20,7 @@ from .section import Metadata, Section, clean_line, clean_text, is_missing
 Label = str | int | tuple[str, ...] | None
 
 
-class DocumentFields(TypedDict, total=False):
+class DocumentOptions(TypedDict, total=False):
     """What can be said of a document beside its text."""
 
     id: str | None
@@ -80,7 +80,7 @@ class Document:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_text(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
+    def from_text(cls, text: str, **fields: Unpack[DocumentOptions]) -> Document:
         r"""Make a document of one section from plain text.
 
         Args:
@@ -93,7 +93,7 @@ class Document:
         return cls._from_markup(text, "text", fields)
 
     @classmethod
-    def from_markdown(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
+    def from_markdown(cls, text: str, **fields: Unpack[DocumentOptions]) -> Document:
         r"""Make a document from Markdown; arguments as for :meth:`from_text`.
 
         >>> document = Document.from_markdown("# Tides\n\nThey rise.\n\n## Spring tides\n\nThey rise more.")
@@ -103,7 +103,7 @@ class Document:
         return cls._from_markup(text, "markdown", fields)
 
     @classmethod
-    def from_html(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
+    def from_html(cls, text: str, **fields: Unpack[DocumentOptions]) -> Document:
         """Make a document from HTML or XHTML; arguments as for :meth:`from_text`.
 
         >>> document = Document.from_html("<main><h1>Tides</h1><p>They rise.</p></main><footer>Imprint</footer>")
@@ -113,7 +113,7 @@ class Document:
         return cls._from_markup(text, "html", fields)
 
     @classmethod
-    def from_xml(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
+    def from_xml(cls, text: str, **fields: Unpack[DocumentOptions]) -> Document:
         """Make a document from JATS, TEI or XHTML; arguments as for :meth:`from_text`.
 
         >>> page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><h1>Tides</h1><p>They rise.</p></body></html>"
@@ -159,7 +159,7 @@ class Document:
         *,
         encoding: str = "utf-8",
         text_headings: bool = True,
-        **fields: Unpack[DocumentFields],
+        **fields: Unpack[DocumentOptions],
     ) -> Document:
         """Read a file that holds one document.
 
@@ -184,7 +184,7 @@ class Document:
             raise DocumentError(f"{path}: {error}") from error.__cause__
 
     @classmethod
-    def _read(cls, path: Path, encoding: str, fields: DocumentFields, *, text_headings: bool = True) -> Document:
+    def _read(cls, path: Path, encoding: str, fields: DocumentOptions, *, text_headings: bool = True) -> Document:
         """As :meth:`from_file`, with messages that do not name the file."""
         try:
             document = cls._from_parsed(parse_file(path, encoding, text_headings=text_headings), **fields)
@@ -235,7 +235,7 @@ class Document:
         return row
 
     @classmethod
-    def _from_markup(cls, text: str, kind: str, fields: DocumentFields) -> Document:
+    def _from_markup(cls, text: str, kind: str, fields: DocumentOptions) -> Document:
         try:
             if not isinstance(text, str):
                 raise DocumentError(f"its text is {described(text)}; give a string")

@@ -9,7 +9,7 @@ from .clustering import ClusteringEvaluator, cluster, linear_probe, purity
 from .evaluator import Evaluator
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments
-from .measures import Candidates
+from .measures import RankedDocuments
 from .pair_scores import best_threshold, pair_auc, score_pairs
 from .pairs import PairEvaluator
 from .ranking import RankingTable, best_weight, score_run
@@ -17,7 +17,6 @@ from .resampling import Estimate
 from .trec import own_documents, read_qrels, read_relevant, read_run, write_qrels, write_run
 
 __all__ = [
-    "Candidates",
     "ClassificationEvaluator",
     "ClusteringEvaluator",
     "Estimate",
@@ -27,6 +26,7 @@ __all__ = [
     "LabelledPair",
     "PairEvaluator",
     "Pairs",
+    "RankedDocuments",
     "RankingTable",
     "TfidfVectors",
     "best_threshold",

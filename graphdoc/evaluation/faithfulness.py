@@ -21,7 +21,7 @@ from scipy import sparse
 from ..documents.readers.pair_files import LabelledPair
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, ModelError
-from ..graphs.batch import GraphBatch, TermWeights
+from ..graphs.batch import BatchTerms, GraphBatch
 from ..inference.levels import encode_all_levels
 from ..inference.precision import Precision, as_numpy, inference
 from ..prediction.predicting import probabilities_of, stream_predictions
@@ -75,7 +75,7 @@ def encode_shortened(
         batch = GraphBatch.from_documents(parts, model.config.vector_graph)
         rows = None if words is None else (sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words).tocsr()
         if lexical is not None and model.head is not None and model.head.words is not None:
-            batch = replace(batch, words=TermWeights.of(lexical.unit_weights(rows)))
+            batch = replace(batch, words=BatchTerms.of(lexical.unit_weights(rows)))
         batch = batch.to(model.device)
         assert batch.passage_vectors is not None
         with inference(model):

@@ -13,7 +13,7 @@ DEFAULT_MEASURES = ("nDCG@10", "MAP", "MRR@10", "P@5", "recall@100", "success@1"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class RankedDocuments:
     """Which documents are ranked.
 
     Args:

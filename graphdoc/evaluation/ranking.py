@@ -16,8 +16,8 @@ from .measures import (
     DEFAULT_MEASURES,
     OF_RANKS,
     OVER_PAIRS,
-    Candidates,
     Measure,
+    RankedDocuments,
     measure_ranks,
     metric_name,
     require_measures,
@@ -87,7 +87,7 @@ def score_run(
     measures: Sequence[str] = DEFAULT_MEASURES,
     *,
     own: Mapping[str, Collection[str]] | None = None,
-    candidates: Candidates | None = None,
+    candidates: RankedDocuments | None = None,
 ) -> RankingScores:
     """Measure rankings, by ``ir_measures`` where it has the measure.
 
@@ -172,7 +172,7 @@ class RankingTable:
         measures: Sequence[str] = DEFAULT_MEASURES,
         *,
         against: str | None = None,
-        candidates: Candidates | None = None,
+        candidates: RankedDocuments | None = None,
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> RankingTable:

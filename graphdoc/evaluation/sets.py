@@ -232,7 +232,7 @@ def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
     return Representation(lambda: (vectors(data.train), vectors(data.test)), similarities, rank)
 
 
-class Row(NamedTuple):
+class SetRow(NamedTuple):
     """A row that stands beside the models."""
 
     make: Callable[[MeasuredSet, DocumentEncoder], Representation]
@@ -240,10 +240,10 @@ class Row(NamedTuple):
     """whether there is one for every backbone, whose untrained mean ``make`` gets; otherwise it gets any encoder"""
 
 
-ROWS: dict[str, Row] = {
-    "TF-IDF": Row(words, of_backbone=False),
-    UNTRAINED: Row(encoder_vectors),
-    CENTRED: Row(centred_mean),
+ROWS: dict[str, SetRow] = {
+    "TF-IDF": SetRow(words, of_backbone=False),
+    UNTRAINED: SetRow(encoder_vectors),
+    CENTRED: SetRow(centred_mean),
 }
 
 

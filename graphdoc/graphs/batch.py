@@ -102,7 +102,7 @@ class NodeRows:
 
 
 @dataclass(frozen=True, slots=True)
-class TermWeights:
+class BatchTerms:
     """The weights of the terms of documents, document after document; a term that is not there has none.
 
     Args:
@@ -116,7 +116,7 @@ class TermWeights:
     starts: Tensor
 
     @classmethod
-    def of(cls, weights: Any, device: torch.device | str = "cpu") -> TermWeights:
+    def of(cls, weights: Any, device: torch.device | str = "cpu") -> BatchTerms:
         """Those of a sparse matrix of scipy, ``(documents, terms)``, on a device."""
         rows = sparse.csr_matrix(weights)
         parts = rows.indices.astype(np.int64), rows.data.astype(np.float32), rows.indptr[:-1].astype(np.int64)
@@ -258,7 +258,7 @@ class GraphBatch:
     passage_vectors: Tensor | None = None
     edge_weights: Tensor | None = None
     second_from: tuple[int, ...] | None = None
-    words: TermWeights | None = None
+    words: BatchTerms | None = None
     origin: GraphBatch | None = None
 
     @classmethod

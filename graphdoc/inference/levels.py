@@ -19,7 +19,7 @@ from ..modeling.attribution import passage_terms
 from ..modeling.lexical import passage_numbers, summed
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
-from ..runtime.progress import Parts
+from ..runtime.progress import PartProgress
 from ..segmentation.segmenter import Segmenter, paragraph_numbers
 from ..segmentation.spans import SegmentedDocument, token_ids
 from ..settings.document import Context, Paragraph
@@ -273,7 +273,7 @@ def stream_sentences(
             passages = [next(cut) if passages is None else passages for passages, _ in pairs]
             means = passage_means(pipeline, passages, dtype, Packing.on(pipeline.device, token_budget, padding))
         sizes = [len(one.passages) for one in window]
-        advance = None if bar is None else Parts(bar, len(window), sum(sizes), "sentences")
+        advance = None if bar is None else PartProgress(bar, len(window), sum(sizes), "sentences")
         vectors = sentence_vectors(pipeline, window, passages, dtype, packing, advance, means=means).cpu()
         yield from zip(window, torch.split(vectors, sizes), strict=True)
         give_back_memory()

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..checkpoints.backbones import segmenter_of
 from ..errors import ModelError, SettingsError
-from ..graphs.batch import GraphBatch, Packing, TermWeights
+from ..graphs.batch import BatchTerms, GraphBatch, Packing
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.lexical import LexicalReader
 from ..runtime import progress
@@ -393,9 +393,9 @@ class EncodingPipeline:
                 if bar is not None:
                     bar.update(len(documents))
         if (head := self.model.head) is not None and head.words is not None and self.lexical is not None and documents:
-            batch = replace(batch, words=TermWeights.of(self.lexical.of_documents(documents), batch.node_kind.device))
+            batch = replace(batch, words=BatchTerms.of(self.lexical.of_documents(documents), batch.node_kind.device))
         batch = batch.to(self.device)
-        advance = None if bar is None else progress.Parts(bar, len(documents), len(batch.token_ids), "passages")
+        advance = None if bar is None else progress.PartProgress(bar, len(documents), len(batch.token_ids), "passages")
         survive_forks()
         with inference(self.model):
             with self.computing_in(dtype):

@@ -11,7 +11,7 @@ from transformers.activations import ACT2FN
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..errors import SettingsError
-from ..graphs.batch import NodeRows, TermWeights
+from ..graphs.batch import BatchTerms, NodeRows
 from .readouts import mean_by_group
 
 # Of sentences that are all the same, which are left as they are.
@@ -38,7 +38,7 @@ class ClassificationHead(nn.Module):
         self.linear = nn.Linear(width, classes)
         self.words = nn.EmbeddingBag(words, classes, mode="sum") if words else None
 
-    def forward(self, documents: Tensor, words: TermWeights | None = None) -> Tensor | None:
+    def forward(self, documents: Tensor, words: BatchTerms | None = None) -> Tensor | None:
         """Logits, ``(documents, classes)``, of ``(documents, width)``; None where words are read and not known."""
         logits: Tensor = self.linear(self.dropout(documents))
         if self.words is None:

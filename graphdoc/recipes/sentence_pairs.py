@@ -29,7 +29,7 @@ from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, Sentenc
 from ..settings.pretraining import SentencePairSettings
 from ..training.data import RunEvaluation
 from ..training.objectives import SentencePairContrast, TrainingBatch
-from ..training.run import RunContext, begin_training, is_checkpoint
+from ..training.run import RunContext, begin_training, is_checkpoint_name
 from ..training.step import CachedStep
 from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, measuring_step
 
@@ -59,7 +59,7 @@ def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) ->
     # A head for classes would read other vectors than those it was trained on.
     model.remove_head()
     if loss.mlm_weight:
-        backbone = config.backbone if is_checkpoint(start) else start
+        backbone = config.backbone if is_checkpoint_name(start) else start
         model.training_parts[HEAD] = load_language_model_head(model.passage_encoder.transformer, backbone)
     begin_training(encoder, settings.model)
     model.graph.requires_grad_(False)

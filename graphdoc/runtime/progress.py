@@ -26,7 +26,7 @@ def progress_bar(
     return tqdm(total=total, initial=done, desc=doing, unit=f" {unit}", disable=hidden, delay=delay, miniters=0)
 
 
-class Parts:
+class PartProgress:
     """Advances a bar of documents by the parts of some that are worked on together, and says how many are done.
 
     Of so many ``documents`` there are so many ``parts``, which the ``noun`` names: ``sentences``.

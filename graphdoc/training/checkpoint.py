@@ -223,7 +223,7 @@ def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:
     return next((name for name, weight in weights if not torch.isfinite(weight).all()), None)
 
 
-def require_finite(model: DocumentModel, step: int) -> None:
+def require_finite_weights(model: DocumentModel, step: int) -> None:
     """Refuse trained weights that are NaN or infinite after some steps, before they are written or measured."""
     if (wrong := not_finite(trained_weights(model).items())) is not None:
         raise ModelError(

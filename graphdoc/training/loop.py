@@ -21,11 +21,11 @@ from ..modeling import DocumentModel
 from ..runtime.processes import Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
 from ..settings.run import TrainingSettings
-from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite
+from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite_weights
 from .data import Recipe, RunEvaluation
 from .objectives import TrainingBatch
 from .optimizer import make_optimizer, make_schedule
-from .run_folder import WRONG_BATCH, RunLog, write_json
+from .run_folder import WRONG_BATCH, RunLog, write_run_file
 from .step import CachedStep
 
 # A stream has no end of an epoch at which to save and measure.
@@ -269,7 +269,7 @@ class TrainingLoop:
         number = self.state.global_step + 1
         ids = [id for part in self.processes.gather(list(batch.ids)) for id in part]
         path = self._checkpoints.folder / f"{WRONG_BATCH}{number}.json"
-        self.processes.run_first(lambda: write_json(path, {"step": number, "documents": ids}))
+        self.processes.run_first(lambda: write_run_file(path, {"step": number, "documents": ids}))
         raise ModelError(
             f"the loss of step {number} is {loss} and training was stopped; the ids of its {len(ids)} documents "
             f"are in {path}; look at them, at the weights it starts from, or lower learning_rate"
@@ -290,7 +290,7 @@ class TrainingLoop:
             measured = self._write(self.measure(evaluation))
             self.state.judge(measured, evaluation.best, greater_is_better=evaluation.greater_is_better)
         if saves:
-            require_finite(self.model, step)
+            require_finite_weights(self.model, step)
             self.state.data = self._recipe.state_dict()
             state, optimizer, schedule = self.state, self._optimizer, self._schedule
             self.processes.run_first(lambda: self._checkpoints.save(state, optimizer, schedule, self._scaler))
@@ -307,7 +307,7 @@ class TrainingLoop:
 
         def measure_here() -> None:
             # Otherwise the first measure that needs numbers would complain, of something else.
-            require_finite(self.model, self.state.global_step)
+            require_finite_weights(self.model, self.state.global_step)
             with inference(self.model):
                 metrics.update({MEASURED + name: float(value) for name, value in evaluation.measure().items()})
 

@@ -30,7 +30,7 @@ from ..runtime.processes import Processes, own_gpu, usable_device
 from ..runtime.text import printable
 from ..segmentation.segmenter import Segmenter
 from ..settings.run import ModelSettings, RunSettings, TrainingSettings
-from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite
+from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite_weights
 from .data import Recipe, RunEvaluation
 from .loop import TrainingLoop
 from .optimizer import fixed_weights, prepare_tuning, trained_weights
@@ -46,7 +46,7 @@ from .run_folder import (
     read_results,
     require_trackers,
     versions,
-    write_json,
+    write_run_file,
 )
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def join_run(training: TrainingSettings, device: str | torch.device | None) -> P
     return processes
 
 
-def is_checkpoint(name: str) -> bool:
+def is_checkpoint_name(name: str) -> bool:
     """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
     return any(map(is_checkpoint_folder, (SHIPPED / name, Path(name))))
 
@@ -92,7 +92,7 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
         ModelError: there is no such model.
     """
     values = {"similarity": similarity, **settings.settings}
-    if is_checkpoint(settings.start):
+    if is_checkpoint_name(settings.start):
         return DocumentEncoder.from_pretrained(settings.start, device=device, **values)
     encoder = DocumentEncoder.from_backbone(settings.start, device=device, **values)
     if settings.begin == "mean":
@@ -106,7 +106,7 @@ def load_segmenter(settings: ModelSettings) -> tuple[Segmenter, DocumentConfig]:
     Raises:
         ModelError: there is no such model.
     """
-    if is_checkpoint(settings.start):
+    if is_checkpoint_name(settings.start):
         config, tokenizer = load_without_weights(settings.start, **settings.settings)
     else:
         config = backbone_config(settings.start, **settings.settings)
@@ -231,7 +231,7 @@ def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], 
             logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
         if recipe.evaluation is not None and recipe.evaluation.at_start:
             results["before"] = _without_prefix(loop.measure(recipe.evaluation))
-            processes.run_first(lambda: write_json(folder / RESULTS_FILE, results))
+            processes.run_first(lambda: write_run_file(folder / RESULTS_FILE, results))
     state = loop.run(last)
     results |= {**_measured_after(state), "steps": state.global_step}
     if processes.is_first and last == checkpoints.at_step(state.global_step):
@@ -240,13 +240,13 @@ def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], 
         if processes.is_first:
             logger.warning("the run was asked to stop after step %d; go on with --resume", state.global_step)
         return checkpoints.last or folder
-    require_finite(model, state.global_step)
+    require_finite_weights(model, state.global_step)
 
     def finish() -> None:
         from ..analysis.figures.measured import plot_run
 
         checkpoints.save_result(folder / MODEL_FOLDER)
-        write_json(folder / RESULTS_FILE, results)
+        write_run_file(folder / RESULTS_FILE, results)
         start = {f"{MEASURED}{name}": value for name, value in results.get("before", {}).items()}
         plot_run([{"step": 0, **start}, *state.log_history], folder / CURVE_FILE)
 

@@ -130,7 +130,7 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any]) -> 
             # It is of a run that was given up.
             left.unlink()
     # First what shows that the settings beside it are those of a run.
-    write_json(folder / RECORD_FILE, record)
+    write_run_file(folder / RECORD_FILE, record)
     write_text(folder / CONFIG_FILE, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
 
 
@@ -182,7 +182,7 @@ def _leaves(values: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], An
     return leaves
 
 
-def write_json(path: Path, values: Mapping[str, Any]) -> Path:
+def write_run_file(path: Path, values: Mapping[str, Any]) -> Path:
     """Write a small file of a run."""
     return write_text(path, json.dumps(values, indent=2) + "\n")
 

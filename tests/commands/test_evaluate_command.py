@@ -17,10 +17,10 @@ from typed import Backbones, Command, Patch
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import (
-    Candidates,
     ClassificationEvaluator,
     ClusteringEvaluator,
     PairEvaluator,
+    RankedDocuments,
     read_pair_file,
     read_qrels,
     read_run,
@@ -225,7 +225,7 @@ def test_related(scores: Scores, model: str, tmp_path: Path) -> None:
     for name in rows:
         run = read_run(tmp_path / "out" / "runs" / f"{name}.run")
         assert all(len(found) == 26 and source not in found for source, found in run.items())
-        expected = score_run(run, qrels, content["measures"], candidates=Candidates(26, {"test0": 1}))
+        expected = score_run(run, qrels, content["measures"], candidates=RankedDocuments(26, {"test0": 1}))
         assert content["systems"][name]["means"] == pytest.approx(expected.means)
     content, _ = scores(*command, "--by", "bm25", "--mutual")
     assert (content["data"]["relevant"], content["model"]) == (2, None)
@@ -233,7 +233,7 @@ def test_related(scores: Scores, model: str, tmp_path: Path) -> None:
 
 def test_all(scores: Scores, backbone: Path, model: str, tmp_path: Path, monkeypatch: Patch) -> None:
     # A row of one's own is a function and a line.
-    monkeypatch.setitem(sets.ROWS, "words again", sets.Row(sets.words))
+    monkeypatch.setitem(sets.ROWS, "words again", sets.SetRow(sets.words))
     options = ("--model", model, "--baseline", backbone, "--seeds", 2, "--resamples", 30)
     content, _ = scores("all", "sets.yaml", *options, "--markdown", "s.md")
     lines = {(line["set"], line["measure"]): line["cells"] for line in content["lines"]}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphdoc.evaluation import Candidates, RankingTable, best_weight, own_documents, score_run
+from graphdoc.evaluation import RankedDocuments, RankingTable, best_weight, own_documents, score_run
 from graphdoc.evaluation.measures import DEFAULT_MEASURES, Measure
 from graphdoc.evaluation.resampling import resampled
 
@@ -69,7 +69,7 @@ RELEVANT = {"q1": {"b": 1, "d": 2, "e": 0}, "q2": {"a": 1}}
 
 
 def test_measures_of_sdr_by_hand() -> None:
-    found = score_run(RUN, RELEVANT, OF_SDR, candidates=Candidates(5, {"q1": 2}))
+    found = score_run(RUN, RELEVANT, OF_SDR, candidates=RankedDocuments(5, {"q1": 2}))
     mpr = [np.mean([1 - 2 / 5, 1 - 4 / 5]), 1 - 2 / 5]
     published = [np.mean([1 - 1 / 5, 1 - 3 / 5]), 1 - 1 / 5]
     # Rank 2 is rank 1 counted from 0, and counts as the first.
@@ -79,7 +79,7 @@ def test_measures_of_sdr_by_hand() -> None:
     assert found.means["MPR"] == pytest.approx((0.6 + 0.2 + 0.6) / 3)
     assert found.means["HR@2"] == found.means["recall@2"] == pytest.approx(0.75)
     # What was not retrieved stands last; the search for the best rank begins at the number of queries.
-    nothing = score_run({"q1": {"a": 1.0}}, RELEVANT, OF_SDR, candidates=Candidates(5))
+    nothing = score_run({"q1": {"a": 1.0}}, RELEVANT, OF_SDR, candidates=RankedDocuments(5))
     assert nothing.values.tolist() == [[0, 0, 0, 0, 0.5, 0]] * 2
 
 
@@ -90,7 +90,7 @@ def test_systems_against_one() -> None:
         name: {query: dict(zip("abcdef", draw.random(6).tolist(), strict=True)) for query in qrels}
         for name in ("one", "two")
     }
-    measures, candidates = ["mpr", "mrr"], Candidates(6)
+    measures, candidates = ["mpr", "mrr"], RankedDocuments(6)
     table = RankingTable.of(runs, qrels, measures, against="one", candidates=candidates, resamples=500, seed=4)
     # As draws of queries, and of their pairs, have it.
     counts = np.array([len(grades) for grades in qrels.values()])

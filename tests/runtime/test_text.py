@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 from typed import Patch
 
 from graphdoc.documents.document import Document
-from graphdoc.runtime.progress import Parts, progress_bar
+from graphdoc.runtime.progress import PartProgress, progress_bar
 from graphdoc.runtime.text import class_name, counted, markdown, one_line, section_name
 
 
@@ -44,18 +44,18 @@ def test_bars_advance_by_whole_documents_and_show_parts_of_a_long_one() -> None:
     shown = io.StringIO()
     with tqdm(total=1, file=shown, mininterval=0) as bar:
         bar.last_print_t = 0
-        parts = Parts(bar, 1, 3_000, "sentences")
+        parts = PartProgress(bar, 1, 3_000, "sentences")
         parts(1_200)
         assert "1,200 of 3,000 sentences" in shown.getvalue() and bar.n == 0
         parts(1_800)
     assert bar.n == 1 and "of 3,000" not in shown.getvalue().rpartition("\r")[2]
     with tqdm(total=4, file=io.StringIO()) as bar:
-        parts = Parts(bar, 4, 10, "passages")
+        parts = PartProgress(bar, 4, 10, "passages")
         for done, whole in ((3, 1), (4, 2), (1, 3), (2, 4)):
             parts(done)
             assert bar.n == whole
     for hidden in (None, tqdm(total=1, disable=True)):
-        Parts(hidden, 1, 2, "passages")(1)
+        PartProgress(hidden, 1, 2, "passages")(1)
 
 
 def test_bars_of_what_is_done_or_hidden_are_silent(monkeypatch: Patch) -> None:

@@ -66,7 +66,7 @@ def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[st
                 "new_ancestors": list(_new_ancestors(_ancestors(section), open_path)),
                 "passages": [passage for passage in passages if passage["section"] == row],
                 "contribution": section["contribution"],
-                "share": share_of(section["contribution"], score),
+                "share": part_of_score(section["contribution"], score),
                 "best": _best(similarity["sections"][row]),
             }
         )
@@ -147,7 +147,7 @@ def _excerpt(text: str) -> str:
     return one_line(text[: 4 * _EXCERPT], _EXCERPT)
 
 
-def share_of(contribution: float | None, score: float) -> float | None:
+def part_of_score(contribution: float | None, score: float) -> float | None:
     """Return which part of a score a contribution is; nothing of a score too small to be divided."""
     return None if contribution is None or abs(score) < _SMALLEST_DIVISIBLE_SCORE else contribution / score
 
@@ -165,7 +165,7 @@ def read_matches(comparison: Mapping[str, Any], level: str, a: Side, b: Side) ->
     listed = []
     for match in list(pairs.values())[:LISTED_MATCHES]:
         ends = {"a": _end(level, match["a"], a), "b": _end(level, match["b"], b)}
-        listed.append({**match, **ends, "share": share_of(match["contribution"], comparison["document"])})
+        listed.append({**match, **ends, "share": part_of_score(match["contribution"], comparison["document"])})
     return {"total": len(pairs), "listed": listed}
 
 
@@ -197,7 +197,7 @@ def read_words(comparison: Mapping[str, Any]) -> dict[str, Any] | None:
     lexical = comparison["lexical"]
     return lexical and {
         "score": lexical["score"],
-        "share": share_of(lexical["score"], comparison["document"]),
+        "share": part_of_score(lexical["score"], comparison["document"]),
         "words": lexical["words"][:LISTED_WORDS],
     }
 
@@ -217,7 +217,7 @@ def read_alignment(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str,
         listed = []
         for pair in sorted(pairs, key=_by_contribution)[:LISTED_MATCHES]:
             ends = {"a": _end("paragraphs", pair["source"], a), "b": _end("paragraphs", pair["candidate"], b)}
-            share = share_of(pair["contribution"], alignment["score"])
+            share = part_of_score(pair["contribution"], alignment["score"])
             listed.append({**pair, **ends, "number": len(packed), "share": share})
             packed.append(_packed_pair(pair))
         if pairs:

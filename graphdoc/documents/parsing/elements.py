@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from ...errors import DocumentError
-from .outline import Break, Outline, one_line
+from .outline import Break, Outline, joined_lines
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -242,7 +242,7 @@ class ElementReader:
                 self._outer_interrupted = True
 
     def _end_capture(self, name: str, text: str) -> None:
-        text = one_line(text)
+        text = joined_lines(text)
         if name in self.vocabulary.notes:
             if text:
                 self._notes.append(text)

@@ -15,7 +15,7 @@ from lxml import etree
 from ...errors import DocumentError
 from ..section import FURNITURE_CHARACTERS
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
-from .outline import Outline, ParsedDocument, one_line, parsed_document
+from .outline import Outline, ParsedDocument, joined_lines, parsed_document
 from .page_furniture import FURNITURE, HEADINGS, Page, mark_furniture, shown
 
 if TYPE_CHECKING:
@@ -315,5 +315,5 @@ def _page_title(root: _Element | None) -> str:
         if isinstance(element.tag, str) and local_name(element) == "title":
             parent = element.getparent()
             if parent is not None and local_name(parent) == "head":
-                return one_line("".join(map(str, element.itertext())))
+                return joined_lines("".join(map(str, element.itertext())))
     return ""

@@ -93,7 +93,7 @@ def _take_title(entries: list[_Entry], page_title: str) -> str:
         return ""
     title = headings[0].heading
     named = _NUMBER.sub("", title).casefold()
-    if len(named) < _SHORTEST_TITLE or named not in one_line(page_title).casefold():
+    if len(named) < _SHORTEST_TITLE or named not in joined_lines(page_title).casefold():
         return ""
     return _take_heading(entries, headings[0])
 
@@ -108,7 +108,7 @@ def _take_heading(entries: list[_Entry], first: _Entry) -> str:
     return title
 
 
-def one_line(text: str) -> str:
+def joined_lines(text: str) -> str:
     """Join a text that was broken over lines with single spaces."""
     return " ".join(text.split())
 
@@ -123,7 +123,7 @@ class Outline:
 
     def start_section(self, heading: str, level: int) -> None:
         """Start a section; a section without a heading is part of the one that encloses it."""
-        self._entries.append(_Entry(one_line(heading), level))
+        self._entries.append(_Entry(joined_lines(heading), level))
         self._pending = Break.NONE
 
     def resume(self, level: int) -> None:

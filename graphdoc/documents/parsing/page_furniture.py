@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .elements import local_name, names
-from .outline import one_line
+from .outline import joined_lines
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -145,7 +145,7 @@ def shown(element: _Element) -> str:
 
 def _plain(text: str) -> str:
     """A heading in the form in which it is compared: without case, numbering and signs at its ends."""
-    return one_line(_NUMBERING.sub("", one_line(text)).casefold()).strip(" ¶§#:.◆\u2014-")
+    return joined_lines(_NUMBERING.sub("", joined_lines(text)).casefold()).strip(" ¶§#:.◆\u2014-")
 
 
 _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
@@ -241,7 +241,9 @@ def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: 
     if name == "a":
         return _link_kind(element, measure)
     if name == "button":
-        is_interface = 0 < measure.characters <= _LONGEST_INTERFACE and _INTERFACE.fullmatch(one_line(shown(element)))
+        is_interface = 0 < measure.characters <= _LONGEST_INTERFACE and _INTERFACE.fullmatch(
+            joined_lines(shown(element))
+        )
         return "interface" if is_interface else ""
     if name == "select":
         return "interface"
@@ -307,7 +309,7 @@ def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], 
         items = sum(1 for _ in element.iter("{*}li", "{*}td", "{*}th"))
         return "" if items and measure.links > items else "nav"
     if after and page.characters - end < _LONGEST_STEPS and measure.characters <= _LONGEST_STEPS:
-        text = one_line(shown(element))
+        text = joined_lines(shown(element))
         if _RIGHTS.search(text) and not _sentences(text):
             return "page-footer"
     return ""
@@ -323,7 +325,7 @@ def _has_steps(element: _Element, least: int = 1) -> bool:
         steps += (
             not {"prev", "previous", "next", "up"}.isdisjoint(relations)
             or link.get("accesskey", "") in ("p", "n", "u")
-            or _STEP.fullmatch(one_line(shown(link))) is not None
+            or _STEP.fullmatch(joined_lines(shown(link))) is not None
         )
         if steps >= least:
             return True
@@ -337,7 +339,7 @@ def _sentences(text: str) -> bool:
 def _link_kind(element: _Element, measure: _Measures) -> str:
     if measure.characters > _LONGEST_INTERFACE:
         return ""
-    text = one_line(shown(element))
+    text = joined_lines(shown(element))
     href = element.get("href", "")
     if href.startswith("#") and _SKIP.fullmatch(text):
         return "skip"

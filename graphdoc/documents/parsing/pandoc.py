@@ -21,7 +21,7 @@ from typing import Any
 from ...errors import DocumentError, MissingExtraError
 from ...runtime.text import one_line as printable_line
 from .elements import names
-from .outline import Break, Outline, ParsedDocument, dropped_metadata, one_line
+from .outline import Break, Outline, ParsedDocument, dropped_metadata, joined_lines
 
 # For any file, and for each byte of it; of a megabyte of text pandoc takes about 3 s, 150 MB, and answers 12 MB.
 _SECONDS, _HEAP, _ANSWER = 30, 512 * 2**20, 32 * 2**20
@@ -99,7 +99,7 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
     else:
         answer, messages = _run_pandoc(text, kind, deadline)
         dropped = Counter()
-    warnings += [one_line(message) for level, message in _MESSAGE.findall(messages) if level == "WARNING"]
+    warnings += [joined_lines(message) for level, message in _MESSAGE.findall(messages) if level == "WARNING"]
     writer = _Writer(dropped)
     try:
         tree = json.loads(answer)
@@ -114,7 +114,7 @@ def parse_with_pandoc(text: str, kind: str) -> ParsedDocument:
     parsed = writer.outline.finish(opening_title=not title)
     if warnings:
         metadata["warnings"] = list(dict.fromkeys(warnings))
-    title = one_line(title) if isinstance(title, str) else ""
+    title = joined_lines(title) if isinstance(title, str) else ""
     return ParsedDocument(parsed.sections, title or parsed.title, metadata | dropped_metadata(writer.dropped))
 
 
@@ -187,7 +187,7 @@ def _metadata(entry: dict[str, Any], writer: _Writer) -> Any:
     content: Any = entry.get("c")
     match entry["t"]:
         case "MetaInlines":
-            return one_line(writer.text(content, notes=False))
+            return joined_lines(writer.text(content, notes=False))
         case "MetaBlocks":
             inner = _Writer(Counter())
             inner.write(content)
@@ -300,7 +300,7 @@ class _Writer:
                     self.outline.new_cell()
                 inner = _Writer(self.dropped)
                 inner._write_inside(cell[4])
-                self.outline.write(one_line(" ".join(part.text for part in inner.outline.finish().sections)))
+                self.outline.write(joined_lines(" ".join(part.text for part in inner.outline.finish().sections)))
 
     def text(self, inlines: list[dict[str, Any]], *, notes: bool = True) -> str:
         """The text of inline elements; their notes are kept for later, or left out."""
@@ -358,7 +358,7 @@ class _Writer:
 def _formula_text(formula: str) -> str:
     """A formula in TeX as the letters and symbols that are seen of it, in one line."""
     formula = _FRACTION.sub(r"\1/\2", _LAYOUT.sub(" ", formula))
-    return one_line(_CONTROL_SEQUENCE.sub(_symbol, formula).translate(_FORMULA_MARKS))
+    return joined_lines(_CONTROL_SEQUENCE.sub(_symbol, formula).translate(_FORMULA_MARKS))
 
 
 def _symbol(found: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .outline import Break, Outline, ParsedDocument, one_line, parsed_document
+from .outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
 
 _UNDERLINE = re.compile(r"\s*([=\-~^\"'`#*+.:_])\1{2,}\s*")
 _NUMBERED = re.compile(
@@ -76,7 +76,7 @@ def _after_title(lines: list[str], title: str) -> int:
     """The line after an underlined title that opens the text; an overline belongs to it as well."""
     for number, line in enumerate(lines):
         if line.strip() and _UNDERLINE.fullmatch(line) is None:
-            is_title = bool(title) and one_line(line) == title and number + 1 < len(lines)
+            is_title = bool(title) and joined_lines(line) == title and number + 1 < len(lines)
             return number + 2 if is_title and _UNDERLINE.fullmatch(lines[number + 1]) else 0
     return 0
 

@@ -18,7 +18,7 @@ from docutils.transforms.references import Substitutions
 
 from ...errors import DocumentError
 from .elements import names
-from .outline import Break, Outline, ParsedDocument, one_line, parsed_document
+from .outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
 
 _SETTINGS = {
     "_disable_config": True,
@@ -159,7 +159,7 @@ class _Writer:
             self._write_children(node)
             self._level -= 1
         elif isinstance(node, nodes.title) and isinstance(node.parent, nodes.section) and self._depth == 1:
-            outline.start_section(one_line(self._plain(node)), self._level)
+            outline.start_section(joined_lines(self._plain(node)), self._level)
         elif isinstance(node, nodes.literal_block | nodes.doctest_block | nodes.math_block):
             self._block(self._plain(node).strip("\n"))
         elif isinstance(node, nodes.image):
@@ -168,7 +168,7 @@ class _Writer:
             outline.separate(self._break)
         elif isinstance(node, nodes.row):
             outline.separate(Break.LINE)
-            outline.write("\t".join(one_line(self._plain(entry)) for entry in node.children))
+            outline.write("\t".join(joined_lines(self._plain(entry)) for entry in node.children))
             outline.separate(Break.LINE)
         elif isinstance(node, nodes.TextElement) and not isinstance(node, nodes.Admonition):
             self._block(self._plain(node).strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from .outline import ParsedDocument, one_line
+from .outline import ParsedDocument, joined_lines
 
 # ``Key: value`` as in mails, memos and proposals, or ``:Key: value`` of reStructuredText.
 _FIELD = re.compile(
@@ -61,9 +61,9 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
     rest = lines[taken:]
     if len(fields) < 2 or not rest or rest[0].strip() or not "".join(rest).strip() or _TELLING.isdisjoint(fields):
         return {}, text
-    kept = {key: one_line(value) for key, value in fields.items()}
+    kept = {key: joined_lines(value) for key, value in fields.items()}
     for key in _PEOPLE & kept.keys():
-        kept[key] = one_line(_ADDRESS.sub("", kept[key])).strip(" ,") or kept[key]
+        kept[key] = joined_lines(_ADDRESS.sub("", kept[key])).strip(" ,") or kept[key]
     return {key: value for key, value in kept.items() if value}, "\n".join(rest)
 
 
@@ -90,5 +90,5 @@ def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
             and 2 * letters > len(line)
             and not _NO_FIRST_LINE.match(line)
         ):
-            title = one_line(line)
+            title = joined_lines(line)
     return replace(parsed, title=title or parsed.title)

@@ -11,7 +11,7 @@ from lxml import etree
 from ...errors import DocumentError
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
 from .html import parse_html_tree
-from .outline import Outline, ParsedDocument, one_line, parsed_document
+from .outline import Outline, ParsedDocument, joined_lines, parsed_document
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -76,7 +76,7 @@ def parse_xml(text: str) -> ParsedDocument:
     try:
         root = parse_tree(text)
     except etree.XMLSyntaxError as error:
-        reason = one_line(str(error.msg)).removesuffix(" (<string>, line 1)")
+        reason = joined_lines(str(error.msg)).removesuffix(" (<string>, line 1)")
         raise DocumentError(f"it is not well-formed XML ({reason}); mend it at that place") from None
     match local_name(root):
         case "article":
@@ -166,5 +166,5 @@ def _title(root: _Element, *names: str) -> str:
         if local_name(element) == names[-1]:
             outline = Outline()
             ElementReader(outline, _TITLE).read(element)
-            return one_line(" ".join(section.text for section in outline.finish().sections))
+            return joined_lines(" ".join(section.text for section in outline.finish().sections))
     return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ....errors import DocumentError
 from ..elements import local_name, names
-from ..outline import ParsedDocument, one_line, parsed_document
+from ..outline import ParsedDocument, joined_lines, parsed_document
 from .archive import Archive, core_title
 from .paragraphs import Paragraph, parsed_paragraphs
 
@@ -154,7 +154,7 @@ class _Reader:
                 outer, self.paragraphs = self.paragraphs, []
                 self.read(cell, depth + 1)
                 inner, self.paragraphs = self.paragraphs, outer
-                texts.append(one_line(" ".join(paragraph.text for paragraph in inner)))
+                texts.append(joined_lines(" ".join(paragraph.text for paragraph in inner)))
                 notes += [note for paragraph in inner for note in paragraph.notes]
             self.paragraphs.append(Paragraph("\t".join(texts), "row", notes=notes))
 
@@ -284,7 +284,7 @@ def _notes(archive: Archive, part: str, name: str) -> dict[str, str]:
     found = {}
     for note in archive.tree(part).iterchildren(f"{{*}}{name}"):
         if _attribute(note, "type") in ("", "normal"):
-            found[_attribute(note, "id")] = one_line("".join(_note_parts(note)))
+            found[_attribute(note, "id")] = joined_lines("".join(_note_parts(note)))
     return found
 
 

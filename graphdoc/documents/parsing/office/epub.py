@@ -11,7 +11,7 @@ from ...section import clean_text
 from ..elements import local_name
 from ..formats import decode
 from ..html import parse_html
-from ..outline import Break, Outline, ParsedDocument, one_line, parsed_document
+from ..outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
 from .archive import Archive, resolved
 
 _CONTAINER = "META-INF/container.xml"
@@ -39,7 +39,7 @@ def parse_epub(content: bytes) -> ParsedDocument:
     items = {item.get("id", ""): item for item in tree.iter("{*}item")}
     texts: dict[str, list[str]] = {}
     for element in tree.iter("{http://purl.org/dc/elements/1.1/}*"):
-        text = one_line("".join(map(str, element.itertext())))
+        text = joined_lines("".join(map(str, element.itertext())))
         if text:
             texts.setdefault(local_name(element), []).append(text)
     title = texts.get("title", [""])[0]
@@ -76,7 +76,7 @@ def _write_chapter(outline: Outline, content: bytes, title: str, dropped: Counte
     chapter = parse_html(_PAGE_TITLE.sub("", text[:head]) + text[head:])
     dropped.update(chapter.metadata.get("dropped_elements", {}))
     # The title page has the title of the book for a heading.
-    heading = chapter.title if one_line(chapter.title) != title else ""
+    heading = chapter.title if joined_lines(chapter.title) != title else ""
     if heading:
         outline.start_section(heading, 1)
     for number, section in enumerate(chapter.sections):

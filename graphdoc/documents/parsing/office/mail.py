@@ -12,7 +12,7 @@ from typing import Any, cast
 from ....errors import DocumentError
 from ...section import Section, clean_text
 from ..files import parse_text
-from ..outline import ParsedDocument, one_line
+from ..outline import ParsedDocument, joined_lines
 
 _KEPT = {"From": "from", "To": "to", "Date": "date"}
 # Many newsletters have no more than a link in their plain text.
@@ -33,7 +33,7 @@ class _Policy(EmailPolicy):
                 return super().header_fetch_parse(name, value)
             if is_needed:
                 return super().header_fetch_parse(name, value.partition("(")[0])
-        return one_line(clean_text(value))
+        return joined_lines(clean_text(value))
 
 
 def parse_mail(content: bytes) -> ParsedDocument:
@@ -68,7 +68,7 @@ def _parse(message: EmailMessage, *, is_inside: bool = False) -> ParsedDocument:
             for mail in inner:
                 sections += _sections_of(mail)
         else:
-            attachments.append(one_line(part.get_filename() or part.get_content_type()))
+            attachments.append(joined_lines(part.get_filename() or part.get_content_type()))
     if attachments:
         metadata["attachments"] = attachments
     if warnings:
@@ -102,7 +102,7 @@ def _sections_of(message: EmailMessage) -> list[Section]:
 
 def _header(message: EmailMessage, name: str) -> str:
     try:
-        return one_line(str(message.get(name, "")))
+        return joined_lines(str(message.get(name, "")))
     except (ValueError, IndexError, AttributeError, LookupError):
         # Headers that break the rules bring the parser down.
         return ""

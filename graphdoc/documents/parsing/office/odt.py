@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ....errors import DocumentError
 from ..elements import local_name, names
-from ..outline import ParsedDocument, one_line, parsed_document
+from ..outline import ParsedDocument, joined_lines, parsed_document
 from .archive import Archive, xml_part
 from .paragraphs import Paragraph, parsed_paragraphs
 
@@ -174,7 +174,7 @@ class _Reader:
         inner = _Reader(self._styles)
         inner.read(element, "text", depth + 1)
         self.dropped += inner.dropped
-        return one_line(" ".join(" ".join([paragraph.text, *paragraph.notes]) for paragraph in inner.paragraphs))
+        return joined_lines(" ".join(" ".join([paragraph.text, *paragraph.notes]) for paragraph in inner.paragraphs))
 
     def _look(self, name: str, around: _Style | None = None) -> _Style:
         """A style with what it inherits, from its parents and then from the text around it."""
@@ -228,6 +228,6 @@ def _title(archive: Archive) -> str:
         tree = xml_part(archive.read("meta.xml"), "meta.xml")
     except DocumentError:
         return ""
-    return one_line(
+    return joined_lines(
         "".join(str(element.text or "") for element in tree.iter("{http://purl.org/dc/elements/1.1/}title"))
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..outline import Break, Outline, ParsedDocument, one_line
+from ..outline import Break, Outline, ParsedDocument, joined_lines
 
 _LONGEST, _MOST_WORDS = 150, 20
 _LARGER = 1.15
@@ -50,10 +50,10 @@ def parsed_paragraphs(paragraphs: Sequence[Paragraph]) -> ParsedDocument:
     for paragraph in paragraphs:
         text = paragraph.text
         if paragraph.kind == "title" and not title:
-            title = one_line(text)
+            title = joined_lines(text)
         elif paragraph.kind in ("title", "heading"):
             # Some programs write the title twice.
-            if before or one_line(text) != title:
+            if before or joined_lines(text) != title:
                 outline.start_section(text, paragraph.level or 1)
         else:
             inside = paragraph.kind in ("item", "row", "code") and paragraph.kind == before
@@ -94,7 +94,7 @@ def _find_headings(paragraphs: Sequence[Paragraph]) -> None:
 
 def _is_heading(paragraphs: Sequence[Paragraph], place: int, usual: float, strong_counts: bool) -> bool:
     paragraph = paragraphs[place]
-    text = one_line(paragraph.text)
+    text = joined_lines(paragraph.text)
     if paragraph.kind not in ("text", "item") or (paragraph.notes and len(text) > _LONGEST):
         return False
     larger = usual > 0 and paragraph.size >= _LARGER * usual

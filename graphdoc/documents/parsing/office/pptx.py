@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import DocumentError
 from ..elements import local_name
-from ..outline import Break, Outline, ParsedDocument, one_line, parsed_document
+from ..outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
 from .archive import Archive, core_title
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def _slide(
             blocks += _frame(shape, archive, links, dropped, read)
         elif local_name(shape) == "pic":
             named = next(shape.iter("{*}cNvPr"), None)
-            blocks.append(one_line(named.get("descr", "")) if named is not None else "")
+            blocks.append(joined_lines(named.get("descr", "")) if named is not None else "")
         elif kind in _TITLES and not heading:
-            heading, is_opening = one_line(" ".join(_paragraphs(shape))), kind == "ctrTitle"
+            heading, is_opening = joined_lines(" ".join(_paragraphs(shape))), kind == "ctrTitle"
         else:
             blocks.append("\n".join(_paragraphs(shape)))
     return heading, is_opening, [block for block in blocks if block]
@@ -112,7 +112,7 @@ def _frame(
     frame: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str], read: set[str]
 ) -> Iterator[str]:
     rows = (row.iterchildren("{*}tc") for row in frame.iter("{*}tr"))
-    yield "\n".join("\t".join(one_line(" ".join(_paragraphs(cell))) for cell in row) for row in rows)
+    yield "\n".join("\t".join(joined_lines(" ".join(_paragraphs(cell))) for cell in row) for row in rows)
     for diagram in frame.iter("{*}relIds"):
         part = links.get(diagram.get(f"{_ID}dm", ""), ("", ""))[1]
         if part in archive and part not in read:
@@ -129,4 +129,4 @@ def _paragraphs(element: _Element) -> Iterator[str]:
             texts.append([])
         elif texts:
             texts[-1].append((part.text or "") if local_name(part) == "t" else " ")
-    return filter(None, (one_line("".join(parts)) for parts in texts))
+    return filter(None, (joined_lines("".join(parts)) for parts in texts))

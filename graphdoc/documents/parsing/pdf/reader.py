@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ....errors import DocumentError
-from ..outline import Break, Outline, ParsedDocument, one_line, parsed_document
+from ..outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
 from .blocks import Block, BlockBuilder, TextJoiner, note_mark
 from .file_process import damage, named_pages, read_pages
 from .furniture import take_contents, take_furniture
@@ -59,10 +59,10 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     for page in pages:
         for row in page.aside:
             outline.separate(Break.PARAGRAPH)
-            outline.write(one_line(row.text))
+            outline.write(joined_lines(row.text))
     parsed = outline.finish(opening_title=title_place is None)
     title = heading_text(joiner.text(blocks[title_place].lines)) if title_place is not None else parsed.title
-    file_title = one_line(str(described["title"]))
+    file_title = joined_lines(str(described["title"]))
     return parsed_document(parsed.sections, title, dropped, warnings, file_title=file_title)
 
 
