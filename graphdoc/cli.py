@@ -91,13 +91,14 @@ def build_app() -> App:
     app = App(
         name="graphdoc",
         version=f"graphdoc {__version__}",
+        usage="Usage: graphdoc COMMAND [OPTIONS]",
         help=_HELP.format(commands=commands),
         help_format="plaintext",
         help_formatter=_PlainHelp(),
         default_parameter=Parameter(negative=(), show_default=_shown),
     )
     summary = f"Measure models on labels, pairs, queries or whole sets.\n\nTasks:\n{tasks}"
-    evaluate = App(name="evaluate", help=summary, show=False)
+    evaluate = App(name="evaluate", help=summary, usage="Usage: graphdoc evaluate TASK [OPTIONS]", show=False)
     for words, (module, _) in COMMANDS.items():
         group = evaluate if " " in words else app
         function = f"graphdoc.commands.{module}:{words.replace(' ', '_')}"

@@ -10,6 +10,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 
 from ..errors import ModelError, install_hint
+from ..runtime.text import one_line
 from .contents import (
     CONFIG_FILE,
     MODEL_FILES,
@@ -110,10 +111,12 @@ def not_found(name: str, error: Exception) -> ModelError:
         return ModelError(f"the package {module} holds no usable model: {summary(error)}; install it again")
     if module:
         return ModelError(f"{name} is not on this machine and the hub does not give it; {install_hint(extra)}")
-    reason = type(error).__name__ if isinstance(error, HfHubHTTPError) else summary(error)
+    # Further lines explain the hub's cache.
+    first = one_line(str(error).strip().partition("\n")[0].removeprefix("Got: "), 100)
+    reason = type(error).__name__ if isinstance(error, HfHubHTTPError) else first
     return ModelError(
-        f"model {name!r} is neither a folder nor shipped with graphdoc ({', '.join(_shipped_names())}), and the hub "
-        f"does not give it ({reason}); check the name, the revision and the network, or log in with: hf auth login"
+        f"model {name!r} is no folder, is not shipped with graphdoc ({', '.join(_shipped_names())}), and cannot be "
+        f"fetched from the hub ({reason}); check the name and the network, or log in: hf auth login"
     )
 
 
