@@ -31,7 +31,6 @@ from graphdoc.evaluation import (
 from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, fused, rank_documents
 from graphdoc.evaluation.trec import Run, ranked
 from graphdoc.segmentation.sentences import split_sentences
-from graphdoc.settings.document import Paragraph
 from graphdoc.similarity.hierarchical import By, Direction, Normalisation
 
 MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100", "MRR-published")
@@ -44,7 +43,6 @@ class BySentences(NamedTuple):
     """A way to score documents by their sentences."""
 
     by: By
-    paragraph: Paragraph = "section"
     normalisation: Normalisation = "none"
     direction: Direction = "source"
 
@@ -58,9 +56,6 @@ BY_SENTENCES: dict[str, BySentences] = {
     "sentences": BySentences("sentences"),
     "sentences, z-score": BySentences("sentences", normalisation="zscore"),
     "sentences, both": BySentences("sentences", direction="both"),
-    "sentences, blank_line": BySentences("sentences", "blank_line"),
-    "sentences, passage": BySentences("sentences", "passage"),
-    "sentences, passage, z-score": BySentences("sentences", "passage", "zscore"),
 }
 EVERY_RANKER = {**RANKERS, **PAPER_RANKERS}
 OTHERS = tuple(name for name in EVERY_RANKER if name not in BY_SENTENCES)
@@ -90,22 +85,17 @@ class Ranked:
         return cls(documents, Judgements.of(titles, qrels).among({document.id for document in documents}))
 
 
-def wikispeedia(split: str = "test") -> Ranked:
-    """The articles of a split; those are relevant that are linked both ways."""
+def wikispeedia() -> Ranked:
+    """The articles of test; those are relevant that are linked both ways."""
     everything = read_documents(DATA / "wikispeedia/articles.jsonl.gz")
-    articles = [one for one in everything if one.metadata["split"] == split]
+    articles = [one for one in everything if one.metadata["split"] == "test"]
     return Ranked.of(articles, read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True))
 
 
-def wikispeedia_cut(split: str = "test") -> Ranked:
+def wikispeedia_cut() -> Ranked:
     """The same, of the first sentences of every section."""
-    whole = wikispeedia(split)
+    whole = wikispeedia()
     return replace(whole, documents=[first_sentences(document) for document in whole.documents])
-
-
-def wikispeedia_dev() -> Ranked:
-    """Other articles, cut in the same way, by which defaults are chosen."""
-    return wikispeedia_cut("dev")
 
 
 def tech_proposals() -> Ranked:
@@ -115,7 +105,7 @@ def tech_proposals() -> Ranked:
     return Ranked.of(proposals, references)
 
 
-SETS = {one.__name__: one for one in (wikispeedia_dev, wikispeedia_cut, wikispeedia, tech_proposals)}
+SETS = {one.__name__: one for one in (wikispeedia_cut, wikispeedia, tech_proposals)}
 
 
 def first_sentences(document: Document) -> Document:
@@ -181,12 +171,9 @@ def rankings(
     if MEAN in left:
         means = RankedCorpus(found.documents, bare, show_progress=True)
         write_run(files[MEAN], rank_documents(means, sources, qrels, ["vectors"]).runs["vectors"], files[MEAN].stem)
-    ways = {name: BY_SENTENCES[name] for name in left if name in BY_SENTENCES}
-    for paragraph in dict.fromkeys(way.paragraph for way in ways.values()):
-        corpus = RankedCorpus(found.documents, lambda: encoder, paragraph=paragraph, show_progress=True)
-        for name, way in ways.items():
-            if way.paragraph == paragraph:
-                write_run(files[name], rank_by_sentences(corpus, found, way), files[name].stem)
+    for name, way in BY_SENTENCES.items():
+        if name in left:
+            write_run(files[name], rank_by_sentences(corpus, found, way), files[name].stem)
     runs: dict[str, Run] = {name: read_run(file) for name, file in files.items()}
     for name in JOINED:
         words, other = name.split("+")

@@ -49,7 +49,6 @@ SHAPE = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "
 VARIANTS = {
     "mean of passages": {"projection_size": None, "graph_layers": 0, "readout": "mean"},
     "graph": {"projection_size": 128, "graph_layers": 2, "readout": "document_node"},
-    "graph, linear skip": {"projection_size": 128, "graph_layers": 2, "readout": "document_node", "skip": "linear"},
 }
 
 
@@ -171,11 +170,8 @@ def main() -> None:
     parser.add_argument("--characters", type=int, default=8_000_000, help="most characters of every source")
     parser.add_argument("--contrastive-steps", type=int, default=200, help=f"steps of {DOCUMENTS} documents")
     parser.add_argument("--documents", type=int, default=2_000, help="most documents of train and of test")
-    parser.add_argument("--only-language-model", action="store_true")
     options = parser.parse_args()
     start = language_model(options.work, options.steps, options.characters)
-    if options.only_language_model:
-        return
     rows = {
         "[CLS], mean of passages": DocumentEncoder.from_backbone(
             str(start), pooling="cls", projection_size=None, graph_layers=0, readout="mean", max_passages=PASSAGES

@@ -23,7 +23,7 @@ from frozen_passages import passages_of
 from pydantic import Field, model_validator
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
-from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc import Document, DocumentEncoder, read_documents, trainer
 from graphdoc.analysis.figures.canvas import finish, new_figure
 from graphdoc.documents.readers.streams import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError, OutputError, SettingsError
@@ -42,7 +42,7 @@ from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.loading import load_settings
 from graphdoc.training.run_folder import CONFIG_FILE, check_same_settings
 
-METRICS = ("auc", "average_precision", "f1", "accuracy")
+METRICS = ("auc", "average_precision", "precision", "recall", "f1", "accuracy")
 TFIDF, UNTRAINED = "TF-IDF cosine", "untrained mean"
 RESAMPLES = 1000
 
@@ -219,8 +219,8 @@ class Study:
             return encoder
         used = [name for name in self.settings.models if any(f"{{{name}}}" in one for one in self.settings.rows[row])]
         for name in used:
-            model_of(self.settings.models[name].command, self.recipe_of_model(name))
-        return DocumentEncoder.from_pretrained(model_of(self.settings.command, self.recipe(row, seed)))
+            model_of(self.recipe_of_model(name))
+        return DocumentEncoder.from_pretrained(model_of(self.recipe(row, seed)))
 
     def untrained(self) -> DocumentEncoder:
         """The backbone of the recipe with a mean over its passages."""
@@ -339,18 +339,12 @@ class Study:
         return {row: found[row] for row in order if row in found}
 
 
-def model_of(command: str, recipe: Any) -> Path:
-    """The folder of the model of a run, trained unless it is there."""
-    if (recipe.folder / "model").is_dir():
-        return Path(recipe.folder / "model")
-    return train(command, recipe)
-
-
-def train(command: str, recipe: Any) -> Path:
-    """Train a model, from where an interrupted run had come; gives its folder."""
-    begun = (recipe.folder / CONFIG_FILE).is_file()
-    folder = Path(load(RECIPES[command].train)(recipe, resume=begun, show_progress=False))
-    if not (recipe.folder / "model").is_dir():
+def model_of(recipe: Any) -> Path:
+    """The folder of the model of a run, trained unless it is there, from where an interrupted run had come."""
+    folder = Path(recipe.folder / "model")
+    if not folder.is_dir():
+        trainer.train(recipe, resume=(recipe.folder / CONFIG_FILE).is_file(), show_progress=False)
+    if not folder.is_dir():
         # What a stopped run has come to is no result.
         raise OutputError(f"{recipe.folder}: the run was asked to stop; run the study again, which goes on with it")
     return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import gzip
 import importlib
 import importlib.util
 import json
@@ -156,6 +157,21 @@ def test_pairs_of_news(convert: Convert) -> None:
     assert [len(part) for part in parts] == [7, 2, 2]
     assert [pair.a for part in parts for pair in part] == [f"n{number}" for number in range(11)]
     assert parts[0][1] == ("n1", "m1", 1)
+
+
+def test_articles_that_link_alike_are_pairs(convert: Convert) -> None:
+    # Of twenty articles of a group each links to all three of its targets, and one to a fourth alone.
+    links = [(f"{group}{n}", f"{group}-{to}") for group in "ab" for n in range(20) for to in range(3)]
+    with gzip.open("links.tsv.gz", "wt", encoding="utf-8") as stream:
+        stream.writelines(f"{source}\t{target}\n" for source, target in [*links, *links[:5], ("a99", "a-0")])
+    status, _ = convert("link_pairs", "links.tsv.gz")
+    parts = {part: list(read_pair_file(f"out/pairs_{part}.tsv")) for part in ("train", "dev", "test")}
+    assert status == 0 and all(parts.values())
+    inside = {part: {id for pair in pairs for id in (pair.a, pair.b)} for part, pairs in parts.items()}
+    assert [len(ids) for ids in inside.values()] == [20, 8, 12] and len(set().union(*inside.values())) == 40
+    for pairs in parts.values():
+        assert sum(pair.label for pair in pairs) == len(pairs) / 2
+        assert all((pair.a[0] == pair.b[0]) == pair.label for pair in pairs)
 
 
 SCRIPTS = sorted(path for folder in ("benchmarks", "pretrain", "finetune") for path in (ROOT / folder).glob("*.py"))
