@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count as numbers_from
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -43,19 +45,25 @@ class Ranking:
         >>> list(Ranking.of_passages(Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))).scores)
         ['a', 'b']
         """
-        passages: dict[str, dict[int, float]] = {}
-        scores, counts = rows.scores.tolist(), dict(zip(rows.ids, rows.passages or (), strict=False))
-        # Once for all documents: best first, and those of equal score in their order in the document.
-        for row in np.lexsort((np.asarray(rows.numbers), -rows.scores)).tolist():
-            passages.setdefault(rows.ids[row], {})[rows.numbers[row]] = scores[row]
-        others = 0.0 if rows.is_complete else min(scores, default=0.0)
-        totals = {}
-        for id, scored in passages.items():
-            best = list(scored.values())[: len(PASSAGE_WEIGHTS)]
-            best += [others] * (counts.get(id, 0) - len(best))
-            best += [best[0]] * len(PASSAGE_WEIGHTS)
-            totals[id] = sum(weight * score for weight, score in zip(PASSAGE_WEIGHTS, best, strict=False))
-        return cls(best_first(totals), passages, rows.is_complete)
+        places = {id: place for place, id in enumerate(dict.fromkeys(rows.ids))}
+        owners = np.array([places[id] for id in rows.ids], np.int64)
+        # Document after document: best first, and passages of equal score in their order in the document.
+        order = np.lexsort((np.asarray(rows.numbers), -rows.scores, owners))
+        owners, scores, found = owners[order], rows.scores[order], np.bincount(owners, minlength=len(places))
+        ends, most = np.cumsum(found), len(PASSAGE_WEIGHTS)
+        ranks = np.arange(len(owners)) - (ends - found)[owners]
+        counts = dict(zip(rows.ids, rows.passages or (), strict=False))
+        sizes = np.maximum(found, [counts.get(id, 0) for id in places])
+        best = np.full((len(places), most), 0.0 if rows.is_complete else scores.min(initial=np.inf))
+        best[owners[ranks < most], ranks[ranks < most]] = scores[ranks < most]
+        best = np.where(np.arange(most) < sizes[:, None], best, best[:, :1])
+        totals = sum(weight * best[:, rank] for rank, weight in enumerate(PASSAGE_WEIGHTS))
+        numbered = list(zip(np.asarray(rows.numbers)[order].tolist(), scores.tolist(), strict=True))
+        passages = {
+            id: dict(numbered[end - count : end])
+            for id, end, count in zip(places, ends.tolist(), found.tolist(), strict=True)
+        }
+        return cls(best_first(dict(zip(places, totals.tolist(), strict=True))), passages, rows.is_complete)
 
 
 class Fused(NamedTuple):
@@ -96,14 +104,16 @@ def fuse(
     """
     if len(rankings) == 1:
         shares = {name: best_first(scores) for name, scores in rankings.items()}
+        totals = next(iter(shares.values()))
     else:
         shares = _shares(rankings, fusion, weights, floors or {})
-    chosen = dict(list(summed(shares.values()).items())[:most])
+        totals = summed(shares.values())
+    chosen = dict(islice(totals.items(), most))
     parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
     for name, shared in shares.items():
-        for rank, (id, share) in enumerate(shared.items(), start=1):
-            if id in parts:
-                parts[id][name] = Part(rank, rankings[name][id], share)
+        ranks = dict(zip(shared, numbers_from(1), strict=False))
+        for id in parts.keys() & shared.keys():
+            parts[id][name] = Part(ranks[id], rankings[name][id], shared[id])
     return [Fused(id, score, parts[id]) for id, score in chosen.items()]
 
 
