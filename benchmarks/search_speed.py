@@ -28,7 +28,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 from graphdoc import Document, DocumentIndex, Section, read_documents
 from graphdoc.retrieval.lance import LanceStore
 from graphdoc.retrieval.table import Fields, add_vectors, rows_of, schema_of, table_of
-from graphdoc.retrieval.terms import packed_terms, word_settings
+from graphdoc.retrieval.terms import Tokenize, word_settings
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
 
@@ -125,11 +125,9 @@ def memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def rows_together(
-    block: Sequence[EncodedDocument], fields: Fields, schema: Any, tokenize: Callable[[str], list[str]]
-) -> Any:
+def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any, tokenize: Tokenize) -> Any:
     """The rows of some documents."""
-    parts = [rows_of(one.segmented, fields, terms=packed_terms(one.segmented.document, tokenize)) for one in block]
+    parts = [rows_of(one.segmented, fields, tokenize) for one in block]
     for rows, one in zip(parts, block, strict=True):
         add_vectors(rows, one, one.passages, unit_length=True)
     return table_of([row for rows in parts for row in rows], schema)

@@ -57,7 +57,8 @@ class Ranking:
         best = np.full((len(places), most), 0.0 if rows.is_complete else scores.min(initial=np.inf))
         best[owners[ranks < most], ranks[ranks < most]] = scores[ranks < most]
         best = np.where(np.arange(most) < sizes[:, None], best, best[:, :1])
-        totals = sum(weight * best[:, rank] for rank, weight in enumerate(PASSAGE_WEIGHTS))
+        first, second, third = (weight * best[:, rank] for rank, weight in enumerate(PASSAGE_WEIGHTS))
+        totals = first + second + third
         numbered = list(zip(np.asarray(rows.numbers)[order].tolist(), scores.tolist(), strict=True))
         passages = {
             id: dict(numbered[end - count : end])

@@ -26,6 +26,7 @@ from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
 from .fusion import Scores
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, State, folder_of, is_one_of
+from .queries import Queries, Vector, random_queries
 from .results import Hit, SearchResults
 from .search import BY_PASSAGES, BY_SENTENCES, RANKINGS, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
@@ -44,7 +45,7 @@ from .table import (
     schema_of,
     table_of,
 )
-from .terms import Queries, Vector, packed_terms, random_queries, word_settings
+from .terms import word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4
@@ -415,11 +416,7 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, place: st
     store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
     fields, waiting = Fields(schema), iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
-        rows = [
-            row
-            for segmented in window
-            for row in rows_of(segmented, fields, terms=packed_terms(segmented.document, store.tokens))
-        ]
+        rows = [row for segmented in window for row in rows_of(segmented, fields, store.tokens)]
         store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
     store.maintain()
     return DocumentIndex(store)

@@ -23,6 +23,7 @@ from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.document import Paragraph
+from .terms import terms_of
 
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
@@ -47,6 +48,8 @@ _PARTITION = 8_192
 _PROBES, _READ = 80, 1.5
 # Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long.
 _MOST_PARTS = 8
+# Words whose terms are kept.
+_KEPT_WORDS = 100_000
 # A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
 STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
 # Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
@@ -110,6 +113,7 @@ class LanceStore:
         self._opened, self.place, self._process = table, place, os.getpid()
         self.record: Mapping[str, Any] = json.loads(schema.metadata[RECORD])
         self._is_prepared = False
+        self._terms: dict[str, list[str]] = {}
         # Of the version that is read, as the state is.
         self.schema = schema
         self._state: State | None = None
@@ -264,8 +268,10 @@ class LanceStore:
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
-        match = _lancedb().query.MatchQuery(words, column)
-        return self._candidates(self._table.query().nearest_to_text(match).limit(most), "_score", most, where)
+        nearest = self._table.query().nearest_to_text(_lancedb().query.MatchQuery(words, column)).limit(most)
+        # A document as a whole has neither a number nor passages that would have to be read.
+        columns = ("id", "number", "passages") if column == _TEXTS[0] else ("id",)
+        return self._candidates(nearest, "_score", most, where, columns)
 
     def holds_all(self, words: str) -> bool:
         """Whether one passage holds every term of a text."""
@@ -294,18 +300,35 @@ class LanceStore:
         nearest = nearest.maximum_nprobes(_PROBES) if is_bounded else nearest
         return nearest.refine_factor(1).limit(math.ceil(_READ * most))
 
-    def _candidates(self, query: Any, score: str, most: int, where: str | None) -> Candidates:
-        found = self._do(lambda: _restricted(query, ("id", "number", "passages", score), where).to_arrow())
+    def _candidates(
+        self,
+        query: Any,
+        score: str,
+        most: int,
+        where: str | None,
+        columns: Sequence[str] = ("id", "number", "passages"),
+    ) -> Candidates:
+        found = self._do(lambda: _restricted(query, (*columns, score), where).to_arrow())
         rows = found[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
-        ids, numbers, passages = (rows.column(name).to_pylist() for name in ("id", "number", "passages"))
+        ids, *counts = (rows.column(name).to_pylist() for name in columns)
+        numbers, passages = counts or ([0] * len(ids), None)
         return Candidates(ids, numbers, scores, passages, len(found) < most)
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
         return [str(token.text) for token in self._do(lambda: self._table.tokenize(text, column=_TEXTS[0]))]
+
+    def terms(self, words: Sequence[str]) -> list[list[str]]:
+        """The terms of each of some words, which are kept, since most words come again."""
+        if len(self._terms) > _KEPT_WORDS:
+            self._terms = {}
+        terms = self._terms
+        if new := list(set(words).difference(terms)):
+            terms.update(zip(new, terms_of(new, self.tokens), strict=True))
+        return [terms[word] for word in words]
 
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""

@@ -17,9 +17,10 @@ from ..similarity.hierarchical import Direction, Normalisation
 from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
+from .queries import Query
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
-from .terms import Query, counted_words, words_of
+from .terms import counted_words, words_of
 
 Unit = Literal["passage", "document"]
 WordsUnit = Literal["passage", "document", "both"]
@@ -156,9 +157,14 @@ class Search:
         """The vector of the query, after the search by words, which finds mistakes at once."""
         return np.asarray(self._query.vector(), np.float32)
 
+    @cached_property
+    def _terms(self) -> set[str]:
+        """The terms of the query."""
+        return {term for terms in self._store.terms(self._query.text.split()) for term in terms}
+
     def run(self) -> tuple[Hit, ...]:
         """The hits, best first."""
-        if "words" in self._settings.rankings and not self._store.tokens(self._query.text):
+        if "words" in self._settings.rankings and not self._terms:
             self.warnings.append("no word of the query is searched for: all are stop words or signs")
         rankings = self.rankings()
         chosen = self.fused(rankings, self._settings.k)
@@ -310,8 +316,7 @@ class Search:
     ) -> dict[tuple[str, int], PassageHit]:
         """Passages by document and number, with the words that match."""
         texts = [row["text"][row["text_start"] :] for row in rows.values()]
-        terms = set(self._store.tokens(self._query.text)) if texts else set()
-        words = words_of(texts, self._store.tokens, only=terms)
+        words = words_of(texts, self._store.terms, only=self._terms)
         shown = {}
         for ((id, number), row), text, matching in zip(rows.items(), texts, words, strict=True):
             of_words, of_vectors = (scores.get(name, {}).get(id, {}).get(number) for name in RANKINGS)
@@ -409,7 +414,7 @@ def term_parts(
         column, where, most = RANKINGS["words"][scored], is_one_of("key", rows), max(1, store.state().rows)
         texts = store.select([column], where).column(column).to_pylist()
         frequencies = Counter(term for row in texts for term in store.tokens(row or ""))
-        for term, word, count in counted_words(text, store.tokens):
+        for term, word, count in counted_words(text, store.terms):
             if term not in frequencies:
                 continue
             found = store.by_words(word, column, len(rows), where)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -22,8 +23,10 @@ from ..runtime.arrays import Vectors
 from ..runtime.text import described, one_line
 from ..segmentation.repeats import Place
 from ..segmentation.spans import SegmentedDocument
+from ..segmentation.term_weights import TermCounts
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
+from .terms import Tokenize
 
 REPEATED, TERMS = "repeated", "terms"
 SENTENCE_COLUMNS = SENTENCE_VECTORS, SENTENCE_PLACES = "sentence_vectors", "sentence_places"
@@ -47,7 +50,7 @@ def schema_of(hidden: int, node: int, encoder: int, *, sentences: bool = False, 
 
     ``passages`` is how many passages the document has. ``text`` holds what word search sees of a passage: headings
     that begin at it, then from ``text_start`` on the passage itself; ``document_text`` holds a whole document, and
-    ``terms`` counts its terms (:class:`~.terms.TermCounts`).
+    ``terms`` counts its terms (:class:`~graphdoc.segmentation.term_weights.TermCounts`).
     ``share`` is what a passage adds to the document vector, and ``encoder_vector`` what it is encoded to before the
     graph. Sentences are in the row of their document: ``sentence_vectors`` in half precision and of unit length, one
     after the other, and in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and
@@ -97,7 +100,7 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
     return hashlib.blake2b(np.asarray(token_ids, np.int64).tobytes(), digest_size=16).hexdigest()
 
 
-def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list[dict[str, Any]]:
+def rows_of(segmented: SegmentedDocument, fields: Fields, tokenize: Tokenize, **values: Any) -> list[dict[str, Any]]:
     """The rows of a document without vectors, as values by column: its own with further values, and passages."""
     document = segmented.document
     text, spans = whole_text(document)
@@ -120,6 +123,7 @@ def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list
     }
     values = {
         "document_text": text,
+        TERMS: TermCounts.of(Counter(tokenize(text))).packed(),
         "content_hash": content_hash(document),
         "coverage": json.dumps(segmented.coverage.to_dict()),
         "structure": json.dumps(structure, default=str),

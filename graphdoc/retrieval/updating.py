@@ -43,7 +43,6 @@ from .table import (
     tokens_hash,
     vectors_of,
 )
-from .terms import packed_terms
 
 OnError = Literal["stop", "skip"]
 
@@ -179,7 +178,7 @@ class Update:
             self._new_columns = {}
         rows, unit_length = [], self._store.record["similarity"] == "cosine"
         for one, (document, passages, new), further in zip(window, encoded, columns, strict=True):
-            of_document = rows_of(one, self._fields, terms=packed_terms(one.document, self._store.tokens), **further)
+            of_document = rows_of(one, self._fields, self._store.tokens, **further)
             add_vectors(of_document, document, passages, unit_length=unit_length)
             rows += of_document
             report.encoded_passages += new

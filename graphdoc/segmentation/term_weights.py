@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,7 @@ class TermCounts(NamedTuple):
         return cls(ids, counts)
 
 
+@lru_cache(maxsize=100_000)
 def term_id(term: str) -> int:
     """The hash that stands for a term, of 32 bits."""
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -206,17 +207,19 @@ def test_words_have_their_places() -> None:
         ]
 
     text = "The tides of 𝔘 rise; the TIDE falls"
-    found = [(word.term, text[word.start : word.end]) for word in words_of([text], tokens)[0]]
+    found = [
+        (word.term, text[word.start : word.end]) for word in words_of([text], partial(terms_of, tokenize=tokens))[0]
+    ]
     assert found == [("tide", "tides"), ("𝔘".lower(), "𝔘"), ("rise", "rise"), ("tide", "TIDE"), ("fall", "falls")]
-    assert words_of(["", "the of"], tokens) == [[], []]
+    assert words_of(["", "the of"], partial(terms_of, tokenize=tokens)) == [[], []]
     texts = ["tide 907331415926535 tables", "", "907331415926536", "tide"]
     assert terms_of(texts, str.split) == [text.split() for text in texts] and terms_of([], str.split) == []
 
 
 @pytest.mark.parametrize(("count", "copies"), [(1, 1), (3, 2), (4, 4), (10, 4), (11, 8), (1000, 64)])
 def test_the_best_words_are_those_of_the_highest_tf_idf_by_how_often_they_are_there(count: int, copies: int) -> None:
-    def lower(text: str) -> list[str]:
-        return text.lower().split()
+    def lower(words: Sequence[str]) -> list[list[str]]:
+        return [[word.lower()] for word in words]
 
     found = best_words(counted_words("Tide " + "tide " * (count - 1) + "moon", lower), [0, 0], 100, 60)
     # Copies stand side by side, so that a text of them reads as words with weights.
