@@ -226,7 +226,7 @@ class DocumentEncoder(VectorPipeline):
                 receptive_field=receptive_field,
             )
         similarity = self.model.config.similarity
-        return Comparison(first, second, self.describe(), similarity, b is None, table, self.background)
+        return Comparison(first, second, self.describe(), similarity, b is None, table, self.background, self.evidence)
 
     def match(
         self,
@@ -256,7 +256,7 @@ class DocumentEncoder(VectorPipeline):
         """
         self._warn_if_untrained("scores")
         encoded = [self._encoded(document, dtype) for document in documents_of(documents)]
-        return MutualComparison(encoded, self.describe(), self.model.config.similarity, self.background)
+        return MutualComparison(encoded, self.describe(), self.model.config.similarity, self.background, self.evidence)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Show which node attends to which, for every layer and head; what passages add to the vector without graph.

@@ -32,6 +32,7 @@ SIMILARITIES: dict[str, str] = {
     "cosine": "graphdoc.similarity.kinds:Cosine",
     "dot": "graphdoc.similarity.kinds:Dot",
     "maxsim": "graphdoc.similarity.kinds:MaxSim",
+    "evidence": "graphdoc.similarity.evidence:Evidence",
 }
 # Ways to find the subtopics of a pair of documents.
 SUBTOPICS: dict[str, str] = {

@@ -141,7 +141,8 @@ def _plot_levels(comparison: Comparison, path: str) -> None:
     """Draw both documents, their sections and passages in one picture."""
     from ..similarity.mutual_comparison import MutualComparison
 
-    MutualComparison((comparison.a, comparison.b), comparison.model, comparison.similarity).plot(path)
+    both = (comparison.a, comparison.b)
+    MutualComparison(both, comparison.model, comparison.similarity, evidence=comparison.evidence).plot(path)
 
 
 def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences: bool) -> None:
@@ -157,7 +158,8 @@ def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences:
         target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model}){share}\n")
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
-        due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
+        of_what = "it" if comparison.parts is None else f"the {signed(comparison.total)} standard deviations behind it"
+        due = f"{signed(comparison.lexical)} of {of_what} is due to words{words and ': '}{words}"
         target.print(plain(due, target.width), end="\n\n")
     _print_sections(target, comparison)
     for level in ("passage", "paragraph", "sentence") if sentences else ("passage",):
@@ -245,7 +247,7 @@ def _compare_many(
     comparison = encoder.compare_all(encoded)
     links: dict[tuple[int, int], str] = {}
     if folder is not None:
-        links = folder.write(comparison.pairs(folder.most), lambda a, b: encoder.compare(encoded[a], encoded[b]))
+        links = folder.write(comparison.pairs(folder.most), comparison.compare)
     target = outputs.write(
         html=lambda path: comparison.to_html(path, links=links),
         json=lambda path: write_json(path, comparison.to_dict()),

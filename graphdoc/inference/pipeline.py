@@ -28,6 +28,7 @@ from ..runtime.processes import place, survive_forks
 from ..runtime.text import counted
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.evidence import Reference
 from ..similarity.kinds import Background
 from .levels import stream_sentences
 from .precision import (
@@ -145,6 +146,14 @@ class EncodingPipeline:
         """How alike unrelated documents are; None for a model that was not fitted to documents."""
         values = self.model.config.background
         return None if values is None else Background.from_values(values)
+
+    @property
+    def evidence(self) -> Reference | None:
+        """What ``similarity=evidence`` measures few documents by, which the model itself has to know, or None."""
+        values, lexical = (self.model.config.background or {}).get("evidence"), self.model.lexical
+        if values is None or lexical is None or self.model.config.similarity != "evidence":
+            return None
+        return Reference.from_values(values, dict(zip(lexical.vocabulary, lexical.idf.tolist(), strict=True)))
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings as plain values, for records and reports, with what it leaves out as repeated."""

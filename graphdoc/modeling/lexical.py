@@ -266,6 +266,47 @@ class LexicalReader:
         return rows, counts.multiply((weights / totals)[None]).tocsr()
 
 
+@dataclass(frozen=True, eq=False)
+class PassageTerms:
+    """The terms of a document, with those of its title and headings in equal parts over its passages.
+
+    Args:
+        terms: ``(terms,)``.
+        words: ``(terms,)``, every term as it is first written.
+        counts: how often passages have each, sparse ``(passages, terms)``.
+    """
+
+    terms: tuple[str, ...]
+    words: tuple[str, ...]
+    counts: Any
+
+    @classmethod
+    def of(cls, segmented: SegmentedDocument, language: str) -> PassageTerms:
+        """Read a document."""
+        document, maker = segmented.document, TermMaker(language)
+        sections = dict.fromkeys(passage.section for passage in segmented.passages)
+        above = [document.title, *(document.sections[section].heading for section in sections)]
+        written: dict[str, str] = {}
+        row_of: dict[str, int] = {}
+        columns: list[int] = []
+        ends = [0]
+        for text in ("\n".join(filter(None, above)), *segmented.texts):
+            for term, word in maker.placed(text):
+                written.setdefault(term, word)
+                columns.append(row_of.setdefault(term, len(row_of)))
+            ends.append(len(columns))
+        found: Any = sparse.csr_matrix((np.ones(len(columns)), columns, ends), (len(ends) - 1, len(row_of)))
+        found.sum_duplicates()
+        shared = sparse.csr_matrix(np.full((len(ends) - 2, 1), 1 / max(len(ends) - 2, 1))) @ found[:1]
+        return cls(tuple(row_of), tuple(written[term] for term in row_of), (found[1:] + shared).tocsr())
+
+    def totals(self, kept: npt.NDArray[np.bool_] | None = None) -> dict[str, float]:
+        """How often the document has each term, or those of its passages that are ``kept``."""
+        counts = self.counts if kept is None else self.counts[np.flatnonzero(kept)]
+        sums = np.asarray(counts.sum(axis=0)).ravel()
+        return {term: count for term, count in zip(self.terms, sums.tolist(), strict=True) if count > 1e-9}
+
+
 def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.int64]:
     """The document of every passage, ``(passages,)``."""
     return np.repeat(np.arange(len(documents)), [len(document.passages) for document in documents])

@@ -176,7 +176,9 @@ class DocumentFields:
         section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
             aggregation gives.
         similarity: how two documents are compared: by the ``cosine`` or the ``dot`` product of their vectors, or
-            passage by passage (``maxsim``, see :class:`~graphdoc.similarity.kinds.MaxSim`); all else then by cosine.
+            passage by passage (``maxsim``, see :class:`~graphdoc.similarity.kinds.MaxSim`); all else then by cosine;
+            by ``evidence`` of words and vectors, measured against unrelated documents (see
+            :class:`~graphdoc.similarity.evidence.Evidence`).
         unit: what documents are cut into: ``passage``, about ``passage_words`` words on sentence boundaries,
             ``chunk``, which fills ``passage_tokens`` (CoLDE), or ``sentence`` (SDR). Each is called a passage where it
             is a node.

@@ -20,6 +20,7 @@ from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
 from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, shared_words
+from .evidence import Evidence, Reference
 from .hierarchical import WAYS, By, Direction, paragraph_scores, score_documents
 from .kinds import Background, Similarity, similarity_matrix, similarity_of
 
@@ -73,6 +74,7 @@ class Comparison:
         within: whether this is one document compared with itself.
         subtopics: the subtopics of their sentences; None unless they were asked for.
         background: how alike unrelated documents are; None where that is not known.
+        evidence: what ``evidence`` measures documents by; None where it is another similarity, or that is not known.
     """
 
     a: EncodedDocument
@@ -82,6 +84,7 @@ class Comparison:
     within: bool = False
     subtopics: SubtopicTable | None = None
     background: Background | None = None
+    evidence: Reference | None = None
 
     def __repr__(self) -> str:
         other = "within itself" if self.within else f"with {self.b.segmented.document.id!r}"
@@ -103,7 +106,18 @@ class Comparison:
     @property
     def kind(self) -> Similarity:
         """How the documents are compared."""
-        return similarity_of(self.similarity)
+        return similarity_of(self.similarity).measured_by(self.evidence)
+
+    @cached_property
+    def parts(self) -> dict[str, float] | None:
+        """Cosines and z-scores of vectors and of words, and their sum, which contributions add up to, or None."""
+        kind = self.kind
+        return kind.parts_of(self.a, self.b) if isinstance(kind, Evidence) and kind.reference else None
+
+    @cached_property
+    def total(self) -> float:
+        """What contributions add up to: the score, or the sum of z-scores that it shows."""
+        return self.document if self.parts is None else self.parts["sum"]
 
     @cached_property
     def sections(self) -> Floats:
@@ -163,6 +177,8 @@ class Comparison:
     @cached_property
     def lexical(self) -> float | None:
         """How much of the document score is lexical, the words that both share; None without a lexical part."""
+        if self.parts is not None:
+            return self.parts["words"]
         words = self._words
         return None if words is None else sum(word.contribution for word in words[0]) + words[1]
 
@@ -186,6 +202,9 @@ class Comparison:
 
     @cached_property
     def _words(self) -> tuple[list[WordPart], float] | None:
+        kind = self.kind
+        if isinstance(kind, Evidence) and kind.reference is not None:
+            return kind.shared_words(self.a, self.b)
         a, b = self.a.lexical, self.b.lexical
         if a is None or b is None:
             return None
@@ -297,6 +316,7 @@ class Comparison:
             "self": self.within,
             "document": round(self.document, 6),
             "share": self.share,
+            "evidence": self.parts and {name: round(value, 9) for name, value in self.parts.items()},
             **{f"{level}s": _rounded(getattr(self, f"{level}s")) for level in LEVELS},
             "sentence_scores": self.sentence_scores,
             "alignment": None if self.sentences is None else self.alignment().to_dict(),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SettingsError
-from ..modeling.lexical import MEAN_ROW, LexicalShares
+from ..modeling.lexical import MEAN_ROW, LexicalShares, PassageTerms
 from ..runtime.arrays import Floats, Vectors
 from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
@@ -68,6 +68,21 @@ class EncodedDocument:
         # A model names only those of its sentences that change something.
         names = dict.fromkeys((*model, *SENTENCE_SETTINGS))
         return [name for name in names if self.model.get(name) != model.get(name)]
+
+    @property
+    def own_numbers(self) -> int:
+        """Numbers of the document vector that stand for no words."""
+        return len(self.vector) - (0 if self.lexical is None else self.lexical.numbers)
+
+    @cached_property
+    def passage_terms(self) -> PassageTerms:
+        """The terms of the passages, with those of title and headings in equal parts."""
+        return PassageTerms.of(self.segmented, str(self.model.get("language", "en")))
+
+    @property
+    def term_totals(self) -> Mapping[str, float]:
+        """How often the document has each term."""
+        return self.passage_terms.totals()
 
     @cached_property
     def section_numbers(self) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -92,10 +93,11 @@ def best_passages(similarity: Tensor, passage_counts: Tensor, best: int = BEST_P
 
 
 class Compared(NamedTuple):
-    """What scores read of a document: its vector ``(hidden,)`` and passages ``(passages, node size)``."""
+    """What scores read of a document: vector ``(hidden,)``, passages ``(passages, node size)``, counts of terms."""
 
     vector: Floats
     passages: Floats
+    term_totals: Mapping[str, float] = MappingProxyType({})
 
 
 class Similarity(ABC):
@@ -131,6 +133,10 @@ class Similarity(ABC):
     @abstractmethod
     def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
         """Scores of all pairs of documents, ``(documents of a, documents of b)``."""
+
+    def measured_by(self, reference: Any) -> Similarity:
+        """The same, measured by what evidence is measured by, which others do not read."""
+        return self
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """What every pair of passages adds to the score, ``(passages of a, passages of b)``."""

@@ -13,7 +13,9 @@ import numpy as np
 
 from ..runtime.arrays import Floats
 from ..runtime.files import write_csv, write_text
+from .comparison import Comparison
 from .encoded_document import EncodedDocument
+from .evidence import Reference
 from .kinds import FEWEST_DOCUMENTS, Background, Similarity, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ class MutualComparison:
         similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
         reference: how alike unrelated documents are, for collections too small to say it themselves; None where that
             is not known.
+        evidence: what ``evidence`` measures documents by in such collections; larger ones are measured by themselves.
     """
 
     documents: Sequence[EncodedDocument]
     model: Mapping[str, Any]
     similarity: str = "cosine"
     reference: Background | None = None
+    evidence: Reference | None = None
 
     @cached_property
     def background(self) -> Background | None:
@@ -48,7 +52,21 @@ class MutualComparison:
     @property
     def kind(self) -> Similarity:
         """How the documents are compared."""
-        return similarity_of(self.similarity)
+        return similarity_of(self.similarity).measured_by(self._measure)
+
+    @cached_property
+    def _measure(self) -> Reference | None:
+        """What evidence measures these documents by."""
+        if self.similarity != "evidence" or len(self.documents) < FEWEST_DOCUMENTS:
+            return self.evidence
+        return Reference.of(self.documents)
+
+    def compare(self, first: int, second: int) -> Comparison:
+        """Compare two of the documents at every level, with the score that they have here."""
+        a, b = self.documents[first], self.documents[second]
+        return Comparison(
+            a, b, self.model, self.similarity, first == second, background=self.background, evidence=self._measure
+        )
 
     @cached_property
     def document_scores(self) -> Floats:

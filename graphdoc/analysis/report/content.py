@@ -35,7 +35,7 @@ _HOLDERS = {"both": "In both documents", "a": "Only in A", "b": "Only in B"}
 def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[str, Matrix]) -> dict[str, Any]:
     """Return what the page shows of one document."""
     key = letter.lower()
-    document, coverage, score = comparison[key], comparison["coverage"][key], comparison["document"]
+    document, coverage, score = comparison[key], comparison["coverage"][key], total_of(comparison)
     sentences = document.get("sentences") or []
     passage_of_sentence = _passages_of_sentences(sentences, document["passages"])
     sentences_of: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
@@ -147,6 +147,12 @@ def _excerpt(text: str) -> str:
     return one_line(text[: 4 * _EXCERPT], _EXCERPT)
 
 
+def total_of(comparison: Mapping[str, Any]) -> float:
+    """Return what contributions add up to: the score, or the sum of z-scores that it shows."""
+    evidence = comparison.get("evidence")
+    return float(evidence["sum"] if evidence else comparison["document"])
+
+
 def part_of_score(contribution: float | None, score: float) -> float | None:
     """Return which part of a score a contribution is; nothing of a score too small to be divided."""
     return None if contribution is None or abs(score) < _SMALLEST_DIVISIBLE_SCORE else contribution / score
@@ -165,7 +171,7 @@ def read_matches(comparison: Mapping[str, Any], level: str, a: Side, b: Side) ->
     listed = []
     for match in list(pairs.values())[:LISTED_MATCHES]:
         ends = {"a": _end(level, match["a"], a), "b": _end(level, match["b"], b)}
-        listed.append({**match, **ends, "share": part_of_score(match["contribution"], comparison["document"])})
+        listed.append({**match, **ends, "share": part_of_score(match["contribution"], total_of(comparison))})
     return {"total": len(pairs), "listed": listed}
 
 
@@ -197,7 +203,7 @@ def read_words(comparison: Mapping[str, Any]) -> dict[str, Any] | None:
     lexical = comparison["lexical"]
     return lexical and {
         "score": lexical["score"],
-        "share": part_of_score(lexical["score"], comparison["document"]),
+        "share": part_of_score(lexical["score"], total_of(comparison)),
         "words": lexical["words"][:LISTED_WORDS],
     }
 

@@ -1,0 +1,258 @@
+r"""Evidence: how alike documents are by words and by vectors, measured against unrelated documents.
+
+.. math:: S(a, b) = \frac{\cos(x_a, x_b) - \mu_x}{\sigma_x} + \frac{\cos(w_a, w_b) - \mu_w}{\sigma_w}
+
+where x are document vectors without the mean vector, w tf-idf weights of whole texts, and the means and deviations are
+those of unrelated pairs. Sums of z-scores fuse rankings well (Fox and Shaw 1994). The score that is shown is
+:math:`1 / (1 + \exp((6 - S) / 3))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from ..modeling.lexical import inverse_frequencies, unit_rows
+from ..runtime.arrays import Floats
+from .encoded_document import EncodedDocument, WordPart
+from .kinds import Compared, Cosine
+
+# Documents whose pairs are all looked at; of more, as many that stand evenly over the collection.
+MOST_COMPARED = 2_000
+# A score of 6 is shown as one half; unrelated pairs lie around 0, with a deviation of 1.5 to 2.
+_MIDDLE, _WIDTH = 6.0, 3.0
+# Cosines that deviate by less are alike.
+_LEAST_DEVIATION = 1e-3
+
+
+def shown_score(score: Any) -> Any:
+    """Scores from 0 to 1, which rise with the sums of z-scores.
+
+    >>> float(shown_score(6.0))
+    0.5
+    """
+    return 1 / (1 + np.exp((_MIDDLE - np.asarray(score, np.float64)) / _WIDTH))
+
+
+def centred_units(vectors: npt.ArrayLike, centre: npt.ArrayLike) -> Floats:
+    """Vectors brought to unit length, without the centre ``(hidden,)`` and of unit length again; zeros stay."""
+    rows = np.asarray(vectors, np.float64)
+    rows = rows / _lengths(rows)
+    rows = np.where(rows.any(axis=1, keepdims=True), rows - np.asarray(centre, np.float64), 0.0)
+    # Vectors that are all alike leave nothing but rounding.
+    rows[np.linalg.norm(rows, axis=1) < 1e-6] = 0
+    return np.asarray(rows / _lengths(rows))
+
+
+def collection_idf(counts: Any) -> Floats:
+    """Inverse document frequencies of sparse counts ``(documents, terms)``; 0 for what one document alone has.
+
+    Such a term says nothing of pairs, and would only make its document less like all others.
+    """
+    frequencies = np.bincount(sparse.csr_matrix(counts).indices, minlength=counts.shape[1])
+    idf = inverse_frequencies(counts.shape[0], frequencies).astype(np.float64)
+    return np.asarray(np.where(frequencies > 1, idf, 0.0))
+
+
+def word_weights(counts: Any, idf: npt.ArrayLike) -> Any:
+    """Weights of terms by sparse counts ``(documents, terms)``: square roots of these times idf, rows of length 1."""
+    weights = sparse.csr_matrix(counts, dtype=np.float64, copy=True)
+    weights.data = np.sqrt(weights.data) * np.asarray(idf, np.float64)[weights.indices]
+    return unit_rows(weights)
+
+
+class Spread(NamedTuple):
+    """Mean and standard deviation of the cosines of unrelated pairs."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, cosines: Floats) -> Self:
+        """Learn from cosines ``(pairs,)``."""
+        return cls(float(cosines.mean()), max(float(cosines.std()), _LEAST_DEVIATION))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far cosines of vectors, and of words, lie from 0 and from each other over unrelated pairs."""
+
+    vectors: Spread
+    words: Spread
+
+    @classmethod
+    def of(cls, units: Floats, weights: Any) -> Self:
+        """Learn from the pairs of a collection, or of 2,000 documents that stand evenly over it.
+
+        Args:
+            units: ``(documents, hidden)``, as :func:`centred_units` gives them.
+            weights: sparse ``(documents, terms)``, as :func:`word_weights` gives them.
+        """
+        drawn = np.unique(np.linspace(0, len(units) - 1, min(len(units), MOST_COMPARED)).astype(np.int64))
+        pairs = np.triu_indices(len(drawn), 1)
+        words = (weights[drawn] @ weights[drawn].T).toarray()
+        return cls(Spread.of((units[drawn] @ units[drawn].T)[pairs]), Spread.of(words[pairs]))
+
+    @property
+    def base(self) -> float:
+        """The score of two documents that share nothing."""
+        return -self.vectors.mean / self.vectors.deviation - self.words.mean / self.words.deviation
+
+    def scores(self, units: tuple[Floats, Floats], weights: tuple[Any, Any]) -> Floats:
+        """Sums of z-scores, ``(documents of a, documents of b)``, of the units and weights of a and b."""
+        words = (weights[0] @ weights[1].T).toarray()
+        scores: Floats = units[0] @ units[1].T / self.vectors.deviation + words / self.words.deviation + self.base
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What evidence measures documents by.
+
+    Args:
+        centre: ``(hidden,)``, the mean document vector.
+        idf: inverse document frequencies by term; others are not looked at.
+        calibration: how unrelated pairs lie.
+    """
+
+    centre: Floats
+    idf: Mapping[str, float]
+    calibration: Calibration
+
+    @classmethod
+    def of(cls, documents: Sequence[EncodedDocument]) -> Self:
+        """Learn from a collection."""
+        vectors = np.stack([one.vector[: one.own_numbers] for one in documents]).astype(np.float64)
+        centre = np.asarray((vectors / _lengths(vectors)).mean(axis=0))
+        counts, terms = _counted([one.term_totals for one in documents])
+        idf = collection_idf(counts)
+        calibration = Calibration.of(centred_units(vectors, centre), word_weights(counts, idf))
+        return cls(centre, {term: float(value) for term, value in zip(terms, idf, strict=True) if value}, calibration)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], idf: Mapping[str, float]) -> Self:
+        """Read what :meth:`to_dict` gave."""
+        calibration = Calibration(Spread(*values["vectors"]), Spread(*values["words"]))
+        return cls(np.array(values["centre"], np.float64), idf, calibration)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, which a configuration keeps, but for the frequencies of terms."""
+        return {
+            "vectors": [round(value, 6) for value in self.calibration.vectors],
+            "words": [round(value, 6) for value in self.calibration.words],
+            "centre": [round(float(value), 5) for value in self.centre],
+        }
+
+
+class Evidence(Cosine):
+    """Words and vectors together; without a reference it is the cosine of document vectors.
+
+    Args:
+        reference: what documents are measured by.
+    """
+
+    meaning: ClassVar[str] = (
+        "Evidence of the words and of the vectors of both documents: each cosine is measured by how far it lies above "
+        "those of unrelated documents, in standard deviations, and the sum is shown on a scale from 0 to 1, with one "
+        "half for 6."
+    )
+
+    def __init__(self, reference: Reference | None = None) -> None:
+        self.reference = reference
+
+    def measured_by(self, reference: Reference | None) -> Evidence:
+        """The same by another reference."""
+        return Evidence(reference)
+
+    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
+        """Scores from 0 to 1."""
+        if self.reference is None:
+            return super().scores(a, b)
+        return np.asarray(shown_score(self.sums(a, b)))
+
+    def sums(self, a: Sequence[Any], b: Sequence[Any]) -> Floats:
+        """Sums of z-scores, ``(documents of a, documents of b)``."""
+        reference = self.reference
+        assert reference is not None
+        size = len(reference.centre)
+        units = [centred_units(np.stack([one.vector[:size] for one in some]), reference.centre) for some in (a, b)]
+        counts, terms = _counted([one.term_totals for one in (*a, *b)])
+        weights = word_weights(counts, [reference.idf.get(term, 0.0) for term in terms])
+        return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]))
+
+    def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
+        """What every pair of passages adds to the sum of z-scores; what lies below 0 without any is spread evenly."""
+        if self.reference is None:
+            return super().contributions(a, b)
+        calibration, words = self.reference.calibration, self._words(a, b)
+        dense = self._units(a) @ self._units(b).T / calibration.vectors.deviation
+        pairs = dense + (words[0] @ words[1].T).toarray() / calibration.words.deviation
+        return np.asarray(pairs + calibration.base / pairs.size)
+
+    def parts_of(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float]:
+        """Both cosines, their z-scores and the sum of these."""
+        assert self.reference is not None
+        calibration, words = self.reference.calibration, self._words(a, b)
+        cosines = {
+            "vectors": float((self._units(a) @ self._units(b).T).sum()),
+            "words": float((words[0] @ words[1].T).sum()),
+        }
+        spreads = {"vectors": calibration.vectors, "words": calibration.words}
+        scores = {name: (cosines[name] - spread.mean) / spread.deviation for name, spread in spreads.items()}
+        return {**{f"{name}_cosine": value for name, value in cosines.items()}, **scores, "sum": sum(scores.values())}
+
+    def shared_words(self, a: EncodedDocument, b: EncodedDocument) -> tuple[list[WordPart], float]:
+        """The words that both have, by what they add to the sum, most first; and what all words add without any."""
+        assert self.reference is not None
+        spread, (left, right) = self.reference.calibration.words, self._words(a, b)
+        terms, written = a.passage_terms.terms, a.passage_terms.words
+        both = np.asarray(left.sum(axis=0)).ravel() * np.asarray(right.sum(axis=0)).ravel() / spread.deviation
+        places = np.flatnonzero(both)
+        order = sorted(places.tolist(), key=lambda place: (-both[place], terms[place]))
+        return [WordPart(written[place], float(both[place])) for place in order], -spread.mean / spread.deviation
+
+    def _units(self, document: EncodedDocument) -> Floats:
+        """The shares of passages in the centred document vector, ``(passages, hidden)``."""
+        assert self.reference is not None
+        size, count = len(self.reference.centre), len(document.terms)
+        whole = document.vector[None, :size].astype(np.float64)
+        length = float(_lengths(whole)[0, 0])
+        shares = document.terms[:, :size] / length - self.reference.centre / count
+        total = float(np.linalg.norm(whole / length - self.reference.centre))
+        return np.asarray(shares / total if whole.any() and total > 1e-6 else np.zeros_like(shares))
+
+    def _words(self, a: EncodedDocument, b: EncodedDocument) -> tuple[Any, Any]:
+        """The shares of passages in the weights of terms, sparse ``(passages, terms of a)`` each."""
+        assert self.reference is not None
+        idf, column = self.reference.idf, {term: place for place, term in enumerate(a.passage_terms.terms)}
+        sides = []
+        for document in (a, b):
+            found = document.passage_terms
+            totals = np.maximum(np.asarray(found.counts.sum(axis=0)).ravel(), 1e-12)
+            weights = np.sqrt(totals) * np.array([idf.get(term, 0.0) for term in found.terms])
+            length = float(np.linalg.norm(weights)) or 1.0
+            shares = (found.counts @ sparse.diags(weights / totals / length)).tocoo()
+            columns = np.array([column.get(term, -1) for term in found.terms], np.int64)[shares.col]
+            known = columns >= 0
+            shape = shares.shape[0], len(column)
+            sides.append(sparse.csr_matrix((shares.data[known], (shares.row[known], columns[known])), shape))
+        return sides[0], sides[1]
+
+
+def _counted(documents: Sequence[Mapping[str, float]]) -> tuple[Any, list[str]]:
+    """Counts of terms of documents, sparse ``(documents, terms)``, and the terms."""
+    column: dict[str, int] = {}
+    columns = [column.setdefault(term, len(column)) for document in documents for term in document]
+    values = [value for document in documents for value in document.values()]
+    ends = np.cumsum([0, *map(len, documents)])
+    return sparse.csr_matrix((np.array(values, np.float64), columns, ends), (len(documents), len(column))), [*column]
+
+
+def _lengths(rows: Floats) -> Floats:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(np.where(lengths > 0, lengths, 1.0))

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.segmentation.terms import TermMaker
+from graphdoc.similarity.encoded_document import EncodedDocument
+from graphdoc.similarity.evidence import Evidence, Reference
+
+WORDS = ["rice", "steam", "tide", "moon", "lens", "glass", "grain", "field", "river", "stone"]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> DocumentEncoder:
+    return DocumentEncoder.from_pretrained("mini", device="cpu", passage_words=12)
+
+
+@pytest.fixture(scope="module")
+def documents(encoder: DocumentEncoder) -> list[EncodedDocument]:
+    draw = np.random.default_rng(0)
+    made = []
+    for number in range(6):
+        texts = [" ".join(draw.choice(WORDS[number : number + 5], 12)) + "." for _ in range(3)]
+        sections = (Section("\n\n".join(texts[:2]), "Of grain"), Section(texts[2]))
+        made.append(encoder.encode_levels(Document(str(number), sections, f"The {WORDS[number]}")))
+    return made
+
+
+def by_hand(documents: list[EncodedDocument]) -> np.ndarray:
+    """Sums of z-scores of all pairs, as loops over terms."""
+    maker, texts = TermMaker("en"), []
+    for one in documents:
+        document = one.segmented.document
+        headings = " ".join(section.heading for section in document.sections)
+        texts.append(Counter(maker.occurrences(" ".join([document.title, headings, *one.segmented.texts]))))
+    frequencies = Counter(term for counts in texts for term in counts)
+    weights = [
+        {
+            term: math.sqrt(count) * (1 + math.log((1 + len(texts)) / (1 + frequencies[term])))
+            for term, count in counts.items()
+            if frequencies[term] > 1
+        }
+        for counts in texts
+    ]
+    vectors = np.array([one.vector[:384] for one in documents], np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors -= vectors.mean(axis=0)
+
+    def cosines(a: int, b: int) -> tuple[float, float]:
+        dot = sum(weights[a][term] * weights[b].get(term, 0) for term in weights[a])
+        words = dot / math.sqrt(sum(w * w for w in weights[a].values()) * sum(w * w for w in weights[b].values()))
+        return float(vectors[a] @ vectors[b] / np.linalg.norm(vectors[a]) / np.linalg.norm(vectors[b])), words
+
+    pairs = list(combinations(range(len(documents)), 2))
+    values = np.array([cosines(a, b) for a, b in pairs])
+    return ((values - values.mean(axis=0)) / values.std(axis=0)).sum(axis=1)
+
+
+def test_scores_are_sums_of_z_scores_of_both_cosines(documents: list[EncodedDocument]) -> None:
+    evidence = Evidence(Reference.of(documents))
+    pairs = np.triu_indices(len(documents), 1)
+    sums = by_hand(documents)
+    assert np.allclose(evidence.sums(documents, documents)[pairs], sums, atol=1e-6)
+    assert np.allclose(evidence.scores(documents, documents)[pairs], 1 / (1 + np.exp((6 - sums) / 3)), atol=1e-6)
+
+
+def test_contributions_of_pairs_of_passages_and_of_words_add_up(documents: list[EncodedDocument]) -> None:
+    evidence = Evidence(Reference.of(documents))
+    for a, b in combinations(documents, 2):
+        total = float(evidence.sums([a], [b])[0, 0])
+        parts = evidence.parts_of(a, b)
+        words, base = evidence.shared_words(a, b)
+        assert evidence.contributions(a, b).sum() == pytest.approx(total, abs=1e-6)
+        assert parts["words"] + parts["vectors"] == pytest.approx(total, abs=1e-6)
+        assert sum(part for _, part in words) + base == pytest.approx(parts["words"], abs=1e-6)
+        assert np.allclose(evidence.contributions(a, b), evidence.contributions(b, a).T)
+
+
+@pytest.mark.parametrize(
+    "texts", [["Rice."] * 3, ["???", "!!!", "..."], ["蒸米饭要二十分钟。", "潮水涨了。", "蒸米饭。"]]
+)
+def test_alike_wordless_and_unspaced_documents_have_finite_scores(encoder: DocumentEncoder, texts: list[str]) -> None:
+    documents = [encoder.encode_levels(text) for text in texts]
+    evidence = Evidence(Reference.of(documents))
+    assert np.isfinite(evidence.sums(documents, documents)).all()
+    assert np.isfinite(evidence.contributions(documents[0], documents[1])).all()
+    total = evidence.sums(documents[:1], documents[1:2])[0, 0]
+    assert evidence.contributions(documents[0], documents[1]).sum() == pytest.approx(total, abs=1e-6)
+
+
+def test_a_reference_is_read_as_it_was_kept(documents: list[EncodedDocument]) -> None:
+    reference = Reference.of(documents)
+    again = Reference.from_values(reference.to_dict(), reference.idf)
+    sums = (Evidence(one).sums(documents, documents) for one in (reference, again))
+    assert np.allclose(*sums, atol=1e-2)
