@@ -28,6 +28,7 @@ from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
 from .similarity.comparison import Comparison
 from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_subtopics
+from .similarity.kinds import FEWEST_DOCUMENTS
 from .similarity.mutual_comparison import MutualComparison
 
 if TYPE_CHECKING:
@@ -225,8 +226,15 @@ class DocumentEncoder(VectorPipeline):
                 cluster_size=cluster_size,
                 receptive_field=receptive_field,
             )
-        similarity = self.model.config.similarity
-        return Comparison(first, second, self.describe(), similarity, b is None, table, self.background, self.evidence)
+        similarity = self._compared_by(2)
+        model = {**self.describe(), "similarity": similarity}
+        return Comparison(first, second, model, similarity, b is None, table, self.background, self.evidence)
+
+    def _compared_by(self, documents: int) -> str:
+        """How so many documents are compared: by evidence only where it is known what to measure them by."""
+        similarity = str(self.model.config.similarity)
+        is_known = documents >= FEWEST_DOCUMENTS or self.evidence is not None
+        return similarity if similarity != "evidence" or is_known else "cosine"
 
     def match(
         self,
@@ -256,7 +264,9 @@ class DocumentEncoder(VectorPipeline):
         """
         self._warn_if_untrained("scores")
         encoded = [self._encoded(document, dtype) for document in documents_of(documents)]
-        return MutualComparison(encoded, self.describe(), self.model.config.similarity, self.background, self.evidence)
+        similarity = self._compared_by(len(encoded))
+        model = {**self.describe(), "similarity": similarity}
+        return MutualComparison(encoded, model, similarity, self.background, self.evidence)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Show which node attends to which, for every layer and head; what passages add to the vector without graph.

@@ -43,6 +43,7 @@ class Shortened(NamedTuple):
     vectors: Floats  # (times, hidden)
     passages: list[Floats]  # (passages, node size) each, those that are left
     logits: Any  # (times, classes)
+    kept: Sequence[npt.NDArray[np.bool_]]  # (passages,) each
 
 
 Score = Callable[[Shortened], Floats]
@@ -92,7 +93,7 @@ def encode_shortened(
     ]
     assert joined[0] is not None and joined[1] is not None
     ends = np.cumsum([left.sum() for left in kept])[:-1]
-    return Shortened(joined[0], np.split(joined[1], ends), joined[2])
+    return Shortened(joined[0], np.split(joined[1], ends), joined[2], kept)
 
 
 def deletion_curves(
@@ -210,13 +211,17 @@ def _similarities(
     encoder: DocumentEncoder, documents: Sequence[SegmentedDocument], pairs: Sequence[LabelledPair]
 ) -> Iterator[Case]:
     """Both documents of every pair with what their passages add to the similarity, and the similarity to the other."""
-    similarity = similarity_of(encoder.model.config.similarity)
+    similarity = similarity_of(encoder.model.config.similarity).measured_by(encoder.evidence)
+    reads_words = encoder.evidence is not None
     encoded = {document.document.id: encode_all_levels(encoder, document) for document in documents}
     for pair in pairs:
         for a, b in ((encoded[pair.a], encoded[pair.b]), (encoded[pair.b], encoded[pair.a])):
 
-            def compare(shortened: Shortened, other: EncodedDocument = b) -> Floats:
-                times = [Compared(*time) for time in zip(shortened.vectors, shortened.passages, strict=True)]
+            def compare(shortened: Shortened, own: EncodedDocument = a, other: EncodedDocument = b) -> Floats:
+                vectors, passages, _, kept = shortened
+                # Words are read for evidence alone.
+                totals = [own.passage_terms.totals(some) for some in kept] if reads_words else [{}] * len(kept)
+                times = [Compared(*time) for time in zip(vectors, passages, totals, strict=True)]
                 return similarity.scores(times, [other])[:, 0]
 
             yield a.segmented, similarity.contributions(a, b).sum(axis=1), compare
