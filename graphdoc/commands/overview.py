@@ -13,12 +13,14 @@ from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsEr
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, one_line, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
-from .output import Column, Outputs, Reports, Table, Terminal, beside, check_apart, names, write_json
+from .output import Column, Outputs, Reports, Table, Terminal, beside, check_apart, write_json
+from .output import names as column_names
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..overview import Overview
+    from ..overview.names import GivenName
     from ..similarity import Comparison, EncodedDocument
 
 logger = logging.getLogger("graphdoc")
@@ -34,6 +36,7 @@ def overview(
     html: File = None,
     json: Json = None,
     csv: File = None,
+    names: File = None,
     reports: Annotated[int | None, OUTPUT, COUNT] = None,
     vectors: Annotated[str | None, OUTPUT] = None,
     no_fit: bool = False,
@@ -60,6 +63,7 @@ def overview(
         repeats: leave out passages that occur in 3 documents and 1 in 100 at least, such as licences, or keep them
         html: write the page, one file that needs no network
         csv: write a row for every document: group, place on the map, nearest document
+        names: table of the names of groups, to be edited: written where it is missing, read where it is there
         reports: write comparison reports on so many closest pairs, in a folder beside --html
         vectors: folder of vectors, finished or to be written (default: beside the output)
         no_fit: take vectors as they are; otherwise those of 50 documents and more are fitted to the collection: what
@@ -68,7 +72,12 @@ def overview(
     """
     if not sources and vectors is None:
         raise DocumentError("there is nothing to look at; name documents, or a folder of vectors with --vectors")
-    outputs = Outputs(sources, html=html, json=json, csv=csv)
+    given: list[GivenName] | None = None
+    if names is not None and Path(names).exists():
+        from ..overview.names import read_names
+
+        given, names = read_names(names), None
+    outputs = Outputs(sources, html=html, json=json, csv=csv, names=names)
     if reports is not None and (html is None or not sources or "-" in sources):
         raise SettingsError(f"--reports {reports} needs --html, and documents that can be read a second time")
     linked = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
@@ -108,13 +117,18 @@ def overview(
             whole = make(overwrite=True)
         if linked is not None:
             links = _write_reports(linked, whole, sources, reading, encoder)
+    if given is not None:
+        whole = whole.with_names(given)
     name = ", ".join(
         Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)]
     )
+    from ..overview.names import write_names
+
     target = outputs.write(
         html=lambda path: whole.to_html(path, name=name, links=links),
         json=lambda path: write_json(path, whole.to_dict()),
         csv=lambda path: whole.to_csv(path),
+        names=lambda path: write_names(path, whole.groups, [digest.id for digest in whole.documents]),
     )
     _print(target, whole)
     target.lines(notes)
@@ -171,15 +185,15 @@ def _print(target: Terminal, whole: Overview) -> None:
     title = [digest.title for digest in whole.documents]
     without = int((whole.group_of < 0).sum())
     if whole.groups:
-        rows = Table(["group", "documents", names("keywords", 44), names("most typical", 44)])
+        rows = Table(["group", "documents", column_names("name", 60), column_names("most typical", 44)])
         for group in whole.groups[:SHOWN_GROUPS]:
-            rows.add(group.number, len(group.rows), ", ".join(group.words[:5]), title[group.typical[0]])
+            rows.add(group.number, len(group.rows), group.name, title[group.typical[0]])
         rows.print(target)
         target.more(len(whole.groups), "group", SHOWN_GROUPS)
         target.print()
     background = whole.background
     closer = [] if background is None else [Column("closer than", percent_closer)]
-    pairs = Table(["cosine", *closer, names("closest pairs", 44), names("", 44)])
+    pairs = Table(["cosine", *closer, column_names("closest pairs", 44), column_names("", 44)])
     for a, b, score in whole.pairs(SHOWN_PAIRS):
         pairs.add(score, *([] if background is None else [background.share(score)]), title[a], title[b])
     pairs.print(target)

@@ -21,6 +21,8 @@ from ..segmentation.terms import TermMaker
 # What is kept of a document; a book shall take no more memory than a letter.
 TERMS = 200
 OPENING_CHARACTERS = 280
+# Groups are named by the first so many characters of their documents.
+_BEGINNING_CHARACTERS = 1_500
 # Looked at for words; what comes behind changes which are frequent no more.
 _WORD_CHARACTERS = 60_000
 _DATES = ("date", "published", "publication_date", "created", "year", "issued", "modified", "updated")
@@ -65,6 +67,7 @@ class Digests:
     """
 
     def __init__(self, language: str = "en", repeats: RepeatLister | None = None) -> None:
+        self.language = language
         self._maker = TermMaker(language)
         self._repeats = repeats
         self._vocabulary: dict[str, int] = {}
@@ -73,6 +76,7 @@ class Digests:
         self._terms, self._counts = array("i"), array("i")
         self.by_id: dict[str, int] = {}
         self.digests: list[Digest] = []
+        self._beginnings: list[str] = []
 
     def passing(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Give documents on as they come, and keep a digest of each."""
@@ -89,6 +93,7 @@ class Digests:
             # What a licence says is not what its documents are about.
             counted = _without(document, left_out)
         self._count_words(f"{document.title}\n{counted[:_WORD_CHARACTERS]}")
+        self._beginnings.append(f"{document.title}\n\n{counted[:_BEGINNING_CHARACTERS]}")
         label = document.label if isinstance(document.label, tuple) else (document.label,)
         self._keep(
             Digest(
@@ -105,7 +110,8 @@ class Digests:
 
     def add_unread(self, id: str) -> None:
         """Keep the place of a document of which nothing but its id is known."""
-        self._count_words(re.sub(r"[\W_]+", " ", id))
+        self._count_words(words := re.sub(r"[\W_]+", " ", id))
+        self._beginnings.append(words)
         self._keep(Digest(id, one_line(id), 0, "", "", "", b"", {}))
 
     def _keep(self, digest: Digest) -> None:
@@ -119,6 +125,10 @@ class Digests:
         counts = csr_array(tuple(parts), shape=(len(self.digests), len(self._vocabulary)))
         written = [own.most_common(1)[0][0] for own in self._written]
         return [self.digests[row] for row in rows], WordCounts(counts[rows], written)
+
+    def beginnings(self, ids: Iterable[str]) -> list[str]:
+        """Titles and first lines of some documents, without what repeats, in their order."""
+        return [self._beginnings[self.by_id[id]] for id in ids]
 
     def repeats(self) -> RepeatList:
         """What was left out of the documents as repeated."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ from ..segmentation.spans import Coverage
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
+from .names import GivenName, Group, name_groups, named
 from .tables import COLUMNS, payload_of, rows_of
 
 if TYPE_CHECKING:
@@ -43,24 +44,6 @@ OUTLIERS = 50
 WORDS_OF_A_GROUP = 8
 WORDS_OF_A_NAME = 3
 TYPICAL = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Documents that are close to each other, numbered from 1, the largest group first.
-
-    ``words`` tell it from the others, most telling first; ``typical`` documents are closest to its mean.
-    """
-
-    number: int
-    words: tuple[str, ...]
-    rows: Rows
-    typical: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """Its first words."""
-        return ", ".join(self.words[:WORDS_OF_A_NAME]) or f"group {self.number}"
 
 
 @dataclass(frozen=True)
@@ -203,11 +186,14 @@ class Overview:
         points = form.lay_out(fitted, seed)
         rows_of_groups = [] if form.are_alike(fitted) else form.find_groups(points, near, settings["group_size"])
         groups: list[Group] = []
-        names_of_groups = form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
-        for rows, names in zip(rows_of_groups, names_of_groups, strict=True):
+        telling = form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
+        phrases = name_groups(digests.beginnings(ids), rows_of_groups, telling, digests.language)
+        for rows, own, found in zip(rows_of_groups, telling, phrases, strict=True):
             scores = np.round(fitted[rows] @ fitted[rows].mean(axis=0), 6)
             typical = rows[np.lexsort((rows, -scores))][:TYPICAL]
-            groups.append(Group(len(groups) + 1, names, rows, tuple(typical.tolist())))
+            number = len(groups) + 1
+            name = ", ".join(found or own[:WORDS_OF_A_NAME]) or f"group {number}"
+            groups.append(Group(number, name, own, rows, tuple(typical.tolist())))
         copies = near.duplicates(plain, settings["duplicates"], [digest.sketch for digest in documents])
         background = form.background_of(fitted) if is_large else None
         seen = documents, words, points, groups, near, copies, model, settings, background
@@ -246,6 +232,10 @@ class Overview:
     def to_csv(self, path: str | Path) -> Path:
         """Write a row for every document as CSV, atomically, in which a spreadsheet runs nothing."""
         return write_csv(path, COLUMNS, rows_of(self.to_dict()))
+
+    def with_names(self, names: Iterable[GivenName]) -> Overview:
+        """The same with names that people gave to its groups (:func:`~graphdoc.overview.names.read_names`)."""
+        return replace(self, groups=named(self.groups, [digest.id for digest in self.documents], names))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""

@@ -32,7 +32,7 @@ def test_groups_are_the_topics(overview: Overview) -> None:
         assert len(topics) == 1
         assert set(group.words) <= set(TOPICS[topics.pop()].split()) | set(TOPICS)
         assert set(group.typical) <= set(group.rows.tolist())
-        assert group.name == ", ".join(group.words[:3])
+        assert 1 <= len(group.name.split(", ")) <= 3
 
 
 def test_tables_agree_with_each_other(overview: Overview, tmp_path: Path) -> None:

@@ -77,11 +77,10 @@ class Labels {
     middles.forEach(([x, y], group) => {
       const [sx, sy] = camera.toScreen(x, y);
       if (!camera.sees([sx, sy], 40) || (state.group !== null && state.group !== group)) return;
-      const [first, ...others] = data.groups[group].words.length ? data.groups[group].words : [groupNames[group]];
+      const [first, ...others] = groupNames[group].split(', ');
       const size = Math.min(19, 10.5 + 1.3 * Math.log2(1 + membersOf[group].length / (count / 200)) + Math.min(3, camera.zoom - 1)) * (camera.width < 600 ? 0.88 : 1);
       const more = others.slice(0, 2).join(', ');
-      const large = `600 ${size}px ${fonts.sans}`;
-      const small = `${Math.max(10.5, size - 3)}px ${fonts.sans}`;
+      const [large, small] = [`600 ${size}px ${fonts.sans}`, `${Math.max(10.5, size - 3)}px ${fonts.sans}`];
       context.font = large;
       let width = context.measureText(first).width;
       context.font = small;
@@ -89,7 +88,11 @@ class Labels {
       const height = more ? 2 * size + 2 : size + 4;
       // A name that would be cut at the edge is moved inside.
       const cx = Math.max(width / 2 + 4, Math.min(camera.width - width / 2 - 4, sx));
-      for (const shift of [0, -height * 0.7, height * 0.7, -height * 1.3, height * 1.3]) {
+      const dots = Array.from(membersOf[group], (row) => camera.at(row));
+      for (let step = 0; step < 40; step += 1) {
+        const shift = (step % 2 ? -1 : 1) * Math.ceil(step / 2) * height * 0.4;
+        // No name covers a document of its group.
+        if (dots.some(([x, y]) => Math.abs(x - cx) < width / 2 + 4 && Math.abs(y - sy - shift) < height / 2 + 4)) continue;
         if (!this.take(cx - width / 2, sy + shift - height / 2, width, height)) continue;
         const colour = state.field === 'group' && !faint ? shade(hueOfGroup[group], 'text') : fonts.ink;
         context.font = large;

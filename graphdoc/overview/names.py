@@ -1,0 +1,211 @@
+"""Names of groups: the phrases that set a group apart from the rest of its collection, and names that people give."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import DocumentError
+from ..runtime.files import safe_cell, write_csv
+from ..runtime.text import one_line
+from ..segmentation.terms import TermMaker
+
+if TYPE_CHECKING:
+    from ..runtime.arrays import Rows
+
+logger = logging.getLogger("graphdoc")
+
+COLUMNS = ["group", "typical", "name"]
+PHRASES = 3
+_NAME_CHARACTERS = 80
+_LONGEST = 3
+# Documents that a group is named by, spread over it, and those that it is told apart from.
+_READ, _REST = 100, 1_000
+# Documents of a group that have a phrase, at least: their share, and how many.
+_LEAST_SHARE, _LEAST = 0.1, 2
+# A phrase says more than one of its words, and is rarer; a stop word within ("head of state") says less.
+_LONGER = {1: 1.0, 2: 1.9, 3: 2.2}
+_STOP_WITHIN = 0.75
+# Words of running text: no parts of paths, addresses and calls, and no numbers.
+_WORD = re.compile(r"(?<![\w/\\.@<&=$-])[^\W\d_]+(?:['\u2019-][^\W\d_]+)*(?![\w/\\@=(<>-]|\.\w)")
+# What may stand between the words of a phrase.
+_GAP = re.compile(r"[ \t]+|[ \t]*\n[ \t]*")
+
+# Stems, and stop words in brackets.
+Phrase = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Documents that are close to each other, numbered from 1, the largest group first.
+
+    ``name`` has phrases that set it apart, or is what people call it; ``words`` tell it from the others, most telling
+    first; ``typical`` documents are closest to its mean.
+    """
+
+    number: int
+    name: str
+    words: tuple[str, ...]
+    rows: Rows
+    typical: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenName:
+    """What people call a group: of the document ``typical``, or where that is empty of the number ``group``."""
+
+    group: str
+    typical: str
+    name: str
+
+
+@dataclass(slots=True)
+class _Found:
+    """In how many documents phrases occur, and how they are written."""
+
+    documents: Counter[Phrase]
+    written: dict[Phrase, Counter[str]]
+    read: int
+
+
+def name_groups(
+    beginnings: Sequence[str], groups: Sequence[Rows], words: Sequence[Sequence[str]], language: str
+) -> list[tuple[str, ...]]:
+    """Phrases of one to three words that set every group apart from all documents, most telling first.
+
+    A phrase has the weight ``p * log(p / q)``, where ``p`` is the share of the group's documents that have it and
+    ``q`` that of all documents: what it adds to their divergence; longer phrases weigh more. It has one of the group's
+    words at least and a stop word at neither end, and no two of a group share a word.
+
+    Args:
+        beginnings: first lines of every document.
+        groups: rows of the documents of every group.
+        words: telling words of every group.
+        language: a two-letter code.
+    """
+    reader = _Reader(language)
+    everything = reader.read([beginnings[row] for row in _spread(np.arange(len(beginnings)), _REST)])
+    return [
+        _telling(reader.read([beginnings[row] for row in _spread(rows, _READ)]), everything, reader.stems(own))
+        for rows, own in zip(groups, words, strict=True)
+    ]
+
+
+def _spread(rows: Rows, most: int) -> Rows:
+    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
+
+
+def _telling(own: _Found, everything: _Found, stems: set[str]) -> tuple[str, ...]:
+    least = max(_LEAST, _LEAST_SHARE * own.read)
+    weights: dict[Phrase, float] = {}
+    for phrase, documents in own.documents.items():
+        if documents >= least and not stems.isdisjoint(phrase):
+            share = documents / own.read
+            rest = max(everything.documents[phrase], 1) / everything.read
+            weights[phrase] = share * float(np.log(max(share / rest, 1e-9))) * _LONGER[len(phrase)]
+            weights[phrase] *= _STOP_WITHIN if phrase[len(phrase) // 2].startswith("(") else 1
+    chosen: list[Phrase] = []
+    for phrase in sorted(weights, key=lambda one: (-weights[one], one)):
+        if weights[phrase] > 0 and not any(set(phrase) & set(other) for other in chosen):
+            chosen.append(phrase)
+        if len(chosen) == PHRASES:
+            break
+    return tuple(_as_written(own.written[phrase]) for phrase in chosen)
+
+
+def _as_written(forms: Counter[str]) -> str:
+    """The most frequent form of a phrase; in small letters where it stands so often enough within sentences."""
+    small = Counter({form: count for form, count in forms.items() if form == form.lower()})
+    frequent = small if 4 * small.total() >= forms.total() else forms
+    return max(frequent, key=lambda form: (frequent[form], form))
+
+
+def write_names(path: str | Path, groups: Sequence[Group], ids: Sequence[str]) -> Path:
+    """Write a table of names to edit: number, most typical document and name; ``ids`` are of all documents."""
+    return write_csv(path, COLUMNS, [(one.number, ids[one.typical[0]], one.name) for one in groups])
+
+
+def read_names(path: str | Path) -> list[GivenName]:
+    """Read a table of names; it has the column ``name``, and ``typical`` or ``group``.
+
+    Raises:
+        DocumentError: it is no such table.
+    """
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DocumentError(f"{path} cannot be read as names of groups: {error}") from error
+    if any(row.get("name") is None or (row.get("typical") or row.get("group")) is None for row in rows):
+        raise DocumentError(f"{path} has no names of groups; its columns are {', '.join(COLUMNS)}")
+    return [GivenName(*((row.get(column) or "").strip() for column in COLUMNS)) for row in rows]
+
+
+def named(groups: Sequence[Group], ids: Sequence[str], names: Iterable[GivenName]) -> list[Group]:
+    """Groups with their given names; those without one keep theirs, and names of groups that are gone are told."""
+    number_of = {safe_cell(ids[row]): str(group.number) for group in groups for row in group.rows.tolist()}
+    given: dict[str, str] = {}
+    gone = []
+    for one in names:
+        number = number_of.get(one.typical, "") if one.typical else one.group
+        if number in set(number_of.values()):
+            given.setdefault(number, one_line(one.name, _NAME_CHARACTERS))
+        else:
+            gone.append(one.name)
+    if gone:
+        logger.warning("no group has the document or number of these names any more: %s", ", ".join(gone))
+    return [replace(group, name=given.get(str(group.number)) or group.name) for group in groups]
+
+
+class _Reader:
+    """Reads the phrases of texts, each once a text, as tuples of stems."""
+
+    def __init__(self, language: str) -> None:
+        maker = TermMaker(language)
+
+        @lru_cache(100_000)
+        def stem(word: str) -> str:
+            placed = maker.placed(word)
+            return placed[0].term if placed and (len(word) > 2 or word.isupper()) else ""
+
+        self._stem = stem
+
+    def stems(self, words: Sequence[str]) -> set[str]:
+        """The stems of some words."""
+        return {self._stem(word) for word in words} - {""}
+
+    def read(self, texts: Sequence[str]) -> _Found:
+        found = _Found(Counter(), defaultdict(Counter), len(texts))
+        for text in texts:
+            phrases: dict[Phrase, str] = {}
+            for phrase, written in self._phrases(text):
+                phrases.setdefault(phrase, written)
+            found.documents.update(phrases.keys())
+            for phrase, written in phrases.items():
+                found.written[phrase][written] += 1
+        return found
+
+    def _phrases(self, text: str) -> Iterator[tuple[Phrase, str]]:
+        matches = list(_WORD.finditer(text))
+        stems = [self._stem(match[0]) for match in matches]
+        joins = [_GAP.fullmatch(text, first.end(), second.start()) is not None for first, second in pairwise(matches)]
+        for first, stem in enumerate(stems):
+            if not stem:
+                continue
+            for last in range(first, min(first + _LONGEST, len(stems))):
+                if last > first and not joins[last - 1]:
+                    break
+                if stems[last]:
+                    words = [match[0] for match in matches[first : last + 1]]
+                    own = zip(stems[first : last + 1], words, strict=True)
+                    yield tuple(stem or f"({word.lower()})" for stem, word in own), " ".join(words)
