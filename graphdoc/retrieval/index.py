@@ -26,7 +26,6 @@ from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
 from .fusion import Scores
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, State, folder_of, is_one_of
-from .queries import Queries, Vector, random_queries
 from .results import Hit, SearchResults
 from .search import BY_PASSAGES, BY_SENTENCES, RANKINGS, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
@@ -45,7 +44,7 @@ from .table import (
     schema_of,
     table_of,
 )
-from .terms import word_settings
+from .terms import Queries, Vector, random_queries, word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4

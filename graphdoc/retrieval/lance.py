@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -23,7 +24,6 @@ from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
 from ..settings.document import Paragraph
-from .terms import terms_of
 
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
@@ -54,6 +54,9 @@ _KEPT_WORDS = 100_000
 STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
 # Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
 warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
+
+# The first number that may stand between texts that are made into terms together.
+_FIRST_MARK = 907331415926535
 
 Result = TypeVar("Result")
 
@@ -386,6 +389,22 @@ class LanceStore:
         for column, kind in structures.items():
             if column not in present:
                 await self._table.create_index(column, config=kind, replace=True)
+
+
+def terms_of(texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> list[list[str]]:
+    """The terms of many texts, by one call, since a call takes longer than a short text."""
+    if not texts:
+        return []
+    # Numbers stay as they are: one that no text holds is put between them.
+    joined = " ".join(texts)
+    mark = next(number for number in map(str, itertools.count(_FIRST_MARK)) if number not in joined)
+    terms: list[list[str]] = []
+    tokens, start = tokenize(f" {mark} ".join(texts)), 0
+    for _ in range(len(texts) - 1):
+        end = tokens.index(mark, start)
+        terms.append(tokens[start:end])
+        start = end + 1
+    return [*terms, tokens[start:]]
 
 
 def folder_of(place: str | Path) -> Path | None:

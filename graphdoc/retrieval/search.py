@@ -17,10 +17,9 @@ from ..similarity.hierarchical import Direction, Normalisation
 from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
-from .queries import Query
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
-from .terms import counted_words, words_of
+from .terms import Query, counted_words, words_of
 
 Unit = Literal["passage", "document"]
 WordsUnit = Literal["passage", "document", "both"]

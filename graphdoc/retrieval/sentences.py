@@ -24,10 +24,10 @@ from ..similarity.hierarchical import By, DocumentScorer, ScoreMoments, Sentence
 from .alignments import HitAlignment, SentenceDocument, adding_up_to
 from .fusion import Fused, Ranking, fuse
 from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
-from .queries import Query
 from .results import Explanation, Hit
 from .search import Search, SearchSettings, WordsUnit, condition_of, require_unchanged, rows_of_hits, term_parts
 from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, content_hash, document_of
+from .terms import Query
 
 # Sentences that are scored together: enough that a product is worth its while, and some 25 MB of vectors.
 BLOCK_SENTENCES = 16_384

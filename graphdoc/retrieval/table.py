@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -26,7 +26,6 @@ from ..segmentation.spans import SegmentedDocument
 from ..segmentation.term_weights import TermCounts
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
-from .terms import Tokenize
 
 REPEATED, TERMS = "repeated", "terms"
 SENTENCE_COLUMNS = SENTENCE_VECTORS, SENTENCE_PLACES = "sentence_vectors", "sentence_places"
@@ -100,7 +99,9 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
     return hashlib.blake2b(np.asarray(token_ids, np.int64).tobytes(), digest_size=16).hexdigest()
 
 
-def rows_of(segmented: SegmentedDocument, fields: Fields, tokenize: Tokenize, **values: Any) -> list[dict[str, Any]]:
+def rows_of(
+    segmented: SegmentedDocument, fields: Fields, tokenize: Callable[[str], list[str]], **values: Any
+) -> list[dict[str, Any]]:
     """The rows of a document without vectors, as values by column: its own with further values, and passages."""
     document = segmented.document
     text, spans = whole_text(document)

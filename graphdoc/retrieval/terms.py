@@ -1,23 +1,37 @@
-"""Words of texts, and the terms that they stand for."""
+"""The terms of texts, and a query as words and as vectors."""
 
 from __future__ import annotations
 
-import itertools
 import math
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
-from ..segmentation.term_weights import DAMPING
+import numpy as np
+import numpy.typing as npt
+from transformers import PreTrainedTokenizerBase
+
+from ..documents.document import Document
+from ..documents.section import clean_text, normalised
+from ..encoder import DocumentEncoder
+from ..errors import SettingsError
+from ..inference.vectors import encode_queries, segment_queries
+from ..runtime.text import described
+from ..segmentation.term_weights import DAMPING, TermCounts, TermWeights, term_id
+from ..similarity.encoded_document import EncodedDocument
+from .lance import DOCUMENT, PASSAGE, LanceStore
+from .results import TermPart
+from .table import TERMS, vectors_of, whole_text
 
 # Gives the terms of a text, and those of each of many words.
 Tokenize = Callable[[str], list[str]]
 WordTerms = Callable[[Sequence[str]], list[list[str]]]
 
 _WORD = re.compile(r"[^\W_]+")
-# The first number that may stand between texts that are made into terms together.
-_FIRST_MARK = 907331415926535
 # More would let one word drown all others, and take long to search for.
 _MOST_COPIES = 64
 
@@ -88,22 +102,6 @@ def _placed(text: str, start: int, terms: Sequence[str]) -> list[Word]:
     return words
 
 
-def terms_of(texts: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
-    """The terms of many texts, by one call, since a call takes longer than a short text."""
-    if not texts:
-        return []
-    # Numbers stay as they are: one that no text holds is put between them.
-    joined = " ".join(texts)
-    mark = next(number for number in map(str, itertools.count(_FIRST_MARK)) if number not in joined)
-    terms: list[list[str]] = []
-    tokens, start = tokenize(f" {mark} ".join(texts)), 0
-    for _ in range(len(texts) - 1):
-        end = tokens.index(mark, start)
-        terms.append(tokens[start:end])
-        start = end + 1
-    return [*terms, tokens[start:]]
-
-
 def counted_words(text: str, terms_of_words: WordTerms) -> list[tuple[str, str, int]]:
     """The terms of a text in their order, each with the word as it first stands there and its count."""
     (words,) = words_of([text], terms_of_words)
@@ -126,3 +124,167 @@ def best_words(words: Sequence[tuple[str, str, int]], frequencies: Sequence[int]
     best = [word for _, word in sorted(zip(weights, words, strict=True), key=lambda one: (-one[0], one[1]))[:most]]
     copies = (min(int(2 ** round(DAMPING * math.log2(count))), _MOST_COPIES) for _, _, count in best)
     return [word for (_, word, _), number in zip(best, copies, strict=True) for _ in range(number)]
+
+
+Vector = npt.NDArray[np.float32]
+
+# A longer text is a document: its words are weighed, and all of its passages are encoded.
+MOST_QUERY_WORDS = 64
+# A whole document as a query of words takes long, and most of its words say little.
+DOCUMENT_WORDS = 60
+_SAMPLED_VECTORS = 1_000
+# Documents that say how many have a term.
+_SAMPLED_DOCUMENTS = 2_000
+# Shorter entries of a vocabulary are mostly pieces of words.
+_RANDOM_QUERIES, _LEAST_LETTERS = 32, 4
+
+
+def weights_of_index(store: LanceStore) -> TermWeights:
+    """Weights of terms in an index, by at most about 2,000 documents that stand evenly over it."""
+    rows = store.sample([TERMS], DOCUMENT, _SAMPLED_DOCUMENTS)
+    return TermWeights([TermCounts.unpacked(value) for value in rows.column(TERMS).to_pylist()])
+
+
+class QueryTerms:
+    """The terms of a query document, compared with those of other documents.
+
+    Args:
+        words: terms of its text, each with the word as it stands there and its count.
+        weights: how much terms count.
+    """
+
+    def __init__(self, words: Sequence[tuple[str, str, int]], weights: TermWeights) -> None:
+        self._words = {term_id(term): word for term, word, _ in words}
+        self._terms = TermCounts.of({term: count for term, _, count in words})
+        self._weights, self._unit = weights, weights.unit(self._terms)
+
+    def cosine(self, document: TermCounts) -> float:
+        """The cosine of the weights of both documents."""
+        return float(self._parts(document)[1].sum())
+
+    def explain(self, document: TermCounts, documents: int) -> tuple[TermPart, ...]:
+        """What every term that both documents have adds to their cosine, largest first.
+
+        Args:
+            document: terms of the other document.
+            documents: documents of the collection, of which the weights may have seen a sample.
+        """
+        places, parts = self._parts(document)
+        ids, scale = document.ids[places], documents / max(1, self._weights.documents)
+        found = zip(ids.tolist(), document.counts[places].tolist(), self._weights.frequencies(ids), parts, strict=True)
+        terms = [TermPart(self._words[id], count, round(scale * df), float(part)) for id, count, df, part in found]
+        return tuple(sorted(terms, key=lambda part: (-part.part, part.term)))
+
+    def _parts(self, document: TermCounts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Where the terms that both have stand in the document, and what each adds to the cosine."""
+        _, here, there = np.intersect1d(self._terms.ids, document.ids, True, return_indices=True)
+        return there, self._unit[here] * self._weights.unit(document)[there]
+
+
+def random_queries(tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Queries that nothing answers: three words each, drawn from the vocabulary of a model, the same each time."""
+    drawn = random.Random(0)
+    words: list[str] = []
+    for _ in range(100 * 3 * _RANDOM_QUERIES):
+        word = str(tokenizer.decode([drawn.randrange(len(tokenizer))])).strip()
+        if word.isalpha() and len(word) >= _LEAST_LETTERS:
+            words.append(word)
+        if len(words) == 3 * _RANDOM_QUERIES:
+            break
+    return [" ".join(words[start : start + 3]) for start in range(0, len(words), 3)]
+
+
+class QueryDocument(NamedTuple):
+    """A document as a query: ``vector`` ``(hidden,)`` and ``passages`` ``(passages, node)``.
+
+    The means of both in the index are what is usual there, which vectors are compared without.
+    """
+
+    vector: Vector
+    passages: Vector
+    usual_vector: Vector
+    usual_passage: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for: its words, of a document those that say most about it, and as people read it.
+
+    ``vector``, ``(hidden,)``, and ``document``, None for a short text as ``terms`` is, are computed when needed.
+    """
+
+    text: str
+    shown: str
+    vector: Callable[[], Vector]
+    id: str | None = None
+    title: str = ""
+    document: Callable[[], QueryDocument] | None = None
+    terms: QueryTerms | None = None
+
+
+class Queries:
+    """Makes the queries of an index, whose encoder is loaded when a vector is needed."""
+
+    def __init__(self, store: LanceStore, encoder: Callable[[], DocumentEncoder]) -> None:
+        self._store, self._encoder = store, encoder
+        # Of one version of the index.
+        self._version, self._weights = -1, TermWeights(())
+        self._usual: list[Vector] | None = None
+
+    def query(self, value: object) -> Query:
+        """A query of a text or a document; a long text is searched for as a document is."""
+        if isinstance(value, Document):
+            return self._of_document(value, value.text, value.id)
+        if not isinstance(value, str):
+            raise SettingsError(f"the query is {described(value)}; give a text or a Document")
+        words = normalised(clean_text(value)).split()
+        if not words:
+            raise SettingsError("the query is empty; give some words, or a document")
+        text = " ".join(words)
+        if len(words) > MOST_QUERY_WORDS:
+            return self._of_document(Document.from_text(text), text, None)
+        return Query(text, text, lambda: self._vector_of(text))
+
+    def _vector_of(self, text: str) -> Vector:
+        """The vector of a text; one that could name a file is no file here."""
+        encoder = self._encoder()
+        queries = segment_queries(encoder, [Document.from_text(text)])
+        return np.asarray(encode_queries(encoder, queries)[0].numpy(), np.float32)
+
+    def _of_document(self, document: Document, shown: str, id: str | None) -> Query:
+        self._see_version()
+        words = counted_words(whole_text(document)[0], self._store.terms)
+        hashes = np.array([term_id(term) for term, _, _ in words], np.uint32)
+        best = best_words(words, self._weights.frequencies(hashes).tolist(), self._weights.documents, DOCUMENT_WORDS)
+
+        @cache
+        def encoded() -> EncodedDocument:
+            return self._encoder().encode_levels(document)
+
+        def compared() -> QueryDocument:
+            return QueryDocument(encoded().vector, encoded().passages, *self._usual_vectors())
+
+        return Query(
+            " ".join(best),
+            shown,
+            lambda: encoded().vector,
+            id,
+            document.title,
+            compared,
+            QueryTerms(words, self._weights),
+        )
+
+    def _see_version(self) -> None:
+        """Weigh the terms of the index, once for each version."""
+        version = self._store.state().version
+        if version != self._version:
+            self._weights, self._version, self._usual = weights_of_index(self._store), version, None
+
+    def _usual_vectors(self) -> list[Vector]:
+        """The mean vector of documents, and that of passages, in a sample of the index."""
+        if self._usual is None:
+            self._usual = []
+            for column, level in (("document_vector", DOCUMENT), ("passage_vector", PASSAGE)):
+                vectors = vectors_of(self._store.sample([column], level, _SAMPLED_VECTORS), column)
+                self._usual.append(vectors.sum(0, dtype=np.float32) / max(1, len(vectors)))
+        return self._usual

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from graphdoc import Document, DocumentIndex
-from graphdoc.retrieval.queries import QueryTerms
+from graphdoc.retrieval.terms import QueryTerms
 from graphdoc.segmentation.term_weights import TermCounts, TermWeights
 
 TEXTS = some.lists(some.text("abcdef", max_size=30).map(list), min_size=1, max_size=6)

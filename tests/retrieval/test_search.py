@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, compared_passages, fuse, fused_scores
-from graphdoc.retrieval.lance import Candidates
-from graphdoc.retrieval.terms import best_words, counted_words, terms_of, words_of
+from graphdoc.retrieval.lance import Candidates, terms_of
+from graphdoc.retrieval.terms import best_words, counted_words, words_of
 
 
 def passage_rows(index: DocumentIndex) -> list[dict[str, object]]:
