@@ -56,7 +56,7 @@ demo: $(DEMO_READY) ## compare two example documents, encode all, pretrain a gra
 	@echo; echo "Done. Where to look:"
 	@echo "  $(DEMO)/report.html      open it in a browser: both texts side by side, every passage pair to click"
 	@echo "  $(DEMO)/comparison.json  the same as data: scores, matrices, passages with their places in the text"
-	@echo "  $(DEMO)/vectors/         one vector per document in Parquet (id, vector), and manifest.json"
+	@echo "  $(DEMO)/vectors/         one vector per document in Parquet (id, vector), and .manifest.json"
 	@echo "  $(DEMO)/attention.png    which passages the graph of the model in $(DEMO)/quickstart looks at, by section"
 	@echo "  $(DEMO)/hits.html        what the search found, and why"
 	@echo "Your own documents: $(BIN)/graphdoc compare YOURS.md THEIRS.html --html report.html"

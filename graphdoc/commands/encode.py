@@ -54,7 +54,7 @@ def encode(
         sources: files, folders, globs, corpora or -
         level: what gets a vector
         repeats: leave out passages that occur in 3 documents and 1 in 100 at least, such as licences, or keep them
-        output: write Parquet shards (id, vector) and manifest.json to this folder
+        output: write Parquet shards (id, vector) and .manifest.json to this folder
         include: also write the title of the document, or the text of what each vector is of; may be repeated
         shard_size: documents of a shard
         overwrite: replace another run's vectors in the folder

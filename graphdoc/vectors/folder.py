@@ -34,12 +34,13 @@ from .shards import Record, ShardInput, ShardRecord, read_record, read_rows, sha
 if TYPE_CHECKING:
     from rich.console import Console
 
-MANIFEST_FILE = "manifest.json"
+# Hidden, so that pandas and datasets read the folder as a table of its shards alone.
+MANIFEST_FILE = ".manifest.json"
 # What of the documents was left out as repeated; only where something was.
-REPEATS_FILE = "repeats.safetensors"
+REPEATS_FILE = ".repeats.safetensors"
 ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
-_PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json|repeats\.safetensors)")
+_PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|\.manifest\.json|\.repeats\.safetensors)")
 # What an encoder's configuration says about where it came from, not about what it computes.
 NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 

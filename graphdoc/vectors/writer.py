@@ -72,7 +72,7 @@ def encode_to_disk(
     """Encode a corpus into Parquet shards and a manifest.
 
     A run that was interrupted goes on when it is started again with the same input, settings and model: finished
-    shards are kept, and the folder ends with the bytes of an undisturbed run. ``manifest.json`` is written last.
+    shards are kept, and the folder ends with the bytes of an undisturbed run. ``.manifest.json`` is written last.
     Under ``torchrun`` or ``accelerate launch`` every process encodes its share of the shards. A second run into the
     folder is refused while one is under way.
 

@@ -225,7 +225,7 @@ def test_a_run_goes_on_in_the_precision_it_was_begun_in(
     machine.speed = 4.0 - speed
     (tmp_path / "shard-00001.parquet").unlink()
     if not finished:
-        (tmp_path / "manifest.json").unlink()
+        (tmp_path / ".manifest.json").unlink()
     assert (
         encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path, shard_size=1) == first == Manifest.read(tmp_path)
     )
@@ -236,9 +236,9 @@ def test_a_run_goes_on_in_the_precision_it_was_begun_in(
     replaced = encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path, overwrite=True)
     assert replaced.model["dtype"] == ("bfloat16" if speed == 1 else "float32")
     # A record of no precision is passed over.
-    values = json.loads((tmp_path / "manifest.json").read_text())
+    values = json.loads((tmp_path / ".manifest.json").read_text())
     values["model"]["dtype"] = ["float32"]
-    (tmp_path / "manifest.json").write_text(json.dumps(values))
+    (tmp_path / ".manifest.json").write_text(json.dumps(values))
     with pytest.raises(OutputError, match="dtype"):
         encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path)
 

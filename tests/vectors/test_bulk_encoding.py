@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import datasets
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -74,7 +76,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def visible(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
 def count_encoded(encoder: DocumentEncoder, monkeypatch: Patch) -> list[str]:
@@ -113,7 +115,7 @@ def shard(number: int) -> str:
 
 def interrupt(folder: Path) -> dict[str, bytes]:
     """Bring a finished folder into the state in which a run leaves it that is killed after its last shard."""
-    (folder / "manifest.json").unlink(missing_ok=True)
+    (folder / ".manifest.json").unlink(missing_ok=True)
     return contents(folder)
 
 
@@ -123,11 +125,15 @@ def test_document_vectors_are_those_of_encode(encoder: DocumentEncoder, tmp_path
     ids, vectors = read_vectors(tmp_path / "out")
     assert ids == [document.id for document in documents] and vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, encoder.encode(documents), atol=1e-5)
-    assert visible(tmp_path / "out") == ["manifest.json", *(f"shard-0000{number}.parquet" for number in range(3))]
+    assert visible(tmp_path / "out") == [".manifest.json", *(f"shard-0000{number}.parquet" for number in range(3))]
     schema = pq.read_schema(tmp_path / "out" / "shard-00000.parquet")
     assert schema.names == ["id", "vector"]
     assert (schema.field("id").type, schema.field("vector").type) == (pa.string(), pa.list_(pa.float32(), 16))
     assert [entry.documents for entry in manifest.shards] == [8, 8, 4]
+    # The folder is a table to other libraries: they pass over the manifest.
+    assert pd.read_parquet(tmp_path / "out")["id"].tolist() == ids
+    table = datasets.load_dataset("parquet", data_dir=str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
+    assert table["train"]["id"][:] == ids
     # Strings, rows, iterators and a single document, of unit length.
     given = iter(["bar ben.", {"id": "row", "text": "dis dot."}, *documents])
     encode_to_disk(encoder, given, tmp_path / "unit", normalize=True)
@@ -165,7 +171,7 @@ def test_parts_of_documents_say_where_they_lie(encoder: DocumentEncoder, tmp_pat
 def test_the_manifest_tells_how_it_was_made(make_encoder: Encoders, tmp_path: Path, caplog: Log) -> None:
     encoder, documents = make_encoder(max_passages=2), made_up(12)
     manifest = encode_to_disk(encoder, documents, tmp_path, shard_size=5)
-    values = json.loads((tmp_path / "manifest.json").read_text())
+    values = json.loads((tmp_path / ".manifest.json").read_text())
     assert values == json.loads(json.dumps(manifest.to_dict())) and Manifest.read(tmp_path) == manifest
     assert (values["format"], values["model"]) == ("graphdoc vectors", encoder.describe())
     assert (values["settings"]["level"], values["settings"]["shard_size"]) == ("document", 5)
@@ -214,12 +220,12 @@ def test_a_document_of_many_row_groups(make_encoder: Callable[..., Any], encode:
 def test_only_what_is_missing_is_encoded(
     encoder: DocumentEncoder, encode: Encode, out: Path, monkeypatch: Patch, missing: tuple[int, ...]
 ) -> None:
-    for name in (f".partial-12-{shard(1)}", ".partial-7-manifest.json", "notes.txt", "table.parquet"):
+    for name in (f".partial-12-{shard(1)}", ".partial-7-.manifest.json", "notes.txt", "table.parquet"):
         out.mkdir(exist_ok=True)
         (out / name).write_bytes(b"x")
     first = encode(made_up(20))
     # Leftovers go, and other files stay.
-    assert visible(out) == ["manifest.json", "notes.txt", shard(0), shard(1), shard(2), "table.parquet"]
+    assert visible(out) == [".manifest.json", "notes.txt", shard(0), shard(1), shard(2), "table.parquet"]
     before, times = contents(out), {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     for number in missing:
         (out / shard(number)).unlink()
@@ -349,7 +355,7 @@ def test_a_changed_shard_is_refused_when_it_is_read(encode: Encode, out: Path) -
     assert contents(out) == undamaged
 
 
-@pytest.mark.parametrize("name", [shard(0), "manifest.json"])
+@pytest.mark.parametrize("name", [shard(0), ".manifest.json"])
 @pytest.mark.parametrize("content", ["", "no Parquet", '{"format": "graphdoc vectors"}', "table", "pipe"])
 def test_files_of_someone_else_stay(encode: Encode, out: Path, name: str, content: str) -> None:
     out.mkdir()
@@ -369,15 +375,15 @@ def test_files_of_someone_else_stay(encode: Encode, out: Path, name: str, conten
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"rows": 4}, "manifest.json"),
-        ({"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]}, "manifest.json"),
+        ({"rows": 4}, ".manifest.json"),
+        ({"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]}, ".manifest.json"),
         ({"hidden_size": 15}, shard(0)),
     ],
     ids=str,
 )
 def test_manifests_that_were_changed(encode: Encode, out: Path, change: Any, named: str) -> None:
     encode(made_up(3))
-    path = out / "manifest.json"
+    path = out / ".manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(OutputError, match=named):
         read_vectors(out)
@@ -456,7 +462,7 @@ def test_documents_without_text_or_with_an_id_that_is_taken(encode: Encode, out:
         assert manifest.documents == count and len(manifest.skipped) == 1
         whole = contents(out)
         # It is known of the shard when its documents are not looked at again.
-        (out / "manifest.json").unlink()
+        (out / ".manifest.json").unlink()
         (out / shard(2)).unlink()
         assert encode(wrong, on_error="skip") == manifest and contents(out) == whole
         with pytest.raises(DocumentError):
@@ -464,7 +470,7 @@ def test_documents_without_text_or_with_an_id_that_is_taken(encode: Encode, out:
         shutil.rmtree(out)
     with pytest.raises(DocumentError, match="2 were skipped"):
         encode([bare, Document("b", ())], on_error="skip")
-    assert not (out / "manifest.json").exists()
+    assert not (out / ".manifest.json").exists()
 
 
 def test_what_the_reader_skips_is_listed(encode: Encode, out: Path, tmp_path: Path) -> None:
@@ -483,7 +489,7 @@ def test_what_the_reader_skips_is_listed(encode: Encode, out: Path, tmp_path: Pa
     skipped = [entry.source for entry in read().skipped]
     assert skipped == [f"{source}:5", f"{source}:11", "document 'nothing'"]
     before = contents(out)
-    (out / "manifest.json").unlink()
+    (out / ".manifest.json").unlink()
     read()
     assert contents(out) == before
 

@@ -85,7 +85,7 @@ def test_a_folder_keeps_what_was_left_out_and_is_made_again_with_it(
         plain.encode_to_disk(documents, tmp_path)
     before = path.read_bytes()
     # A run of before it was kept keeps it when it is started again; one that is interrupted ends with the same.
-    for lost in ([REPEATS_FILE], [REPEATS_FILE, "manifest.json"], ["manifest.json"]):
+    for lost in ([REPEATS_FILE], [REPEATS_FILE, ".manifest.json"], [".manifest.json"]):
         for name in lost:
             (tmp_path / name).unlink()
         encoder.encode_to_disk(documents, tmp_path)
