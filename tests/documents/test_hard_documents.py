@@ -95,6 +95,19 @@ def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) 
         (f"<header><nav><a href='/'>Home</a><main><p>{STORY}</p></main>", "Home"),
         (f"<nav><ul><li><a href='/'>Home</a></ul><main><h1>Tide</h1><p>{STORY}</p>", "Home"),
         (f"<p>Wait.</p><noscript><p>{STORY}</p></noscript>", None),
+        (f"<nav><ul><li><a href='/'>Home</a></ul><div><h1>Tide</h1><p>{STORY}</p></div>", None),
+        (f"<article><nav><a href='#t'>Tide</a><h1 id=t>Tide</h1><p>{STORY}</p></article>", None),
+        (
+            f"<p>Subscribe.</p><div hidden><div style='display:none'><p>{STORY}</p></div></div>",
+            None,
+        ),
+        (f"<dialog open><p>{STORY}</p></dialog><div role=dialog><p>We use cookies.</p></div>", "cookies"),
+        (f"<p>{STORY}</p><div hidden><p>{STORY.replace('tide', 'ebb')}</p></div>", "ebb"),
+        (f"<x-story><template shadowrootmode=open><p>{STORY}</p></template></x-story>", None),
+        (
+            f"<div><h1>Tide</h1><p>{STORY}</p></div><main><p>I do not believe a word of it.</p></main>",
+            None,
+        ),
         (f"<p>{STORY}</p><noscript><p>Switch scripts on.</p></noscript>", "Switch"),
     ],
 )

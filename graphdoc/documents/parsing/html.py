@@ -61,6 +61,8 @@ def _mark_of(element: _Element, heading: _Element | None, texts: dict[_Element, 
         return ""
     if role in _ROLES:
         return _ROLES[role]
+    if name == "template" and "shadowrootmode" in element.attrib:
+        return "div"
     if _is_hidden(element, name, role):
         return "hidden"
     if name == "a" and "#" in element.get("href", ""):
@@ -107,15 +109,40 @@ def _show_scripted(roots: Sequence[_Element]) -> None:
             element.tag = "div"
 
 
+# Characters outside of links; a menu has fewer.
+_LEAST_SWALLOWED = 200
+
+
+def _show_swallowed(roots: Sequence[_Element]) -> None:
+    """Show navigation, hidden parts and dialogs that hold ten times the text of the rest.
+
+    A ``<nav>`` that is never closed takes in the article, and scripts uncover articles that are hidden or in a dialog.
+    """
+    whole = sum(_length(root, HTML.dropped) for root in roots)
+    waiting = [(root, 0) for root in roots]
+    while waiting:
+        element, depth = waiting.pop()
+        if local_name(element) in ("nav", "hidden", "dialog"):
+            if _length(element, _NO_TEXT | {"a"}) <= max(_LEAST_SWALLOWED, _SMALL_MAIN * whole):
+                continue
+            element.tag = "div"
+            depth += 1
+        # Each is measured with all inside it.
+        if depth < _SMALL_MAIN:
+            waiting.extend((child, depth) for child in element.iterchildren("*"))
+
+
 def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str]]:
     """The elements that hold the content of a page.
 
-    These are its ``<main>`` elements (or those with this role) unless they hold less than a tenth of the text, or else
-    its only ``<article>`` if that holds at least half of it; without either the whole page.
+    These are its ``<main>`` elements (or those with this role) unless they hold less than a tenth of the text, or less
+    than a third where the ``<h1>`` stands outside of them; or else its only ``<article>`` if that holds at least half
+    of it; without either the whole page.
     """
     whole = sum(_length(root, dropped) for root in roots)
     found = _outermost(roots, "main", dropped)
-    if _SMALL_MAIN * sum(_length(element, dropped) for element in found) < whole:
+    apart = _has_title(roots) and not _has_title(found)
+    if (3 if apart else _SMALL_MAIN) * sum(_length(element, dropped) for element in found) < whole:
         found = []
     swallowed = _outermost(roots, "main", dropped - _NAVIGATION)
     if sum(_length(element, dropped) for element in swallowed) > _SMALL_MAIN * whole:
@@ -137,6 +164,10 @@ def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[lis
         elif element not in inner and (local_name(element) in dropped or _length(element, dropped)):
             outside[local_name(element)] += 1
     return found, outside
+
+
+def _has_title(elements: Sequence[_Element]) -> bool:
+    return any(local_name(part) == "h1" for element in elements for part in element.iter("*"))
 
 
 def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
@@ -298,6 +329,7 @@ def _read(
     for part in roots:
         _mark(part)
     if not whole:
+        _show_swallowed(roots)
         mark_furniture(Page(roots, HTML.dropped), _page_title(root))
         content, outside = _content_of(roots, HTML.dropped)
         furniture = _left_out_characters(roots, content, HTML.dropped, _NO_TEXT - {"noscript"})
