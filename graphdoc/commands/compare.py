@@ -108,6 +108,8 @@ def compare(
     if not sources:
         raise DocumentError("no document is named; name one or two files, or a folder")
     documents = [reading.one(source, report) for source in sources]
+    if len(documents) == 1 and report.skipped:
+        raise DocumentError(f"{sources[0]} holds 1 document that can be read; name two{first_reason(report)}")
     encoder = model.load()
     options: dict[str, Any] = {"subtopics": subtopics}
     if subtopics not in (None, "words", "vectors"):

@@ -63,6 +63,9 @@ def index(
     """
     if not (sources or delete or maintain or describe):
         raise SettingsError("there is nothing to do; name documents, or give --delete, --maintain or --describe")
+    if sources:
+        # What is missing is found before the import, which takes seconds; nothing is read yet.
+        reading.many(sources)
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of

@@ -89,7 +89,7 @@ def overview(
     notes: list[str] = []
     links: dict[tuple[int, int], str] = {}
     # Vectors that were asked for are taken as they are; those beside the output are made or completed.
-    stored = folder if vectors is not None and not overwrite and (Path(vectors) / "manifest.json").exists() else None
+    stored = folder if vectors is not None and not overwrite and (Path(vectors) / ".manifest.json").exists() else None
     if stored is not None and linked is not None:
         raise SettingsError(f"--reports needs a run that encodes, and {stored} is finished; leave out --vectors")
     if stored is not None:
@@ -100,10 +100,11 @@ def overview(
         if unread:
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
     else:
+        # What is missing is found before the import, which takes seconds.
+        documents = reading.many(sources, report)
         with quick_imports():
             from ..overview import Overview
 
-        documents = reading.many(sources, report)
         encoder = model.load()
         encoder, kept = without_repeats(encoder, noting_languages(encoder, documents), repeats)
         on_error = reading.on_unencodable(sources)

@@ -152,6 +152,9 @@ def open_or_index(
     place: str, model: ModelOptions, reading: CorpusReading, *, sentences: bool = False
 ) -> DocumentIndex:
     """An index, or one in memory of the documents that are named in its place, perhaps with their sentences."""
+    if "://" not in place:
+        # What is missing is found before the import, which takes seconds; nothing is read yet.
+        reading.many([place])
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of, has_table

@@ -21,6 +21,7 @@ from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
 from ..settings.run import RunSettings
 from .output import Table, Terminal, names, plain
+from .sources import OneDocument, is_missing_source
 
 # Takes the settings and trains, in the place of the recipe, for scripts.
 OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]
@@ -131,6 +132,9 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Calla
     if options.show:
         print(settings.explained())
         return 0
+    if settings.corpus.sources and all(map(is_missing_source, settings.corpus.sources)):
+        # Refused before the import, which takes seconds; nothing is read.
+        OneDocument().many(settings.corpus.sources)
     if options.prepare_only:
         _prepare(settings)
         return 0

@@ -109,6 +109,10 @@ def test_sources_that_cannot_be_read_are_named(refused: Command, tmp_path: Path,
     (tmp_path / "void").mkdir()
     for source in ("missing.jsonl#a", "corpus.jsonl#c", "*.nothing", "void", ""):
         assert source.partition("#")[0] in refused("encode", source, "--model", "./none")
+    # One document that can be read is not compared with itself where others were skipped.
+    for name, words in (("a.md", "x y"), ("b.md", "")):
+        (tmp_path / "void" / name).write_text(words)
+    assert "b.md" in refused("compare", "void", "--model", "./none")
 
 
 class TestPlaces:
