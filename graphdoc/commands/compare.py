@@ -160,8 +160,10 @@ def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences:
         target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model}){share}\n")
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
-        of_what = "it" if comparison.parts is None else f"the {signed(comparison.total)} standard deviations behind it"
-        due = f"{signed(comparison.lexical)} of {of_what} is due to words{words and ': '}{words}"
+        due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
+        if comparison.parts is not None:
+            total = f"{signed(comparison.total)} standard deviations above unrelated pairs"
+            due = f"{total}, {signed(comparison.lexical)} by words{words and ': '}{words}"
         target.print(plain(due, target.width), end="\n\n")
     _print_sections(target, comparison)
     for level in ("passage", "paragraph", "sentence") if sentences else ("passage",):
