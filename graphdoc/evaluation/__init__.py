@@ -12,6 +12,7 @@ from .labels import LabelledDocuments
 from .measures import RankedDocuments
 from .pair_scores import best_threshold, pair_auc, score_pairs
 from .pairs import PairEvaluator
+from .query_ranking import RankingEvaluator
 from .ranking import RankingTable, best_weight, score_run
 from .resampling import Estimate
 from .trec import own_documents, read_qrels, read_relevant, read_run, write_qrels, write_run
@@ -27,6 +28,7 @@ __all__ = [
     "PairEvaluator",
     "Pairs",
     "RankedDocuments",
+    "RankingEvaluator",
     "RankingTable",
     "TfidfVectors",
     "best_threshold",

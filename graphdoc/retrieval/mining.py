@@ -21,6 +21,7 @@ from torch.nn.functional import normalize
 
 from ..documents.parsing.formats import numbered_lines
 from ..errors import DocumentError, RetrievalError, SettingsError
+from ..runtime.arrays import Rows, Vectors
 from ..runtime.files import write_atomically
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted, described, one_line, require_one_of, require_whole
@@ -31,8 +32,6 @@ from .index import DocumentIndex
 from .lance import DOCUMENT, Candidates
 from .table import DOCUMENT_COLUMNS, document_of, headings_above, text_hash, vectors_of
 
-Rows = npt.NDArray[np.int64]
-Vectors = npt.NDArray[np.float32]
 Ranker = Literal["words", "vectors", "both"]
 # Gives the scores of documents for the query of an id, those of its positives among them.
 WordScores = Callable[[str, Sequence[str]], Scores]

@@ -21,6 +21,7 @@ from graphdoc.evaluation import (
     ClassificationEvaluator,
     LabelledPair,
     PairEvaluator,
+    RankingEvaluator,
     RankingTable,
     best_threshold,
     best_weight,
@@ -36,7 +37,6 @@ from graphdoc.evaluation.judgements import Judgements, read_judgements, read_que
 from graphdoc.evaluation.labels import LabelledDocuments
 from graphdoc.evaluation.measures import Measure
 from graphdoc.evaluation.pairs import documents_of_pairs
-from graphdoc.evaluation.query_ranking import RankingEvaluator
 from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, parts_of, rank_documents
 from graphdoc.evaluation.trec import read_qrels, read_run, write_qrels, write_run
 

@@ -13,8 +13,7 @@ from small_index import read_index as read_index
 from typed import Encoders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.evaluation import score_run
-from graphdoc.evaluation.query_ranking import RankingEvaluator
+from graphdoc.evaluation import RankingEvaluator, score_run
 from graphdoc.evaluation.rankers import RANKERS, SEARCHES, WEIGHTED, RankedCorpus, rank_documents, rank_queries
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.similarity.hierarchical import DocumentScorer, SentenceSet
