@@ -116,7 +116,7 @@ def test_the_shipped_model(mini: DocumentEncoder, tmp_path: Path) -> None:
     model = SentenceTransformer(str(save_for_sentence_transformers(mini, tmp_path)), device="cpu")
     assert np.allclose(model.encode(TEXTS), documents(mini), atol=1e-5)
     assert np.allclose(model.encode_query(QUERIES), mini.encode_query(QUERIES), atol=1e-5)
-    assert model.similarity_fn_name == mini.model.config.similarity
+    assert (mini.model.config.similarity, model.similarity_fn_name) == ("evidence", "cosine")
     assert model.get_embedding_dimension() == mini.hidden_size == 896
 
 
