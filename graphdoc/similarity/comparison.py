@@ -178,7 +178,7 @@ class Comparison:
     def lexical(self) -> float | None:
         """How much of the document score is lexical, the words that both share; None without a lexical part."""
         if self.parts is not None:
-            return self.parts["words"]
+            return self.parts.get("words")
         words = self._words
         return None if words is None else sum(word.contribution for word in words[0]) + words[1]
 

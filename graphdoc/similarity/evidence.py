@@ -4,7 +4,8 @@ r"""Evidence: how alike documents are by words and by vectors, measured against 
 
 where x are document vectors without the mean vector, w tf-idf weights of whole texts, and the means and deviations are
 those of unrelated pairs. Sums of z-scores fuse rankings well (Fox and Shaw 1994). The score that is shown is
-:math:`1 / (1 + \exp((6 - S) / 3))`.
+:math:`1 / (1 + \exp((6 - S) / 3))`. Where the words of a document are mostly unknown, as in
+another language, the vectors count twice in their place.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from .kinds import Compared, Cosine
 MOST_COMPARED = 2_000
 # A score of 6 is shown as one half; unrelated pairs lie around 0, with a deviation of 1.5 to 2.
 _MIDDLE, _WIDTH = 6.0, 3.0
+# Share of a document's words that have to be known for words to be compared.
+_LEAST_KNOWN = 0.5
 # Cosines that deviate by less are alike.
 _LEAST_DEVIATION = 1e-3
 
@@ -77,6 +80,10 @@ class Spread(NamedTuple):
         """Learn from cosines ``(pairs,)``."""
         return cls(float(cosines.mean()), max(float(cosines.std()), _LEAST_DEVIATION))
 
+    def standard(self, cosines: Any) -> Any:
+        """Z-scores of cosines."""
+        return (cosines - self.mean) / self.deviation
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -98,16 +105,20 @@ class Calibration:
         words = (weights[drawn] @ weights[drawn].T).toarray()
         return cls(Spread.of((units[drawn] @ units[drawn].T)[pairs]), Spread.of(words[pairs]))
 
-    @property
-    def base(self) -> float:
-        """The score of two documents that share nothing."""
-        return -self.vectors.mean / self.vectors.deviation - self.words.mean / self.words.deviation
+    def scores(self, units: tuple[Floats, Floats], weights: tuple[Any, Any], known: npt.NDArray[np.bool_]) -> Floats:
+        """Sums of z-scores, of the units and weights of a and b.
 
-    def scores(self, units: tuple[Floats, Floats], weights: tuple[Any, Any]) -> Floats:
-        """Sums of z-scores, ``(documents of a, documents of b)``, of the units and weights of a and b."""
-        words = (weights[0] @ weights[1].T).toarray()
-        scores: Floats = units[0] @ units[1].T / self.vectors.deviation + words / self.words.deviation + self.base
-        return scores
+        Args:
+            units: ``(documents, hidden)`` each.
+            weights: sparse ``(documents, terms)`` each.
+            known: ``(documents of a, documents of b)``, whether the words of both are known.
+
+        Returns:
+            ``(documents of a, documents of b)``.
+        """
+        vectors = self.vectors.standard(units[0] @ units[1].T)
+        words = self.words.standard((weights[0] @ weights[1].T).toarray())
+        return np.asarray(vectors + np.where(known, words, vectors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,39 +193,62 @@ class Evidence(Cosine):
         size = len(reference.centre)
         units = [centred_units(np.stack([one.vector[:size] for one in some]), reference.centre) for some in (a, b)]
         counts, terms = _counted([one.term_totals for one in (*a, *b)])
-        weights = word_weights(counts, [reference.idf.get(term, 0.0) for term in terms])
-        return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]))
+        idf = np.array([reference.idf.get(term, 0.0) for term in terms])
+        weights = word_weights(counts, idf)
+        known = counts @ (idf > 0) >= _LEAST_KNOWN * np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1e-9)
+        known = np.logical_and.outer(known[: len(a)], known[len(a) :])
+        return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]), known)
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """What every pair of passages adds to the sum of z-scores; what lies below 0 without any is spread evenly."""
         if self.reference is None:
             return super().contributions(a, b)
-        calibration, words = self.reference.calibration, self._words(a, b)
-        dense = self._units(a) @ self._units(b).T / calibration.vectors.deviation
-        pairs = dense + (words[0] @ words[1].T).toarray() / calibration.words.deviation
-        return np.asarray(pairs + calibration.base / pairs.size)
+        vectors, words = self.reference.calibration.vectors, self.reference.calibration.words
+        pairs = self._units(a) @ self._units(b).T
+        by_vectors = (pairs - vectors.mean / pairs.size) / vectors.deviation
+        if not self._knows(a, b):
+            return np.asarray(2 * by_vectors)
+        left, right = self._words(a, b)
+        return np.asarray(by_vectors + ((left @ right.T).toarray() - words.mean / pairs.size) / words.deviation)
 
     def parts_of(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float]:
-        """Both cosines, their z-scores and the sum of these."""
+        """Both cosines, their z-scores and the sum of these; of vectors alone where words are not known."""
         assert self.reference is not None
-        calibration, words = self.reference.calibration, self._words(a, b)
-        cosines = {
-            "vectors": float((self._units(a) @ self._units(b).T).sum()),
-            "words": float((words[0] @ words[1].T).sum()),
-        }
-        spreads = {"vectors": calibration.vectors, "words": calibration.words}
-        scores = {name: (cosines[name] - spread.mean) / spread.deviation for name, spread in spreads.items()}
-        return {**{f"{name}_cosine": value for name, value in cosines.items()}, **scores, "sum": sum(scores.values())}
+        calibration = self.reference.calibration
+        cosine = float((self._units(a) @ self._units(b).T).sum())
+        score = float(calibration.vectors.standard(cosine))
+        if not self._knows(a, b):
+            return {"vectors_cosine": cosine, "vectors": 2 * score, "sum": 2 * score}
+        words = self._words(a, b)
+        found = float((words[0] @ words[1].T).sum())
+        by_words = float(calibration.words.standard(found))
+        cosines = {"vectors_cosine": cosine, "words_cosine": found}
+        return {**cosines, "vectors": score, "words": by_words, "sum": score + by_words}
 
-    def shared_words(self, a: EncodedDocument, b: EncodedDocument) -> tuple[list[WordPart], float]:
-        """The words that both have, by what they add to the sum, most first; and what all words add without any."""
+    def shared_words(self, a: EncodedDocument, b: EncodedDocument) -> tuple[list[WordPart], float] | None:
+        """The words that both have, by what they add to the sum, most first, and what words add without any, or None.
+
+        None where the words of a document are not known.
+        """
         assert self.reference is not None
+        if not self._knows(a, b):
+            return None
         spread, (left, right) = self.reference.calibration.words, self._words(a, b)
         terms, written = a.passage_terms.terms, a.passage_terms.words
         both = np.asarray(left.sum(axis=0)).ravel() * np.asarray(right.sum(axis=0)).ravel() / spread.deviation
         places = np.flatnonzero(both)
         order = sorted(places.tolist(), key=lambda place: (-both[place], terms[place]))
         return [WordPart(written[place], float(both[place])) for place in order], -spread.mean / spread.deviation
+
+    def _knows(self, *documents: EncodedDocument) -> bool:
+        """Whether most words of each document are known."""
+        assert self.reference is not None
+        idf = self.reference.idf
+        totals = [document.term_totals for document in documents]
+        known = (sum(count for term, count in own.items() if term in idf) for own in totals)
+        return all(
+            part >= _LEAST_KNOWN * max(sum(own.values()), 1e-9) for part, own in zip(known, totals, strict=True)
+        )
 
     def _units(self, document: EncodedDocument) -> Floats:
         """The shares of passages in the centred document vector, ``(passages, hidden)``."""

@@ -76,7 +76,9 @@ def test_contributions_of_pairs_of_passages_and_of_words_add_up(documents: list[
     for a, b in combinations(documents, 2):
         total = float(evidence.sums([a], [b])[0, 0])
         parts = evidence.parts_of(a, b)
-        words, base = evidence.shared_words(a, b)
+        shared = evidence.shared_words(a, b)
+        assert shared is not None
+        words, base = shared
         assert evidence.contributions(a, b).sum() == pytest.approx(total, abs=1e-6)
         assert parts["words"] + parts["vectors"] == pytest.approx(total, abs=1e-6)
         assert sum(part for _, part in words) + base == pytest.approx(parts["words"], abs=1e-6)
@@ -100,3 +102,17 @@ def test_a_reference_is_read_as_it_was_kept(documents: list[EncodedDocument]) ->
     again = Reference.from_values(reference.to_dict(), reference.idf)
     sums = (Evidence(one).sums(documents, documents) for one in (reference, again))
     assert np.allclose(*sums, atol=1e-2)
+
+
+def test_vectors_count_twice_where_words_are_mostly_unknown(
+    encoder: DocumentEncoder, documents: list[EncodedDocument]
+) -> None:
+    reference = Reference.of(documents)
+    evidence = Evidence(reference)
+    foreign = encoder.encode_levels("潮水涨了。")
+    for other in (foreign, documents[0]):
+        parts = evidence.parts_of(foreign, other)
+        expected = 2 * reference.calibration.vectors.standard(parts["vectors_cosine"])
+        assert evidence.sums([foreign], [other])[0, 0] == pytest.approx(expected, abs=1e-6)
+        assert evidence.contributions(foreign, other).sum() == pytest.approx(expected, abs=1e-6)
+        assert "words" not in parts and evidence.shared_words(foreign, other) is None
