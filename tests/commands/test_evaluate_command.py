@@ -278,6 +278,7 @@ JUDGED = ("--queries", "judged")
         ("classify", (*DATA, "--model", "MODEL"), "head"),
         ("search", (*JUDGED, "--against", "bm25"), "'bm25'"),
         ("search", (*JUDGED, "--source-grade", "7"), "7"),
+        ("search", (*JUDGED, "--measure", "MPR"), "MPR"),
         ("search", (*JUDGED, "--run", "words.run"), "'words'"),
         ("search", (*JUDGED, "--run", "strange.run"), "strange.run"),
         ("search", (*JUDGED, "--run-folder", "judged"), "judged"),
