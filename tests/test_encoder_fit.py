@@ -131,6 +131,7 @@ def test_every_level_has_a_lexical_part_of_its_own_text(fitted: DocumentEncoder,
         ("document_node", 2, "dot"),
         ("attention", 0, "cosine"),
         ("sections", 2, "dot"),
+        ("initial_mean", 0, "evidence"),
     ],
 )
 def test_contributions_and_words_add_up_to_the_score(
@@ -138,6 +139,8 @@ def test_contributions_and_words_add_up_to_the_score(
 ) -> None:
     encoder = tiny_encoder("bert", readout=readout, graph_layers=layers, similarity=similarity)
     encoder.fit(documents, lexical={"least_documents": 1})
+    similarity = str(encoder.model.config.similarity)
+    assert similarity != "evidence"
     for a, b in ((0, 2), (1, 5), (3, 3)):
         comparison = encoder.compare(documents[a], documents[b])
         assert comparison.document == pytest.approx(

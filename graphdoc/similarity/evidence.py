@@ -2,10 +2,10 @@ r"""Evidence: how alike documents are by words and by vectors, measured against 
 
 .. math:: S(a, b) = \frac{\cos(x_a, x_b) - \mu_x}{\sigma_x} + \frac{\cos(w_a, w_b) - \mu_w}{\sigma_w}
 
-where x are document vectors without the mean vector, w tf-idf weights of whole texts, and the means and deviations are
-those of unrelated pairs. Sums of z-scores fuse rankings well (Fox and Shaw 1994). The score that is shown is
-:math:`1 / (1 + \exp((6 - S) / 3))`. Where the words of a document are mostly unknown, as in
-another language, the vectors count twice in their place.
+where x are document vectors without the mean vector, w tf-idf weights of titles, headings and encoded passages, and
+the means and deviations are those of unrelated pairs. Sums of z-scores fuse rankings well (Fox and Shaw 1994). What is
+shown is :math:`1 / (1 + \exp((6 - S) / 3))`. Where most words of a document are unknown, as in another language, the
+vectors count twice in their place.
 """
 
 from __future__ import annotations

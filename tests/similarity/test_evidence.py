@@ -13,6 +13,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.similarity.encoded_document import EncodedDocument
 from graphdoc.similarity.evidence import Evidence, Reference
+from graphdoc.similarity.mutual_comparison import MutualComparison
 
 WORDS = ["rice", "steam", "tide", "moon", "lens", "glass", "grain", "field", "river", "stone"]
 
@@ -116,3 +117,10 @@ def test_vectors_count_twice_where_words_are_mostly_unknown(
         assert evidence.sums([foreign], [other])[0, 0] == pytest.approx(expected, abs=1e-6)
         assert evidence.contributions(foreign, other).sum() == pytest.approx(expected, abs=1e-6)
         assert "words" not in parts and evidence.shared_words(foreign, other) is None
+
+
+def test_fifty_documents_are_measured_by_themselves(documents: list[EncodedDocument]) -> None:
+    many = documents * 9
+    comparison = MutualComparison(many, {}, "evidence")
+    assert np.allclose(comparison.document_scores, Evidence(Reference.of(many)).scores(many, many))
+    assert comparison.compare(0, 1).document == pytest.approx(comparison.document_scores[0, 1])
