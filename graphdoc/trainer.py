@@ -92,7 +92,7 @@ def train(
             start.model.config.similarity = settings.similarity
         evaluation = None
         if evaluate is not None:
-            evaluation = RunEvaluation(partial(evaluate, start), evaluate.best, evaluate.greater_is_better)
+            evaluation = RunEvaluation(partial(evaluate, start, processes), evaluate.best, evaluate.greater_is_better)
         try:
             return run_recipe(RunContext(settings, start, processes, show_progress, loss, evaluation), make, resume)
         finally:

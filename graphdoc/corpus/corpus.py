@@ -179,21 +179,16 @@ def prepare_corpus(
         OutputError: the cache cannot be written, or another process has stopped.
     """
     segmenter = training_segmenter(segmenter, settings)
-    fingerprint = ""
 
-    def prepare() -> None:
-        nonlocal fingerprint
+    def prepare() -> str:
         source = CorpusSource(settings, without_first_sentence)
         fingerprint = _fingerprint(settings, segmenter, source, paragraph)
         folder = settings.corpora_folder / fingerprint
         if not (folder / MANIFEST_FILE).exists():
             _write(folder, settings, segmenter, source, paragraph, show_progress)
+        return fingerprint
 
-    if processes is None:
-        prepare()
-    else:
-        processes.run_first(prepare)
-        fingerprint = processes.gather(fingerprint)[0]
+    fingerprint = prepare() if processes is None else processes.from_first(prepare)
     return TrainingCorpus(settings.corpora_folder / fingerprint)
 
 

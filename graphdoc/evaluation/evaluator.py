@@ -20,14 +20,14 @@ T = TypeVar("T")
 class Evaluator(ABC):
     """Measures encoders on the same documents, always in the same way: during training and on the command line.
 
-    A recipe makes one evaluator and calls it now and then, in the first process of the run::
+    A recipe makes one evaluator and calls it now and then, in all processes of the run::
 
         evaluator = ClassificationEvaluator(documents, dtype=precision, best="macro_f1")
         evaluator = evaluator.prepared(encoder)  # optional: cut and tokenise once
         numbers = evaluator(encoder)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
         is_better = (numbers[evaluator.best] > before) == evaluator.greater_is_better
 
-    Documents are read up to the limits of the encoder. Given ``processes``, as by commands, each encodes a share, and
+    Documents are read up to the limits of the encoder. Given ``processes``, each encodes a share, and
     all get the numbers of a single one. A model in training is measured in eval mode and is then as it was before; no
     global random generator is used.
 
@@ -150,8 +150,4 @@ def gathered(processes: Processes | None, value: T) -> list[T]:
 
 def measured_once(processes: Processes | None, measure: Callable[[], dict[str, float]]) -> dict[str, float]:
     """What the first process measures, in all processes."""
-    numbers: dict[str, float] = {}
-    if processes is None:
-        return measure()
-    processes.run_first(lambda: numbers.update(measure()))
-    return processes.gather(numbers)[0]
+    return measure() if processes is None else processes.from_first(measure)

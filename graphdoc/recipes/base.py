@@ -200,19 +200,18 @@ def batch_of_parts(
     return GraphBatch.from_graphs(graphs, token_ids, **sections)
 
 
-def prepared_once(run: RunContext[Any], read: Callable[[], Evaluator]) -> Callable[[], Mapping[str, float]]:
-    """Measure a model by an evaluator that is read in the first process, which measures.
+def prepared_once(run: RunContext[Any], evaluator: Evaluator) -> Callable[[], Mapping[str, float]]:
+    """Measure a model by an evaluator, whose documents are shared by all processes.
 
     When it is first asked for, its documents are cut once, and encoded once where the passage encoder is frozen.
     """
-    given: list[Evaluator] = []
-    run.processes.run_first(lambda: given.append(read()))
 
     @cache
     def ready() -> Evaluator:
-        return given[0].prepared(run.encoder, encode_passages=run.settings.model.tune == "frozen")
+        encode_passages = run.settings.model.tune == "frozen"
+        return evaluator.prepared(run.encoder, run.processes, encode_passages=encode_passages)
 
-    return lambda: ready()(run.encoder)
+    return lambda: ready()(run.encoder, run.processes)
 
 
 def loss_of_kind(given: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
@@ -230,7 +229,7 @@ def loss_of_kind(given: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
 
 
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
-    """The step of a run as it is measured: by this process alone, since the others wait for it."""
+    """The step of a run as it is measured: every process has batches of its own."""
     training, model = run.settings.training, run.encoder.model
     packing = Packing.on(model.device, training.token_budget, training.padding)
     precision = training_precision(model.device)

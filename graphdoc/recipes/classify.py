@@ -141,17 +141,14 @@ class ClassRecipe(CorpusRecipe):
         self.objective = Classification(loss)
         if len(self.validation):
             best = settings.validation.best
-            measure = prepared_once(
-                run,
-                lambda: ClassificationEvaluator(
-                    self.documents_of(self.validation),
-                    multi_label=labels.multi_label,
-                    separator=labels.separator,
-                    dtype=training_precision(encoder.device),
-                    best=best,
-                ),
+            evaluator = ClassificationEvaluator(
+                run.processes.from_first(lambda: self.documents_of(self.validation)),
+                multi_label=labels.multi_label,
+                separator=labels.separator,
+                dtype=training_precision(encoder.device),
+                best=best,
             )
-            self.evaluation = RunEvaluation(measure, best, best != "loss", at_start=False)
+            self.evaluation = RunEvaluation(prepared_once(run, evaluator), best, best != "loss", at_start=False)
 
     def _divide(self) -> None:
         """Find the documents to train on and to measure, by their labels and splits or by a draw."""

@@ -152,10 +152,8 @@ class MinedNegatives:
         name = f"step-{self._refresh_step}" if is_own else _START
         if name == self._name:
             return None
-        found: list[NegativeLists | None] = []
         processes, path = self._run.processes, self._path(name)
-        processes.run_first(lambda: found.append(self._read(name)))
-        lists = processes.gather(found[0] if found else None)[0]
+        lists = processes.from_first(lambda: self._read(name))
         if lists is None:
             lists = self._mine("vectors" if is_own else self._settings.kind, self._refresh_step if is_own else 0)
             processes.run_first(lambda: lists.write(path))

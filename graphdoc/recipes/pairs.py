@@ -105,33 +105,33 @@ def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[st
 
 
 class PairValidation:
-    """The validation pairs of a run with their documents, cut and tokenised once, in the first process.
+    """The validation pairs of a run with their documents, which the first process reads and cuts.
 
     Args:
         run: settings, model and processes; without ``validation.pairs`` nothing is measured.
+        segmenter: how documents are cut; None cuts them as the model does.
 
     Raises:
         DocumentError: a document of a pair is not there, is there twice or has no text.
         EvaluationError: pairs do not have both labels.
     """
 
-    # Ids of the documents that are measured, and counts; there in the first process.
+    # Ids of the documents that are measured, and counts.
     ids: Collection[str] = ()
     measured: Mapping[str, int] = MappingProxyType({})
 
-    def __init__(self, run: RunContext[Any]) -> None:
+    def __init__(self, run: RunContext[Any], segmenter: Segmenter | None = None) -> None:
         self.run, self.settings = run, run.settings
         if run.settings.is_measured:
-            run.processes.run_first(self.read)
+            chosen = segmenter or run.encoder.segmenter
+            self.use(*run.processes.from_first(lambda: validation_pairs(self.settings, chosen)))
 
-    def read(self) -> None:
-        """Read the pairs and their documents."""
-        settings: PairRunSettings = self.settings
-        pairs, documents = validation_pairs(settings, self.run.encoder.segmenter)
+    def use(self, pairs: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
+        """Take the pairs and their documents, by id."""
         self._evaluator = evaluator = PairEvaluator(
             documents.values(),
             pairs,
-            by="accuracy" if settings.validation.best == "accuracy" else "f1",
+            by="accuracy" if self.settings.validation.best == "accuracy" else "f1",
             unknown="leave_out",
             lengths=(),
             resamples=0,
@@ -148,11 +148,11 @@ class PairValidation:
         """How a run measures its model; None for not at all."""
         if not self.settings.is_measured:
             return None
-        measure = prepared_once(self.run, lambda: self._evaluator)
+        measure = prepared_once(self.run, self._evaluator)
         return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True)
 
     def counts(self, trained: Collection[str]) -> dict[str, Any]:
-        """What is measured, in the first process, and how many of its documents, by their ids, are trained on too."""
+        """What is measured, and how many of its documents, by their ids, are trained on too."""
         seen = {"documents trained on too": len(set(trained).intersection(self.ids))}
         return {"measured": {**self.measured, **seen}} if self.measured else {}
 

@@ -267,14 +267,14 @@ class QueryMeasurement:
         queries, validation = self._sets.validation, self._settings.validation
         if queries is None:
             return None
-        measure = prepared_once(self._run, lambda: self._evaluator(queries, validation.documents))
-        return RunEvaluation(measure, metric_name(validation.best), True)
+        evaluator = self._run.processes.from_first(lambda: self._evaluator(queries, validation.documents))
+        return RunEvaluation(prepared_once(self._run, evaluator), metric_name(validation.best), True)
 
     def write_test_run(self) -> str | None:
         """Rank all documents for the queries of the tested fold by the trained model, and write the ranking.
 
         Returns:
-            What was found, in a line.
+            What was found, in a line of the first process.
         """
         folder, folds, queries = self._settings.folder, self._settings.folds, self._sets.test
         if queries is None:
@@ -282,8 +282,11 @@ class QueryMeasurement:
         if not (folder / MODEL_FOLDER).is_dir():
             return f"{folder / TEST_RUN} is written when the run is over"
         encoder = DocumentEncoder.from_pretrained(folder / MODEL_FOLDER, device=self._run.encoder.device)
-        evaluator = self._evaluator(queries, None, TEST_DEPTH)
-        run = evaluator.rank(encoder)
+        processes = self._run.processes
+        evaluator = processes.from_first(lambda: self._evaluator(queries, None, TEST_DEPTH))
+        run = evaluator.rank(encoder, processes)
+        if not processes.is_first:
+            return None
         path = write_run(folder / TEST_RUN, run)
         scores = score_run(run, queries.qrels, evaluator.measures, own=self._sets.own or None).means
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())

@@ -132,9 +132,7 @@ class RetrievalRecipe(CorpusRecipe):
         begin_training(encoder, settings.model)
         encoder.model.config.search_by = settings.loss.unit
         # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
-        read: list[QuerySets] = []
-        run.processes.run_first(lambda: read.append(read_query_sets(settings)))
-        (sets,) = run.processes.gather(read)[0]
+        sets = run.processes.from_first(lambda: read_query_sets(settings))
         super().__init__(run)
         corpus, self._sets = self.corpus, sets
         self.judgements = judged = sets.train.among(corpus.ids)

@@ -17,6 +17,7 @@ from ..corpus.corpus import TrainingCorpus
 from ..corpus.document import TrainingDocument
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
+from ..evaluation.evaluator import measured_once
 from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
@@ -194,7 +195,9 @@ class SentencePairRecipe(CorpusRecipe):
         self.held_out = self._measured(held_out) if len(held_out) else None
         if self.held_out is not None:
             best = settings.validation.best
+            # A batch that cannot be divided, since the loss looks at all of it.
             measure = partial(held_out_scores, measuring_step(run, self.objective), self.held_out)
+            measure = partial(measured_once, run.processes, measure)
             self.evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
 
     def _measured(self, rows: Rows) -> TrainingBatch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
@@ -15,8 +14,10 @@ from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.parts import PassageVectors
 from ..corpus.source import StreamingCorpus
 from ..errors import ModelError, SettingsError
+from ..evaluation.evaluator import interleaved, share_of
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import SubDocumentContrast
+from ..runtime.processes import Processes
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import PretrainingSettings
 from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader
@@ -120,7 +121,9 @@ class SubDocumentRecipe(CorpusRecipe):
             # Always the same batches and sub-documents, made when they are first measured.
             step, batches = measuring_step(run, self.objective), cache(self.held_out_batches)
             best = run.settings.validation.best
-            self.evaluation = RunEvaluation(lambda: held_out_scores(step, batches()), best, not best.endswith("loss"))
+            self.evaluation = RunEvaluation(
+                lambda: held_out_scores(step, batches(), run.processes), best, not best.endswith("loss")
+            )
 
     def collator(self) -> Collate:
         """What splits documents."""
@@ -141,17 +144,20 @@ class SubDocumentRecipe(CorpusRecipe):
         return {"train": len(self._rows), "held_out": len(self._held_out)}
 
 
-def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch]) -> dict[str, float]:
-    """Loss and metrics on documents that are not trained on; the model is in eval mode."""
-    sums: Counter[str] = Counter()
-    for batch in batches:
+def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch], processes: Processes) -> dict[str, float]:
+    """Loss and metrics on documents that are not trained on, of which each process measures some batches.
+
+    The model is in eval mode.
+    """
+    own: list[dict[str, float]] = []
+    for batch in batches[share_of(processes)]:
         result = step.measure(batch)
-        for name, value in {"loss": result.loss, **result.metrics}.items():
-            sums[name] += float(value) * len(batch)  # type: ignore[assignment]
+        scores = {"loss": result.loss, **result.metrics}
+        own.append({name: float(value) * len(batch) for name, value in scores.items()})
+    of_all, documents = interleaved(processes.gather(own)), sum(map(len, batches))
     # How many pairs are no negatives says something of the documents, not of the model.
-    sums.pop("left_out_share", None)
-    documents = sum(map(len, batches))
-    return {name: value / documents for name, value in sums.items()}
+    names = of_all[0].keys() - {"left_out_share"}
+    return {name: sum(scores[name] for scores in of_all) / documents for name in of_all[0] if name in names}
 
 
 class StreamedRecipe(Recipe):

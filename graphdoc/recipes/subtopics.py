@@ -12,9 +12,10 @@ import torch
 from ..corpus.document import TrainingDocument
 from ..corpus.parts import PassageVectors
 from ..corpus.source import training_segmenter
-from ..documents.readers.pair_files import LabelledPair, read_pair_file
+from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
+from ..evaluation.evaluator import interleaved, share_of
 from ..evaluation.pair_scores import pair_auc
 from ..evaluation.pairs import require_both_labels
 from ..inference.levels import sentence_segmenter
@@ -24,7 +25,7 @@ from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention
 from ..runtime.arrays import Rows, Vectors
 from ..sampling.batches import BalancedPairBatches
-from ..segmentation.spans import Coverage
+from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import columns_of, number_of_subtopics, pair_graphs
@@ -32,7 +33,7 @@ from ..training.data import RunEvaluation
 from ..training.objectives import SubtopicClusters, TrainingBatch, paired_sentences
 from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, Examples, loss_of_kind, measuring_step
-from .pairs import CorpusPairs, PairValidation, validation_pairs
+from .pairs import CorpusPairs, PairValidation
 
 
 def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> None:
@@ -156,38 +157,36 @@ BATCH_PAIRS = 256
 
 
 class SubtopicValidation(PairValidation):
-    """The validation pairs of a run, with the vectors of their sentences, made once in the first process.
+    """The validation pairs of a run; each process measures a share of them, whose sentences it encodes once.
 
     Attributes:
-        pairs: the pairs, each once; there in the first process.
+        pairs: the pairs, each once.
     """
 
     pairs: tuple[LabelledPair, ...]
 
     def __init__(self, run: RunContext[SubtopicRunSettings], objective: SubtopicClusters) -> None:
         self._objective, self._vectors = objective, dict[str, Vectors]()
-        super().__init__(run)
+        sentences = sentence_segmenter(run.encoder, with_context=False)
+        super().__init__(run, training_segmenter(sentences, run.settings.corpus))
 
-    def read(self) -> None:
-        """Read the pairs and their documents."""
-        settings, encoder = self.settings, self.run.encoder
-        segmenter = training_segmenter(sentence_segmenter(encoder, with_context=False), settings.corpus)
-        given, documents = validation_pairs(settings, segmenter)
+    def use(self, given: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
+        """Take the pairs and their documents, by id."""
         known = given.among(documents, "leave_out")
         apart = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
         require_both_labels(apart, len(given))
-        self.pairs = apart.pairs
+        self.pairs, self._own = apart.pairs, apart.pairs[share_of(self.run.processes)]
         self._count(apart, {"unknown": len(given) - len(known), "with themselves": len(known) - len(apart)})
-        self._documents = [document for id, document in documents.items() if id in self.ids]
-        beyond = sum(one.coverage.passages - one.coverage.encoded_passages for one in self._documents)
+        own = {id for pair in self._own for id in (pair.a, pair.b)}
+        self._documents = [document for id, document in documents.items() if id in own]
+        measured = (document.coverage for id, document in documents.items() if id in self.ids)
+        beyond = sum(coverage.passages - coverage.encoded_passages for coverage in measured)
         self.measured = {**self.measured, "sentences beyond corpus.max_passages": beyond}
 
     def encode(self) -> None:
-        """Make the vectors of all sentences, in the first process."""
-        if self.settings.is_measured:
-            self.run.processes.run_first(self._encode)
-
-    def _encode(self) -> None:
+        """Make the vectors of the sentences of this process."""
+        if not self.settings.is_measured:
+            return
         training = self.settings.training
         for document in self.run.encoder.with_passage_vectors(
             self._documents,
@@ -213,15 +212,17 @@ class SubtopicValidation(PairValidation):
         larger for a similar pair than for another one.
         """
         step = measuring_step(self.run, self._objective)
-        parts: list[ClusterTerms] = []
-        for first in range(0, len(self.pairs), BATCH_PAIRS):
-            batch = self._batch(self.pairs[first : first + BATCH_PAIRS])
+        own: list[tuple[float, ...]] = []
+        for first in range(0, len(self._own), BATCH_PAIRS):
+            batch = self._batch(self._own[first : first + BATCH_PAIRS])
             rows = step.measure(batch).rows
             assert rows is not None
-            parts.append(
-                self._objective.clusters.terms(rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"]))
+            terms = self._objective.clusters.terms(
+                rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"])
             )
-        terms = ClusterTerms(*(torch.cat(part) for part in zip(*parts, strict=True)))
+            own += zip(*(part.tolist() for part in terms), strict=True)
+        of_all = interleaved(self.run.processes.gather(own))
+        terms = ClusterTerms(*(torch.tensor(part) for part in zip(*of_all, strict=True)))
         labels = torch.tensor([pair.label for pair in self.pairs])
         similar = labels == 1
         return {

@@ -95,25 +95,43 @@ class Processes:
         if self._group is None:
             return [value]
         values: list[Any] = [None] * self.count
-        with exchange():
-            # Unlike other exchanges it says which process does not come.
-            distributed.monitored_barrier(self._group, LONGEST_WAIT, wait_all_ranks=True)
+        with self._exchange():
             distributed.all_gather_object(values, value, group=self._group)
         return values
 
     def run_first(self, function: Callable[[], object]) -> None:
         """Run a function in the first process while the others wait; a GraphdocError of it is raised in all."""
+
+        def run() -> None:
+            function()
+
+        self.from_first(run)
+
+    def from_first(self, function: Callable[[], T]) -> T:
+        """Give all processes what a function returns in the first; a GraphdocError of it is raised in all."""
+        answer: list[Any] = [None, None]
         failure: GraphdocError | None = None
         if self.is_first:
             try:
-                function()
+                answer[0] = function()
             except GraphdocError as error:
-                failure = error
-        message = self.gather(None if failure is None else str(failure))[0]
+                failure, answer[1] = error, str(error)
+        if self._group is not None:
+            with self._exchange():
+                distributed.broadcast_object_list(answer, 0, group=self._group)
         if failure is not None:
             raise failure
-        if message is not None:
-            raise OutputError(message)
+        if answer[1] is not None:
+            raise OutputError(answer[1])
+        result: T = answer[0]
+        return result
+
+    @contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """A context for an exchange between the processes, that says which of them does not come."""
+        with exchange():
+            distributed.monitored_barrier(self._group, LONGEST_WAIT, wait_all_ranks=True)
+            yield
 
 
 class StopRequest:

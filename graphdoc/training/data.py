@@ -177,7 +177,7 @@ class RunEvaluation:
     """How a model is measured while it is trained.
 
     Args:
-        measure: measures the model, in the first process; the numbers by name.
+        measure: measures the model, called by all processes; the numbers by name, those of the first count.
         best: the number by which the best checkpoint is chosen.
         greater_is_better: whether more of it is better.
         at_start: also measure before the first step.
@@ -235,7 +235,7 @@ class Recipe(ABC):
         """
 
     def finish(self) -> str | None:
-        """Do what is left in the first process when the run is over, and say in a line what came of it."""
+        """Do what is left when the run is over, in all processes; the first says in a line what came of it."""
         return None
 
     def state_dict(self) -> dict[str, Any] | None:

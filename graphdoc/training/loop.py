@@ -302,14 +302,10 @@ class TrainingLoop:
         return complete
 
     def measure(self, evaluation: RunEvaluation) -> dict[str, float]:
-        """Measure the model as it would be saved, in the first process while the others wait; names get ``eval_``."""
-        metrics: dict[str, float] = {}
-
-        def measure_here() -> None:
-            # Otherwise the first measure that needs numbers would complain, of something else.
-            require_finite_weights(self.model, self.state.global_step)
-            with inference(self.model):
-                metrics.update({MEASURED + name: float(value) for name, value in evaluation.measure().items()})
-
-        self.processes.run_first(measure_here)
-        return self.processes.gather(metrics)[0]
+        """Measure the model as it would be saved; names get ``eval_``."""
+        # Otherwise the first measure that needs numbers would complain, of something else.
+        require_finite_weights(self.model, self.state.global_step)
+        with inference(self.model):
+            metrics = {MEASURED + name: float(value) for name, value in evaluation.measure().items()}
+        # A measure of a user may differ from process to process, and all have to keep the same checkpoint.
+        return self.processes.from_first(lambda: metrics)

@@ -198,7 +198,7 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
             raise
     finally:
         lock.release()
-    if processes.is_first and (last_words := recipe.finish()) is not None:
+    if (last_words := recipe.finish()) is not None and processes.is_first:
         tqdm.write(printable(last_words))
     return result
 

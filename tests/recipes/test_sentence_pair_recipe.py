@@ -170,7 +170,7 @@ def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], mon
             monkeypatch.setattr(start.processes, "rank", rank)
             monkeypatch.setattr(start.processes, "count", len(ranks))
             # Every one of them makes the corpus ready, or finds it.
-            monkeypatch.setattr(start.processes, "run_first", lambda prepare: prepare())
+            monkeypatch.setattr(start.processes, "from_first", lambda prepare: prepare())
             monkeypatch.setattr(start.processes, "gather", lambda value: [value])
             data = SentencePairRecipe(start)
             assert data.steps == 3
