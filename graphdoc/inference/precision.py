@@ -35,8 +35,11 @@ def training_precision(device: torch.device) -> Precision | None:
     otherwise (``accelerate launch --mixed_precision``).
     """
     asked = os.environ.get("ACCELERATE_MIXED_PRECISION", "")
-    if asked in ("bf16", "fp16"):
-        return "bfloat16" if asked == "bf16" else "float16"
+    if asked == "bf16":
+        return "bfloat16"
+    # Accelerate scales no gradients of float16 on a processor.
+    if asked == "fp16" and device.type != "cpu":
+        return "float16"
     if asked == "no" or device.type != "cuda":
         return None
     return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"

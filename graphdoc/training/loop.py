@@ -5,31 +5,54 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
-from torch.nn.utils import clip_grad_norm_
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import InitProcessGroupKwargs, broadcast, reduce
+from torch import Tensor, nn
 
 from ..errors import DocumentError, ModelError
 from ..graphs.batch import Packing
 from ..inference.precision import inference, training_precision
 from ..modeling import DocumentModel
-from ..runtime.processes import Processes, StopRequest, exchange
+from ..runtime.processes import LONGEST_WAIT, Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
 from ..settings.run import TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite_weights
 from .data import Recipe, RunEvaluation
 from .objectives import TrainingBatch
 from .optimizer import make_optimizer, make_schedule
-from .run_folder import WRONG_BATCH, RunLog, write_run_file
+from .run_folder import WRONG_BATCH, RunLog, require_trackers, write_run_file
 from .step import CachedStep
+
+_ACCELERATE_NAMES = {None: "no", "bfloat16": "bf16", "float16": "fp16"}
 
 # A stream has no end of an epoch at which to save and measure.
 STREAM_SAVE_STEPS = 500
+
+
+def make_accelerator(device: torch.device, folder: Path, trackers: Sequence[str]) -> Accelerator:
+    """The Accelerator of a run, which reduces over processes, scales gradients and writes to trackers.
+
+    Raises:
+        MissingExtraError: a tracker is not installed.
+    """
+    require_trackers(trackers)
+    # An earlier run of this program may have had another device and another precision.
+    AcceleratorState._reset_state(reset_partial_state=True)
+    return Accelerator(
+        cpu=device.type == "cpu",
+        mixed_precision=_ACCELERATE_NAMES[training_precision(device)],
+        device_placement=False,
+        log_with=list(trackers) or None,
+        project_dir=folder,
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=LONGEST_WAIT)],
+    )
 
 
 def reduce_gradients(parameters: Iterable[nn.Parameter], processes: int) -> int:
@@ -60,12 +83,11 @@ def reduce_gradients(parameters: Iterable[nn.Parameter], processes: int) -> int:
 
 def mean_over_processes(values: Tensor, processes: int) -> Tensor:
     """The mean of a tensor over all processes; every process has to call it."""
-    if processes > 1:
-        values = values.clone()
-        with exchange():
-            distributed.all_reduce(values)
-        values /= processes
-    return values
+    if processes == 1:
+        return values
+    with exchange():
+        mean: Tensor = reduce(values, "mean")
+    return mean
 
 
 class StepMeans:
@@ -142,18 +164,17 @@ class TrainingLoop:
         self._epoch_steps, often = (length, length) if length else (steps, min(STREAM_SAVE_STEPS, steps))
         self._save_steps = settings.save_steps or often
         self.state = TrainState(max_steps=steps)
-        precision = training_precision(model.device)
+        self.accelerator = make_accelerator(model.device, checkpoints.folder, settings.trackers)
         self._step = CachedStep(
             model,
             recipe.objective,
-            precision=precision,
+            precision=training_precision(model.device),
             packing=Packing.on(model.device, settings.token_budget, settings.padding),
             keep_activations=settings.keep_activations,
         )
-        self._optimizer = make_optimizer(model, settings)
-        self._schedule = make_schedule(self._optimizer, settings, steps)
-        # Gradients of float16 are too small for it unless they are scaled.
-        self._scaler = torch.amp.GradScaler(model.device.type, enabled=precision == "float16")
+        optimizer = make_optimizer(model, settings)
+        self._schedule = make_schedule(optimizer, settings, steps)
+        self._optimizer = self.accelerator.prepare_optimizer(optimizer)
         self._means = StepMeans()
         self._log: RunLog | None = None
         self._stop = StopRequest()
@@ -172,8 +193,7 @@ class TrainingLoop:
         """
         if self.processes.count > 1:
             with exchange():
-                for tensor in self.model.state_dict().values():
-                    distributed.broadcast(tensor, 0)
+                broadcast(dict(self.model.state_dict()))
         if checkpoint is not None:
             self._load(checkpoint)
         try:
@@ -183,10 +203,11 @@ class TrainingLoop:
                     # What stays in float32, such as the graph, takes TF32 where the GPU has it.
                     stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
                     torch.set_float32_matmul_precision("high")
-                folder, trackers = self._checkpoints.folder, self.settings.trackers
                 opened: list[RunLog] = []
                 self.processes.run_first(
-                    lambda: opened.append(RunLog(folder, self.state, trackers, self._show_progress))
+                    lambda: opened.append(
+                        RunLog(self._checkpoints.folder, self.state, self.accelerator, self._show_progress)
+                    )
                 )
                 self._log = stack.enter_context(opened[0]) if opened else None
                 stack.enter_context(self._stop)
@@ -211,7 +232,7 @@ class TrainingLoop:
     def _load(self, checkpoint: Path) -> None:
         """Take over weights, optimiser and state of a checkpoint."""
         self._checkpoints.load_weights(checkpoint)
-        self._checkpoints.load_optimizer(checkpoint, self._optimizer, self._schedule, self._scaler)
+        self._checkpoints.load_optimizer(checkpoint, self._optimizer, self._schedule, self.accelerator.scaler)
         steps, self.state = self.state.max_steps, self._checkpoints.load_state(checkpoint)
         self.state.max_steps = steps
         best = self.state.best_global_step
@@ -228,10 +249,8 @@ class TrainingLoop:
             if batch is None:
                 return
             self._compute_gradient(batch)
-            self._scaler.unscale_(self._optimizer)
-            norm = clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf)
-            self._scaler.step(self._optimizer)
-            self._scaler.update()
+            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf)
+            self._optimizer.step()
             rate = self._schedule.get_last_lr()[0]
             self._schedule.step()
             self._optimizer.zero_grad()
@@ -252,7 +271,8 @@ class TrainingLoop:
             self.model.passage_encoder.eval()
         seed = random_generator(self.settings.seed, "step", number, self.processes.rank).integers(2**63)
         torch.manual_seed(int(seed))
-        self._step.scale = self._scaler.scale(torch.ones((), device=self.model.device))
+        if (scaler := self.accelerator.scaler) is not None:
+            self._step.scale = scaler.scale(torch.ones((), device=self.model.device))
         output = self._step(batch)
         reduce_gradients(self.model.parameters(), self.processes.count)
         loss = output.loss
@@ -292,8 +312,8 @@ class TrainingLoop:
         if saves:
             require_finite_weights(self.model, step)
             self.state.data = self._recipe.state_dict()
-            state, optimizer, schedule = self.state, self._optimizer, self._schedule
-            self.processes.run_first(lambda: self._checkpoints.save(state, optimizer, schedule, self._scaler))
+            state, optimizer, schedule, scaler = self.state, self._optimizer, self._schedule, self.accelerator.scaler
+            self.processes.run_first(lambda: self._checkpoints.save(state, optimizer, schedule, scaler))
 
     def _write(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         complete = self.state.log(entry)

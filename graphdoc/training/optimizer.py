@@ -1,4 +1,7 @@
-"""Which weights a run trains, and by which optimiser and schedule; its state as safetensors and JSON, not pickles."""
+"""Which weights a run trains, and by which optimiser and schedule.
+
+Their state is saved as safetensors and JSON, since that of ``Accelerator.save_state`` is pickled.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,11 @@ def save_optimizer(folder: Path, optimizer: Any, schedule: Any, scaler: Any) -> 
     """Write the state of an optimiser, its schedule, and what scales its gradients."""
     state = optimizer.state_dict()
     entries = {f"{number}.{name}": value for number, of in state["state"].items() for name, value in of.items()}
-    content = {"groups": state["param_groups"], "schedule": schedule.state_dict(), "scaler": scaler.state_dict()}
+    content = {
+        "groups": state["param_groups"],
+        "schedule": schedule.state_dict(),
+        "scaler": scaler and scaler.state_dict(),
+    }
     (folder / VALUES_FILE).write_text(json.dumps(content, default=_plain), encoding="utf-8")
     save_file({key: tensor.detach().contiguous().cpu() for key, tensor in entries.items()}, folder / TENSORS_FILE)
 
@@ -75,7 +82,7 @@ def load_optimizer(folder: Path, optimizer: Any, schedule: Any, scaler: Any) -> 
     groups = [{**group, "betas": tuple(group["betas"])} for group in content["groups"]]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
     schedule.load_state_dict(content["schedule"])
-    if content["scaler"]:
+    if scaler is not None and content["scaler"]:
         scaler.load_state_dict(content["scaler"])
 
 

@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from accelerate import Accelerator
 
@@ -204,16 +203,15 @@ class RunLog:
     Args:
         folder: the run's folder.
         state: where the run begins or goes on.
-        trackers: where numbers are also written.
+        accelerator: writes numbers to its trackers too.
         show: whether to show the bar; None shows it on a terminal.
 
     Raises:
-        MissingExtraError: a tracker is not installed.
         OutputError: the log cannot be written, or a tracker does not start.
     """
 
     def __init__(
-        self, folder: Path, state: TrainState, trackers: Sequence[str] = (), show: bool | None = None
+        self, folder: Path, state: TrainState, accelerator: Accelerator | None = None, show: bool | None = None
     ) -> None:
         self.path, self._state = folder / LOG_FILE, state
         self._tells_results = sys.stderr.isatty() if show is None else show
@@ -221,7 +219,9 @@ class RunLog:
         try:
             kept = [line for line, step in _entries(self.path) if step <= state.global_step]
             write_text(self.path, "".join(f"{line}\n" for line in kept if state.global_step))
-            self._tracking = _start_trackers(trackers, folder) if trackers else None
+            self._tracking = accelerator if accelerator is not None and accelerator.log_with else None
+            if self._tracking is not None:
+                _start_trackers(self._tracking, folder)
         except GraphdocError:
             self.bar.close()
             raise
@@ -280,14 +280,13 @@ def require_trackers(names: Sequence[str]) -> None:
             raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
 
 
-def _start_trackers(names: Sequence[str], folder: Path) -> Accelerator:
-    """Start the trackers of a run (``tensorboard``, ``wandb`` or ``mlflow``), by way of Accelerate.
+def _start_trackers(accelerator: Accelerator, folder: Path) -> None:
+    """Start the trackers of a run (``tensorboard``, ``wandb`` or ``mlflow``).
 
     Raises:
-        MissingExtraError: a library is not installed.
         OutputError: a tracker does not start, as without a network or a login.
     """
-    require_trackers(names)
+    names = [str(tracker) for tracker in accelerator.log_with]
     path = folder / CONFIG_FILE
     settings = {".".join(key): value for key, value in (_settings_in(path) if path.is_file() else {}).items()}
     run_name = folder.resolve().name
@@ -301,7 +300,6 @@ def _start_trackers(names: Sequence[str], folder: Path) -> Accelerator:
 
             # For every run: MLflow keeps what it was told last.
             mlflow.set_tracking_uri(os.environ.get("MLFLOW_TRACKING_URI") or (folder.resolve() / "mlruns").as_uri())
-        accelerator = Accelerator(cpu=not torch.cuda.is_available(), log_with=list(names), project_dir=folder)
         accelerator.init_trackers(os.environ.get("WANDB_PROJECT", "graphdoc"), None, options)
         for tracker in accelerator.trackers:
             # TensorBoard would write the settings as a run of its own.
@@ -310,7 +308,6 @@ def _start_trackers(names: Sequence[str], folder: Path) -> Accelerator:
     except Exception as error:  # each library raises errors of its own
         reason = one_line(str(error), 200) or type(error).__name__
         raise OutputError(
-            f"training.trackers={list(names)} do not start: {reason}; log in (wandb login), set WANDB_MODE=offline, "
+            f"training.trackers={names} do not start: {reason}; log in (wandb login), set WANDB_MODE=offline, "
             "check MLFLOW_TRACKING_URI, or leave them out"
         ) from error
-    return accelerator

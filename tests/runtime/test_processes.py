@@ -38,7 +38,7 @@ def test_a_process_that_is_gone_is_reported(meet: Callable[[], object], monkeypa
         raise PEER_LOST
 
     monkeypatch.setattr(gathering, "_all_gather", broken)
-    monkeypatch.setattr(distributed, "all_reduce", broken)
+    monkeypatch.setattr(training, "reduce", broken)
     with pytest.raises(OutputError):
         meet()
 

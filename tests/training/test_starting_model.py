@@ -73,6 +73,7 @@ def test_one_gpu_is_not_for_several_processes(monkeypatch: pytest.MonkeyPatch) -
         ("cuda", False, "", "float16"),
         ("cuda", True, "no", None),
         ("cuda", True, "fp16", "float16"),
+        ("cpu", True, "fp16", None),
     ],
 )
 def test_precision_follows_the_device_and_what_accelerate_is_told(
