@@ -36,7 +36,7 @@ from .training.data import RunEvaluation
 from .training.optimizer import finish_tuning
 from .training.run import RunContext, join_run, load_start, run_recipe
 
-# What messages and model cards call documents that were given as objects.
+# What messages and model cards call documents that are passed as objects.
 IN_HAND = "given documents"
 
 # What settings say of a loss, by its recipe and its class: fixed values, and fields of the same name.
@@ -220,7 +220,7 @@ def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss |
     is_of_pairs = data.recipe == "pretrain sentence_pairs"
     others = [each for each in losses if not (is_of_pairs and type(each) is MaskedTokens)]
     if len(others) > 1 or len(losses) - len(others) > 1:
-        beside = " and MaskedTokens beside it" if is_of_pairs else ""
+        beside = " and MaskedTokens" if is_of_pairs else ""
         raise SettingsError(f"{type(data).__name__} takes one loss{beside}, and {len(losses)} are given")
     values: dict[str, Any] = {"mlm_weight": 0.0} if losses and is_of_pairs else {}
     if losses and not others:
@@ -231,7 +231,7 @@ def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss |
             fixed, names = _OF_LOSSES[data.recipe, type(each)]
             values |= fixed | {name: getattr(each, name) for name in names}
     if is_of_pairs and "margin" in values:
-        # There it is the distance of both that is given.
+        # There the setting is the distance of both.
         values["margin"] = round(1 - values["margin"], 12)
     if "weight" in values:
         values["mlm_weight"] = values.pop("weight")
@@ -239,7 +239,7 @@ def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss |
 
 
 def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
-    """What settings say of documents, and given documents, which can be read several times."""
+    """Settings of a corpus, and the documents themselves where they are passed as objects, readable several times."""
     if isinstance(documents, CorpusSettings):
         return documents.given_values(), documents.in_hand
     if isinstance(documents, str | PathLike):
@@ -256,7 +256,7 @@ def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
 
 
 def _file(rows: str | PathLike[str] | Iterable[Sequence[Any]]) -> str:
-    """The file of pairs; given pairs are written to the cache, under a hash of their content."""
+    """The file of pairs; pairs in memory are written to the cache, under a hash of their content."""
     if isinstance(rows, str | PathLike):
         return fspath(rows)
     text = "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)

@@ -21,7 +21,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
-    """Let a function write a temporary file beside the target, then rename it into place.
+    """Let a function write a temporary file next to the target, then rename it into place.
 
     Raises:
         OutputError: the target cannot be written; no partial file stays behind.
@@ -73,7 +73,7 @@ def file_checksum(path: Path) -> str:
 
 
 def mark_checked(path: Path) -> None:
-    """Write the checksum of a file that was just written beside it."""
+    """Write the checksum of a file that was just written, next to it."""
     mark = {"stamp": _stamp(path), "checksum": file_checksum(path)}
     write_text(_mark_path(path), json.dumps(mark))
 

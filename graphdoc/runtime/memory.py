@@ -41,7 +41,7 @@ def quick_imports() -> Iterator[None]:
     """Import what makes hundreds of thousands of objects that stay, such as torch and transformers.
 
     The garbage collector would look through all of them again and again, which takes a fifth of the time; it rests
-    meanwhile, and then counts them among what has stayed for long.
+    until then, and then counts them among what has stayed for long.
     """
     if not gc.isenabled():
         yield

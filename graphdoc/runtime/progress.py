@@ -29,7 +29,11 @@ def progress_bar(
 class PartProgress:
     """Advances a bar of documents by the parts of some that are worked on together, and says how many are done.
 
-    Of so many ``documents`` there are so many ``parts``, which the ``noun`` names: ``sentences``.
+    Args:
+        bar: the bar; None shows none.
+        documents: number of documents.
+        parts: number of their parts.
+        noun: what a part is, such as ``sentences``.
     """
 
     def __init__(self, bar: tqdm[Any] | None, documents: int, parts: int, noun: str) -> None:
@@ -37,7 +41,7 @@ class PartProgress:
         self._done = self._shown = 0
 
     def __call__(self, parts: int) -> None:
-        """Say that so many more parts are done."""
+        """Advance by some parts."""
         self._done += parts
         if self._bar is None:
             return

@@ -41,7 +41,7 @@ class TrainState:
     """How far a run has come; the fields are those of transformers' ``TrainerState``.
 
     ``best_global_step`` is None where nothing was measured, or the checkpoint is gone; ``data`` is the place in the
-    data where the number of the step does not say it all.
+    data, where it does not follow from the number of the step.
     """
 
     global_step: int = 0
@@ -214,7 +214,7 @@ def _reading(path: Path, checkpoint: Path) -> Iterator[None]:
     except Exception as error:
         raise ModelError(
             f"{path} cannot be used ({type(error).__name__}: {one_line(str(error), 200)}); remove {checkpoint} to "
-            "resume from the one before, or start anew"
+            "resume from the one before, or start again"
         ) from error
 
 

@@ -126,7 +126,7 @@ class EpochLoader:
         try:
             return next(ahead, None)
         except (ConnectionError, EOFError, FileNotFoundError) as error:
-            # Tensors are fetched from the worker that made them. If it is killed meanwhile, torch passes on the broken
+            # Tensors are fetched from the worker that made them. If it is killed, torch passes on the broken
             # connection where the system has not ended the worker yet.
             workers = [worker.sentinel for worker in getattr(ahead, "_workers", ())]
             if workers and connection.wait(workers, ENDING):
@@ -146,7 +146,7 @@ def _begin_worker(_: int) -> None:
 
 
 class StreamLoader:
-    """Batches of a streamed corpus, so many documents in each process, from where the state of its share says.
+    """Batches of a streamed corpus, of ``batch_size`` documents in each process, from the place in its state on.
 
     The corpus cuts documents ahead in processes of its own; the processes of the run agree on how many batches an
     epoch has.
@@ -196,7 +196,7 @@ class Recipe(ABC):
 
     Attributes:
         objective: what the loss looks at, and the loss.
-        evaluation: how the model is measured meanwhile; None for not at all.
+        evaluation: how the model is measured during training; None for not at all.
         loader: gives this process's share of every batch; there once the data is loaded.
         batch_size: documents, or pairs, of a batch, over all processes.
         steps: steps of the whole run.
@@ -239,7 +239,7 @@ class Recipe(ABC):
         return None
 
     def state_dict(self) -> dict[str, Any] | None:
-        """The place in the data for a checkpoint; None where the number of the step says it all."""
+        """The place in the data for a checkpoint; None where it follows from the number of the step."""
         return None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (a hook)

@@ -115,7 +115,7 @@ class StepMeans:
         self._waited += time.perf_counter() - began
 
     def take(self, processes: Processes) -> dict[str, float]:
-        """Means over steps and processes, and documents and tokens a second of all; then begin anew."""
+        """Means over steps and processes, and documents and tokens a second of all; then start from zero."""
         seconds = max(time.perf_counter() - (self._began or 0.0), 1e-9)
         values = {name: float(value) / max(self._steps, 1) for name, value in self._sums.items()}
         values["waiting_share"] = self._waited / seconds
@@ -130,8 +130,8 @@ class TrainingLoop:
     """Trains a document model step by step, on one process or many.
 
     Every step is a pure function of the weights, the seed and the step's number: batches are, and random numbers are
-    seeded anew at every step. So a run that was interrupted goes on from its last checkpoint as if nothing had been.
-    Gradients are reduced once a step, over all processes. Checkpoints are written beside and moved into place, as
+    seeded at every step. So an interrupted run goes on from its last checkpoint as if nothing had happened.
+    Gradients are reduced once a step, over all processes. Checkpoints are written under another name and renamed, as
     folders that :meth:`~graphdoc.encoder.DocumentEncoder.from_pretrained` reads.
 
     Args:

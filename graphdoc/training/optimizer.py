@@ -25,7 +25,7 @@ from ..settings.run import TrainingSettings, Tune
 
 TENSORS_FILE, VALUES_FILE = "optimizer.safetensors", "optimizer.json"
 
-# Weights that do not decay, beside those of LayerNorm.
+# Weights that do not decay, in addition to those of LayerNorm.
 _NO_DECAY = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
 
 
@@ -104,7 +104,7 @@ def prepare_tuning(model: DocumentModel, tune: Tune, lora_rank: int = 8, *, subt
     Args:
         model: the model, changed in place.
         tune: ``full`` trains the passage encoder, ``lora`` adds low-rank updates to it and trains those, ``frozen``
-            leaves it alone, with the structural embeddings that it is given.
+            leaves it alone, and the structural embeddings that it reads.
         lora_rank: rank of the updates of ``lora``.
         subtopics: whether the loss looks at the head for subtopics, and so at the graph below it.
 

@@ -124,15 +124,15 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopi
 
 @dataclass(frozen=True)
 class RunContext(Generic[Settings]):
-    """What every recipe is given.
+    """What every recipe starts from.
 
     Args:
         settings: the settings of the run.
         encoder: the model that the run starts from, and its tokenizer.
         processes: the processes that train together.
         show_progress: show bars; None shows them on a terminal.
-        loss: the loss that was given instead of the one of the settings.
-        evaluation: what was given to measure the model by, instead of what the settings say.
+        loss: replaces the loss of the settings.
+        evaluation: replaces the evaluation of the settings.
     """
 
     settings: Settings
@@ -172,7 +172,7 @@ def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Setting
         require_trackers(settings.training.trackers)
         begin_run(folder, settings, resume=resume)
         lock.acquire()
-        # Another run may have begun and ended meanwhile.
+        # Another run may have begun and ended while this one waited.
         begin_run(folder, settings, resume=resume)
         is_new = not (folder / SETTINGS_FILE).exists()
 
@@ -295,7 +295,7 @@ def _announcement(settings: RunSettings, recipe: Recipe, record: Mapping[str, An
     for name, value in recipe.counts().items():
         yield from _counted(name.replace("_", " "), value)
     if recipe.evaluation is None:
-        yield "nothing is measured meanwhile: the last model is the result"
+        yield "nothing is measured during training: the last model is the result"
     yield f"{recipe.steps:,} steps of {recipe.batch_size:,} {recipe.unit}"
     yield (
         f"{record['trained_weights']:,} of {record['weights']:,} weights are trained ({settings.model.tune} passage "

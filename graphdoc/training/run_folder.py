@@ -29,7 +29,7 @@ from .checkpoint import MEASURED, PREFIX, TrainState
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
 LOG_FILE, MODEL_FOLDER, CURVE_FILE = "log.jsonl", "model", "curve.png"
-# Lists of negatives that the run makes; those of a run that was given up say what they are good for.
+# Lists of negatives that the run makes; each says what it was made for, also after an abandoned run.
 NEGATIVES_FOLDER = "negatives"
 WRONG_BATCH = "wrong-batch-"
 
@@ -126,9 +126,9 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any]) -> 
                 )
     else:
         for left in folder.glob(f"{WRONG_BATCH}*"):
-            # It is of a run that was given up.
+            # It is of an abandoned run.
             left.unlink()
-    # First what shows that the settings beside it are those of a run.
+    # First the record, without which the settings are not taken for those of a run.
     write_run_file(folder / RECORD_FILE, record)
     write_text(folder / CONFIG_FILE, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
 
@@ -293,12 +293,12 @@ def _start_trackers(accelerator: Accelerator, folder: Path) -> None:
     options = {"wandb": {"dir": str(folder), "name": run_name}, "mlflow": {"run_name": run_name}}
     try:
         if "mlflow" in names:
-            # Plain files are all that the small package of MLflow writes without a server, and it asks to be told so.
+            # Without a server the small package of MLflow writes plain files only, and only if this is set.
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
             os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
             import mlflow
 
-            # For every run: MLflow keeps what it was told last.
+            # For every run: MLflow keeps the last address.
             mlflow.set_tracking_uri(os.environ.get("MLFLOW_TRACKING_URI") or (folder.resolve() / "mlruns").as_uri())
         accelerator.init_trackers(os.environ.get("WANDB_PROJECT", "graphdoc"), None, options)
         for tracker in accelerator.trackers:

@@ -30,7 +30,7 @@ class GradientCache(Generic[Input]):
     whatever their number and sizes. All that a step holds is in this object, and goes with it. Source: Gao et al.
     2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.3.
 
-    The last mini-batch is encoded once: the backward pass begins with it, so that its activations are kept meanwhile.
+    The last mini-batch is encoded once: the backward pass begins with it, so that its activations are kept until then.
 
     Args:
         encode: encodes a mini-batch, ``(rows, ...)``; in training it may draw random numbers of torch.
@@ -40,7 +40,7 @@ class GradientCache(Generic[Input]):
         size: cells of a mini-batch.
         precision: makes the context of a pass, a new one for each: autocast keeps the weights that it has cast until
             it is left, and those cast without gradient are of no use to the second pass.
-        encode_with_term: encodes a mini-batch in the same way, once, with its own term of the loss beside the rows.
+        encode_with_term: encodes a mini-batch in the same way, once; gives its own term of the loss with the rows.
 
     Attributes:
         rows: ``(rows, ...)``, the results one after the other: a leaf that collects gradients.
@@ -218,7 +218,7 @@ class CachedStep:
         objective: what the loss looks at, and the loss.
         precision: what the transformer computes in; None for the precision of its weights.
         packing: how passages are packed into mini-batches; None for the rule of the device.
-        keep_activations: cells beside those of the last mini-batch whose activations may be kept.
+        keep_activations: cells whose activations may be kept, in addition to those of the last mini-batch.
         graph_numbers: numbers of a tensor of a graph layer (nodes by hidden, and adjacency by heads) from which on
             graphs are computed in slices of documents, all but the last of them twice; None decides by the model.
         gather: how the loss sees rows of other processes; None for those of all processes that train together.
