@@ -97,17 +97,11 @@ def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) 
         (f"<p>Wait.</p><noscript><p>{STORY}</p></noscript>", None),
         (f"<nav><ul><li><a href='/'>Home</a></ul><div><h1>Tide</h1><p>{STORY}</p></div>", None),
         (f"<article><nav><a href='#t'>Tide</a><h1 id=t>Tide</h1><p>{STORY}</p></article>", None),
-        (
-            f"<p>Subscribe.</p><div hidden><div style='display:none'><p>{STORY}</p></div></div>",
-            None,
-        ),
+        (f"<p>Subscribe.</p><div hidden><div style='display:none'><p>{STORY}</p></div></div>", None),
         (f"<dialog open><p>{STORY}</p></dialog><div role=dialog><p>We use cookies.</p></div>", "cookies"),
         (f"<p>{STORY}</p><div hidden><p>{STORY.replace('tide', 'ebb')}</p></div>", "ebb"),
         (f"<x-story><template shadowrootmode=open><p>{STORY}</p></template></x-story>", None),
-        (
-            f"<div><h1>Tide</h1><p>{STORY}</p></div><main><p>I do not believe a word of it.</p></main>",
-            None,
-        ),
+        (f"<div><h1>Tide</h1><p>{STORY}</p></div><main><p>I do not believe a word of it.</p></main>", None),
         (f"<p>{STORY}</p><noscript><p>Switch scripts on.</p></noscript>", "Switch"),
     ],
 )
@@ -160,11 +154,10 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
     [
         ("a.rst", "PEP: 1\nTitle: Tides\nAuthor: A. Doe <a@example.org>\n\nIntro\n=====\n\nThey rise.\n", "Tides"),
         ("b.rst", ":Title: Tides\n:Author: A. Doe\n\nThey rise.\n", "Tides"),
-        (
-            "c.txt",
-            "From: a@example.org\nSubject: Tides\n  of the moon\nDate: Mon\n\nThey rise.\n",
-            "Tides of the moon",
-        ),
+        ("c.txt", "From: a@example.org\nSubject: Tides\n  of it\nDate: Mon\n\nThey rise.\n", "Tides of it"),
+        ("k.rst", "Tides\n=====\n\n:Author: A. Doe <a@example.org>\n:Date: 2024\n\nThey rise.\n", "Tides"),
+        ("l.txt", "A group   A. Doe\nRequest for Comments: 1   May 2024\n\n\n      Tides\n\nThey rise.\n", "Tides"),
+        ("m.md", "Title: Tides\nAuthor: A. Doe\n\nThey rise.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
         ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),
@@ -178,11 +171,9 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
 def test_documents_are_called_as_people_call_them(tmp_path: Path, name: str, content: str, title: str) -> None:
     document = read(tmp_path / name, content)
     assert document.title == title
-    assert "@" not in document.text and "@" not in str(document.metadata.get("author"))
-    if "Author" in content or "Subject" in content:
-        assert "Author" not in document.text and "They rise." in document.text
-    if "PEP" in content:
-        assert document.metadata["pep"] == "1" and document.metadata["author"] == "A. Doe"
+    assert not any(word in document.text for word in ("@", "Author", "Subject", "Request"))
+    assert "rise" in document.text and document.metadata.get("author", "A. Doe") == "A. Doe"
+    assert document.metadata.get("pep") == ("1" if "PEP" in content else None)
 
 
 def test_readings_above_words_are_left_out_and_notes_of_books_are_kept(tmp_path: Path) -> None:

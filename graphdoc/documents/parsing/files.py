@@ -79,7 +79,7 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     warnings: list[str] = []
     text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind, warnings)))
     fields: dict[str, Any] = {}
-    if kind in ("text", "rst"):
+    if kind in ("text", "rst", "markdown"):
         fields, text = split_fields(text)
     if kind in PANDOC_KINDS:
         parsed = _parser(".pandoc", "parse_with_pandoc")(text, kind)
@@ -88,7 +88,7 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
     else:
         parsed = parse_text(text, kind)
     title = str(fields.pop("title", "") or fields.pop("subject", ""))
-    metadata = {**fields, **parsed.metadata}
+    metadata = {**{key: value for key, value in fields.items() if value}, **parsed.metadata}
     if warnings:
         metadata["warnings"] = [*warnings, *parsed.metadata.get("warnings", ())]
     return titled(replace(parsed, title=title or parsed.title, metadata=metadata), is_text=kind == "text")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from textwrap import dedent
 from typing import Any
 
@@ -19,6 +20,7 @@ from docutils.transforms.references import Substitutions
 from ...errors import DocumentError
 from .elements import names
 from .outline import Break, Outline, ParsedDocument, joined_lines, parsed_document
+from .titles import metadata_fields
 
 _SETTINGS = {
     "_disable_config": True,
@@ -33,6 +35,7 @@ _SETTINGS = {
     "warning_stream": False,
 }
 _DROPPED = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.pending, nodes.meta)
+_BEFORE_FIELDS = (*_DROPPED, nodes.title, nodes.image)
 _LINES = (nodes.list_item, nodes.term, nodes.field_name, nodes.option_group, nodes.line, nodes.attribution)
 # Roles and directives of Sphinx, which docutils does not know, leave their text.
 _ROLE = re.compile(r"(?::[A-Za-z][\w.+-]*)+:`([^`]*)`")
@@ -76,7 +79,9 @@ def parse_rst(text: str) -> ParsedDocument:
         raise DocumentError("its reStructuredText is nested too deeply; flatten it") from None
     parsed = outline.finish(pictures_before_title=True)
     warnings = [f"{reason}: {count:,}" for reason, count in writer.warnings.items()]
-    return parsed_document(parsed.sections, parsed.title, writer.dropped, warnings)
+    field_title = writer.fields.pop("title", "")
+    parsed = parsed_document(parsed.sections, parsed.title, writer.dropped, warnings, field_title=field_title)
+    return replace(parsed, metadata={**writer.fields, **parsed.metadata})
 
 
 def _without_costly_markup(lines: list[str], warnings: Counter[str]) -> Iterator[str]:
@@ -126,10 +131,22 @@ class _Reader(Reader):  # type: ignore[type-arg, unused-ignore]
         return [transform for transform in super().get_transforms() if transform not in (Substitutions, Transitions)]
 
 
+def _opens(node: Any) -> bool:
+    """Whether nothing that is read stands before an element but titles and pictures."""
+    while not isinstance(node, nodes.document):
+        parent = node.parent
+        first = next(child for child in parent if child is node or not isinstance(child, _BEFORE_FIELDS))
+        if first is not node or not isinstance(parent, nodes.document | nodes.section):
+            return False
+        node = parent
+    return True
+
+
 class _Writer:
     def __init__(self, outline: Outline) -> None:
         self.dropped: Counter[str] = Counter()
         self.warnings: Counter[str] = Counter()
+        self.fields: dict[str, str] = {}
         self._outline = outline
         self._definitions: dict[str, Any] = {}
         self._substitutes: dict[str, str] = {}
@@ -142,16 +159,31 @@ class _Writer:
         self._depth += 1
         reader = _Reader(Parser(inliner=_inliner(self.warnings)))
         document = publish_doctree(text, reader=reader, settings_overrides=dict(_SETTINGS))
+        if self._depth == 1:
+            self._take_fields(document)
         self._definitions |= {name.lower(): node for name, node in document.substitution_defs.items()}
         self._definitions |= document.substitution_defs
         self._write(document)
         self._depth -= 1
+
+    def _take_fields(self, document: Any) -> None:
+        """Take what is metadata out of a list of fields before which nothing but a title and pictures stand."""
+        head = next(document.findall(nodes.field_list), None)
+        if head is None or not _opens(head) or head.next_node(descend=False, siblings=True, ascend=True) is None:
+            return
+        names_of = {field: joined_lines(field[0].astext()).lower() for field in head}
+        if len(set(names_of.values())) == len(names_of):
+            taken = metadata_fields({name: field[-1].rawsource for field, name in names_of.items()})
+            self.fields = {name: value for name, value in taken.items() if value}
+            head.children = [field for field, name in names_of.items() if name not in taken]
 
     def _write(self, node: Any) -> None:
         outline = self._outline
         if isinstance(node, _DROPPED):
             if isinstance(node, nodes.comment):
                 self.dropped["comment"] += 1
+        elif isinstance(node, nodes.topic) and "contents" in node["classes"]:
+            self.dropped["contents"] += 1
         elif isinstance(node, nodes.system_message):
             self._write_unknown(node)
         elif isinstance(node, nodes.section):

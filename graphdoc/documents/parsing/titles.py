@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from .outline import ParsedDocument, joined_lines
@@ -13,15 +14,23 @@ _FIELD = re.compile(
 )
 _MORE = re.compile(r"[ \t]+\S")
 _FURTHER_NAMES = """
-bdfl-delegate category cc content-type copyright delegate discussions-to editor editors eip erc in-reply-to
-keywords lang language last-modified layout license message-id modified organization pep pep-delegate
-post-history python-version references replaces reply-to requires resolution revision sponsor status superseded-by
-tags to topic type updated version
+address bdfl-delegate category cc contact content-type copyright delegate discussions-to editor editors eip erc
+in-reply-to keywords lang language last-modified layout license message-id modified nosearch organization orphan pep
+pep-delegate post-history python-version references replaces reply-to requires resolution revision slug sponsor status
+superseded-by tags to tocdepth topic type updated version
 """
 # One of these has to be among them, and none but those and the further ones: "Abstract: ..." is text.
 _TELLING = frozenset({"title", "subject", "author", "authors", "date", "created", "from"})
 _FURTHER = frozenset(_FURTHER_NAMES.split())
 _PEOPLE = frozenset({"author", "authors", "editor", "editors", "from", "to", "cc", "reply-to", "sponsor", "delegate"})
+# What is read although it stands in a field.
+_TEXTS, _LONGEST_FIELD = frozenset({"abstract", "dedication", "description", "summary"}), 500
+# The head of an RFC or a draft: what it is on the left, who wrote it and when on the right.
+_MEMO = re.compile(r"(?:request for comments: *\d+|internet[- ]draft)(?:\s{3}|$)", re.IGNORECASE)
+_BLANK_LINES, _GAP = re.compile(r"\n(?:[ \t\f]*+\n)++"), re.compile(r"\s{3,}")
+_NAME, _DATE = re.compile(r"(?:[A-Z]\. ?)+\S"), re.compile(r"(?:\d{1,2} )?[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}")
+_DRAFT = re.compile(r"<?draft-[\w.-]+>?$")
+_LEFT_SIDE, _CENTRED, _MOST_TITLE_LINES = 30, " " * 5, 4
 _MOST_LINES = 100
 _ADDRESS = re.compile(r"[<(\[]?(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+[>)\]]?")
 _LONGEST_VALUE = 2_000
@@ -42,6 +51,8 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
     Gives the fields by their names in small letters, addresses of mail left out, and what follows them. A text without
     a field such as a title, an author or a date has none.
     """
+    if memo := _split_memo(text):
+        return memo
     lines = text.lstrip("\n").split("\n", _MOST_LINES)
     fields: dict[str, str] = {}
     name = ""
@@ -61,10 +72,54 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
     rest = lines[taken:]
     if len(fields) < 2 or not rest or rest[0].strip() or not "".join(rest).strip() or _TELLING.isdisjoint(fields):
         return {}, text
+    return _cleaned(fields), "\n".join(rest)
+
+
+def _cleaned(fields: Mapping[str, str]) -> dict[str, str]:
+    """Values on one line, those of people without their addresses."""
     kept = {key: joined_lines(value) for key, value in fields.items()}
     for key in _PEOPLE & kept.keys():
         kept[key] = joined_lines(_ADDRESS.sub("", kept[key])).strip(" ,") or kept[key]
-    return {key: value for key, value in kept.items() if value}, "\n".join(rest)
+    return kept
+
+
+def metadata_fields(fields: Mapping[str, str]) -> dict[str, str]:
+    """Those of the fields below a title that are metadata: not an abstract, nor what may be a list of definitions."""
+    if fields.keys() <= _TELLING | _FURTHER or not _TELLING.isdisjoint(fields):
+        short = {name: value for name, value in fields.items() if len(value) <= _LONGEST_FIELD}
+        return _cleaned({name: value for name, value in short.items() if name not in _TEXTS})
+    return {}
+
+
+def _split_memo(text: str) -> tuple[dict[str, str], str] | None:
+    """As :func:`split_fields` of an RFC or an Internet-Draft; its title is the centred lines below the head."""
+    head, *rest = _BLANK_LINES.split(text.lstrip("\n\f "), maxsplit=1)
+    lines = head.split("\n")
+    if not rest or len(lines) > _MOST_LINES or not any(map(_MEMO.match, lines)):
+        return None
+    fields: dict[str, str] = {}
+    name = "series"
+    right: list[str] = []
+    for line in lines:
+        columns = _GAP.split(line.strip())
+        if line[:_LEFT_SIDE].strip():
+            key, colon, value = columns.pop(0).partition(":")
+            if colon:
+                name = key.lower()
+            fields[name] = f"{fields.get(name, '')} {value if colon else key}"
+        right += columns
+    fields |= {
+        "author": ", ".join(filter(_NAME.match, right)),
+        "date": next(filter(_DATE.fullmatch, right), ""),
+        "organization": ", ".join(part for part in right if not _NAME.match(part) and not _DATE.fullmatch(part)),
+    }
+    below, *more = _BLANK_LINES.split(rest[0], maxsplit=1)
+    lines = below.split("\n")
+    if more and len(lines) <= _MOST_TITLE_LINES and all(line.startswith(_CENTRED) for line in lines):
+        fields["draft"] = " ".join(filter(_DRAFT.match, map(str.strip, lines)))
+        fields["title"] = " ".join(line for line in map(str.strip, lines) if not _DRAFT.match(line))
+        rest = more
+    return _cleaned(fields), rest[0]
 
 
 def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:

@@ -122,6 +122,8 @@ SOURCE = """\
 Tides
 =====
 
+.. contents::
+
 Read by :func:`gauge <tide.gauge>`, see `the map <https://example.org>`_ and ``level``.
 
 Marsh
@@ -183,7 +185,7 @@ def test_sections_and_text() -> None:
         Section("Four 1.\n\n1\n\nAt noon.", "Depth", 3, ("Marsh", "Depth")),
         Section("Dark.", "Night", 2, ("Night",)),
     )
-    assert parsed.metadata == {"dropped_elements": {"comment": 1, "toctree": 1}}
+    assert parsed.metadata == {"dropped_elements": {"comment": 1, "contents": 1, "toctree": 1}}
 
 
 def test_nothing_is_included(tmp_path: Path) -> None:
