@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 TFIDF = "TF-IDF cosine"
 TFIDF_SVM = "TF-IDF + linear SVM"
-UNTRAINED, CENTRED = "untrained mean", "centred mean"
+UNTRAINED, CENTRED, EVIDENCE = "untrained mean", "centred mean", "evidence"
 # What the vectors of a model without trained parts depend on, besides its backbone.
 _KEPT = ("pooling", "unit", "context", "passage_words", "passage_tokens", "max_passages", "language")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,10 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..runtime.arrays import Floats
 from ..runtime.text import counted
+from ..segmentation.terms import TermMaker
 from ..settings.base import Count, FileName, Settings
-from .baselines import CENTRED, UNTRAINED, TfidfVectors
+from ..similarity.evidence import Calibration, centred_units, collection_idf, term_counts, word_weights
+from .baselines import CENTRED, EVIDENCE, UNTRAINED, TfidfVectors, text_of
 from .clustering import ClusteringEvaluator
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments, ReadyDocument, plain_document
@@ -224,12 +227,48 @@ def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
     def rank(judgements: Judgements) -> Run:
         run = {}
         for query, text in judgements.queries.items():
-            scores = tfidf.scores(tfidf.of([text]))
-            best = [place for place in np.argsort(-scores, kind="stable")[:DEPTH].tolist() if scores[place] > 0]
-            run[query] = {ids[place]: float(scores[place]) for place in best}
+            found = _best(ids, tfidf.scores(tfidf.of([text])))
+            run[query] = {id: score for id, score in found.items() if score > 0}
         return run
 
     return Representation(lambda: (vectors(data.train), vectors(data.test)), similarities, rank)
+
+
+def evidence(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
+    """Words and vectors together, measured by the pairs of the set (see :mod:`graphdoc.similarity.evidence`)."""
+    plain = [plain_document(document) for document in data.documents]
+    row_of = {document.id: row for row, document in enumerate(plain)}
+    maker = TermMaker(encoder.model.config.language)
+    terms = [Counter(maker.occurrences(text_of(document))) for document in plain]
+    vectors = np.concatenate(RankingEvaluator(data.documents, {}, {}).encode(encoder, show_progress=False))
+    centre, (counts, _) = normalize(vectors).mean(axis=0), term_counts(terms)
+    units, idf = centred_units(vectors, centre), collection_idf(counts)
+    weights = word_weights(counts, idf)
+    measured_by = Calibration.of(units, weights)
+    rows = measured_by.joined(units, weights)
+
+    def of_part(part: Sequence[ReadyDocument]) -> Any:
+        return normalize(rows[[row_of[plain_document(one).id] for one in LabelledDocuments.of(part).documents]])
+
+    def similarities(pairs: Sequence[LabelledPair]) -> Floats:
+        a, b = (rows[[row_of[id] for id in ids]] for ids in zip(*((pair.a, pair.b) for pair in pairs), strict=True))
+        return np.asarray(a.multiply(b).sum(axis=1)).ravel()
+
+    def rank(judgements: Judgements) -> Run:
+        texts = list(judgements.queries.values())
+        # Terms of documents come first, and others no document has.
+        asked, _ = term_counts([*terms, *(Counter(maker.occurrences(text)) for text in texts)])
+        own = word_weights(asked[len(terms) :, : len(idf)], idf)
+        found = measured_by.joined(centred_units(encoder.encode_query(texts), centre), own) @ rows.T
+        return {
+            query: _best([*row_of], scores) for query, scores in zip(judgements.queries, found.toarray(), strict=True)
+        }
+
+    return Representation(lambda: (of_part(data.train), of_part(data.test)), similarities, rank)
+
+
+def _best(ids: Sequence[str], scores: Floats) -> dict[str, float]:
+    return {ids[place]: float(scores[place]) for place in np.argsort(-scores, kind="stable")[:DEPTH].tolist()}
 
 
 class SetRow(NamedTuple):
@@ -244,6 +283,7 @@ ROWS: dict[str, SetRow] = {
     "TF-IDF": SetRow(words, of_backbone=False),
     UNTRAINED: SetRow(encoder_vectors),
     CENTRED: SetRow(centred_mean),
+    EVIDENCE: SetRow(evidence),
 }
 
 

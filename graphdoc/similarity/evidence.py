@@ -105,6 +105,11 @@ class Calibration:
         words = (weights[drawn] @ weights[drawn].T).toarray()
         return cls(Spread.of((units[drawn] @ units[drawn].T)[pairs]), Spread.of(words[pairs]))
 
+    def joined(self, units: Floats, weights: Any) -> Any:
+        """Rows whose inner products are sums of z-scores less a constant, sparse ``(documents, hidden + terms)``."""
+        parts = ((units, self.vectors), (weights, self.words))
+        return sparse.hstack([sparse.csr_matrix(rows) / spread.deviation**0.5 for rows, spread in parts], format="csr")
+
     def scores(self, units: tuple[Floats, Floats], weights: tuple[Any, Any], known: npt.NDArray[np.bool_]) -> Floats:
         """Sums of z-scores, of the units and weights of a and b.
 
@@ -140,7 +145,7 @@ class Reference:
         """Learn from a collection."""
         vectors = np.stack([one.vector[: one.own_numbers] for one in documents]).astype(np.float64)
         centre = np.asarray((vectors / _lengths(vectors)).mean(axis=0))
-        counts, terms = _counted([one.term_totals for one in documents])
+        counts, terms = term_counts([one.term_totals for one in documents])
         idf = collection_idf(counts)
         calibration = Calibration.of(centred_units(vectors, centre), word_weights(counts, idf))
         return cls(centre, {term: float(value) for term, value in zip(terms, idf, strict=True) if value}, calibration)
@@ -192,7 +197,7 @@ class Evidence(Cosine):
         assert reference is not None
         size = len(reference.centre)
         units = [centred_units(np.stack([one.vector[:size] for one in some]), reference.centre) for some in (a, b)]
-        counts, terms = _counted([one.term_totals for one in (*a, *b)])
+        counts, terms = term_counts([one.term_totals for one in (*a, *b)])
         idf = np.array([reference.idf.get(term, 0.0) for term in terms])
         weights = word_weights(counts, idf)
         known = counts @ (idf > 0) >= _LEAST_KNOWN * np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1e-9)
@@ -278,7 +283,7 @@ class Evidence(Cosine):
         return sides[0], sides[1]
 
 
-def _counted(documents: Sequence[Mapping[str, float]]) -> tuple[Any, list[str]]:
+def term_counts(documents: Sequence[Mapping[str, float]]) -> tuple[Any, list[str]]:
     """Counts of terms of documents, sparse ``(documents, terms)``, and the terms."""
     column: dict[str, int] = {}
     columns = [column.setdefault(term, len(column)) for document in documents for term in document]

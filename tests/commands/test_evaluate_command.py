@@ -243,10 +243,11 @@ def test_all(scores: Scores, backbone: Path, model: str, tmp_path: Path, monkeyp
     ]
     untrained = "tiny-bert, untrained mean"
     for cells in lines.values():
-        assert list(cells) == ["TF-IDF", untrained, "tiny-bert, centred mean", "tiny-bert, words again", model]
+        others = [f"tiny-bert, {name}" for name in ("centred mean", "evidence", "words again")]
+        assert list(cells) == ["TF-IDF", untrained, *others, model]
         assert cells["tiny-bert, words again"] == cells["TF-IDF"]
         assert cells[untrained]["verdict"] is None
-        for row in ("TF-IDF", "tiny-bert, centred mean", model):
+        for row in ("TF-IDF", "tiny-bert, evidence", model):
             difference = cells[row]["difference"]
             assert difference["value"] == pytest.approx(cells[row]["value"] - cells[untrained]["value"])
             low, high = difference["interval"]
