@@ -118,7 +118,8 @@ class Trainer:
         evaluation: measures the model during training and decides which checkpoint is the best: an evaluator of
             :mod:`graphdoc.evaluation`, or settings by name, such as ``{"share": 0.1}``.
         tune: ``full`` trains the passage encoder, ``lora`` low-rank updates of it, ``frozen`` what lies above it.
-        model: further settings of :class:`~graphdoc.settings.run.ModelSettings`, by name.
+        model: further settings of :class:`~graphdoc.settings.run.ModelSettings`, by name; ``start`` and ``settings``
+            only without an encoder.
         corpus: further settings of :class:`~graphdoc.settings.run.CorpusSettings`, by name.
         device: where to train; None takes that of a given encoder, or an accelerator if there is one.
         show_progress: show bars; None shows them on a terminal.
@@ -151,6 +152,8 @@ class Trainer:
         **training: Any,
     ) -> None:
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
+        if self.encoder is not None and (unused := {"start", "settings"}.intersection(model or ())):
+            raise SettingsError(f"model={min(unused)!r} is of a model that is still to be made; change the encoder")
         self._evaluate = evaluation if isinstance(evaluation, Evaluator) else None
         self._device, self._show_progress = device, show_progress
         kind: type[RunSettings] = load(RECIPES[data.recipe].settings)

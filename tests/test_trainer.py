@@ -248,6 +248,7 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
         lambda documents: Queries(documents, [("rice", "nobody")]), None, {}, GraphdocError, "corpus",
     ),
     "an unknown tracker": (SubDocuments, None, {"trackers": ["aim"]}, SettingsError, "trackers"),
+    "settings of a loaded model": (SubDocuments, None, {"model": {"settings": {}}}, SettingsError, "settings"),
 }  # fmt: skip
 
 
