@@ -18,7 +18,7 @@ from ..inference.precision import as_numpy, inference
 from ..inference.segmenting import AnyDocument, Window
 from ..modeling.attribution import logit_contributions
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..similarity.encoded_document import WordPart
+from ..similarity.kinds import WordPart
 from .records import Decision, Floats, Prediction, Predictions, place_of
 
 # Least probability of a class that a document gets, for models with several labels.

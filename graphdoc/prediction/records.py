@@ -16,7 +16,7 @@ from ..documents.document import Document
 from ..errors import OutputError, SettingsError
 from ..runtime.files import write_atomically, write_rows, write_text
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..similarity.encoded_document import WordPart
+from ..similarity.kinds import WordPart
 
 if TYPE_CHECKING:
     import pandas as pd

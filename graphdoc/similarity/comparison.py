@@ -19,10 +19,10 @@ from ..runtime.text import require_one_of, require_whole
 from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
-from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, shared_words
-from .evidence import Evidence, Reference
+from .encoded_document import NO_SENTENCES, EncodedDocument
+from .evidence import Reference
 from .hierarchical import WAYS, By, Direction, paragraph_scores, score_documents
-from .kinds import Background, Similarity, similarity_matrix, similarity_of
+from .kinds import Background, Similarity, WordPart, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,8 +111,7 @@ class Comparison:
     @cached_property
     def parts(self) -> dict[str, float] | None:
         """Cosines and z-scores of vectors and of words, and their sum, which contributions add up to, or None."""
-        kind = self.kind
-        return kind.parts_of(self.a, self.b) if isinstance(kind, Evidence) and kind.reference else None
+        return self.kind.parts_of(self.a, self.b)
 
     @cached_property
     def total(self) -> float:
@@ -187,7 +186,7 @@ class Comparison:
 
         They add up to :attr:`lexical`, but for what words of only one document add, which are like words of the other
         to the lexical part, and for the mean that it subtracts (see
-        :func:`~graphdoc.similarity.encoded_document.shared_words`).
+        :meth:`~graphdoc.similarity.kinds.Similarity.shared_words`).
 
         Raises:
             SettingsError: the model has no lexical part.
@@ -202,20 +201,7 @@ class Comparison:
 
     @cached_property
     def _words(self) -> tuple[list[WordPart], float] | None:
-        kind = self.kind
-        if isinstance(kind, Evidence) and kind.reference is not None:
-            return kind.shared_words(self.a, self.b)
-        a, b = self.a.lexical, self.b.lexical
-        if a is None or b is None:
-            return None
-        left, right = self.kind.parts(self.a), self.kind.parts(self.b)
-        return shared_words(
-            a,
-            b,
-            (self.kind.lexical_shares(self.a), self.kind.lexical_shares(self.b)),
-            self.kind.weights(left, right),
-            (left[:, -a.numbers :], right[:, -b.numbers :]),
-        )
+        return self.kind.shared_words(self.a, self.b)
 
     @cached_property
     def attention_to_b(self) -> Floats | None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import SettingsError
-from ..modeling.lexical import MEAN_ROW, LexicalShares, PassageTerms
+from ..modeling.lexical import LexicalShares, PassageTerms
 from ..runtime.arrays import Floats, Vectors
 from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
@@ -182,44 +182,6 @@ class ChunkwiseAttention:
         scores = np.einsum("qhw,khw->hqk", queries, keys) / queries.shape[-1] ** 0.5
         exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return np.asarray(exponents / exponents.sum(axis=-1, keepdims=True))
-
-
-class WordPart(NamedTuple):
-    """A word of both documents, as the first writes it, and what it adds to their score."""
-
-    word: str
-    contribution: float
-
-
-def shared_words(
-    a: LexicalShares, b: LexicalShares, shares: tuple[Any, Any], weights: Floats, parts: tuple[Floats, Floats]
-) -> tuple[list[WordPart], float]:
-    r"""The words that two documents share, by what they add to the score, and what all other words add.
-
-    Lexical vectors mix words, so that a word of one document meets all words of the other. With weights w of pairs of
-    passages, shares x and y of a term's vector v in these and lexical vectors :math:`\ell` of passages, a term adds
-
-    .. math:: \frac 1 2 \sum_{ij} w_{ij} (x_{it} \, v_t \cdot \ell^b_j + y_{jt} \, v_t \cdot \ell^a_i),
-
-    which over all terms of either document adds up to the lexical part of the score.
-
-    Args:
-        a: first document.
-        b: second document.
-        shares: of every document the shares of terms in the vectors that are compared, sparse ``(passages, terms)``.
-        weights: ``(passages of a, passages of b)``, the weight of every pair's dot product in the score.
-        parts: of every document the lexical vectors that are compared, ``(passages, numbers)``.
-    """
-    halves = [
-        np.asarray(0.5 * ((share.T @ met) * document.table).sum(axis=1), np.float64)
-        for document, share, met in ((a, shares[0], weights @ parts[1]), (b, shares[1], weights.T @ parts[0]))
-    ]
-    common, first, second = np.intersect1d(a.rows, b.rows, assume_unique=True, return_indices=True)
-    first, second = first[common != MEAN_ROW], second[common != MEAN_ROW]
-    both = halves[0][first] + halves[1][second]
-    order = np.lexsort((a.rows[first], -both))
-    words = [WordPart(a.words[first[place]], float(both[place])) for place in order.tolist()]
-    return words, float(halves[0].sum() + halves[1].sum() - both.sum())
 
 
 CLUSTER_SIZE = 6

@@ -20,8 +20,8 @@ from scipy import sparse
 
 from ..modeling.lexical import inverse_frequencies, unit_rows
 from ..runtime.arrays import Floats
-from .encoded_document import EncodedDocument, WordPart
-from .kinds import Compared, Cosine
+from .encoded_document import EncodedDocument
+from .kinds import Compared, Cosine, WordPart
 
 # Documents whose pairs are all looked at; of more, as many that stand evenly over the collection.
 MOST_COMPARED = 2_000
@@ -216,9 +216,10 @@ class Evidence(Cosine):
         left, right = self._words(a, b)
         return np.asarray(by_vectors + ((left @ right.T).toarray() - words.mean / pairs.size) / words.deviation)
 
-    def parts_of(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float]:
+    def parts_of(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float] | None:
         """Both cosines, their z-scores and the sum of these; of vectors alone where words are not known."""
-        assert self.reference is not None
+        if self.reference is None:
+            return super().parts_of(a, b)
         calibration = self.reference.calibration
         cosine = float((self._units(a) @ self._units(b).T).sum())
         score = float(calibration.vectors.standard(cosine))
@@ -235,7 +236,8 @@ class Evidence(Cosine):
 
         None where the words of a document are not known.
         """
-        assert self.reference is not None
+        if self.reference is None:
+            return super().shared_words(a, b)
         if not self._knows(a, b):
             return None
         spread, (left, right) = self.reference.calibration.words, self._words(a, b)

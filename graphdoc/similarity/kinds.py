@@ -17,6 +17,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ..modeling.lexical import MEAN_ROW, LexicalShares
 from ..registry import SIMILARITIES, load
 from ..runtime.arrays import Floats
 
@@ -100,6 +101,13 @@ class Compared(NamedTuple):
     term_totals: Mapping[str, float] = MappingProxyType({})
 
 
+class WordPart(NamedTuple):
+    """A word of both documents, as the first writes it, and what it adds to their score."""
+
+    word: str
+    contribution: float
+
+
 class Similarity(ABC):
     r"""How two documents are compared: a file in this folder and a line in :mod:`graphdoc.registry`.
 
@@ -142,6 +150,53 @@ class Similarity(ABC):
         """What every pair of passages adds to the score, ``(passages of a, passages of b)``."""
         left, right = self.parts(a), self.parts(b)
         return self.weights(left, right) * (left @ right.T)
+
+    def parts_of(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float] | None:
+        """What the score is made of, by name, and the ``sum`` that contributions add up to; None for one thing."""
+        return None
+
+    def shared_words(self, a: EncodedDocument, b: EncodedDocument) -> tuple[list[WordPart], float] | None:
+        """The words that both have, by what they add to the score, most first, and what all others add.
+
+        None where the model has no lexical part.
+        """
+        if a.lexical is None or b.lexical is None:
+            return None
+        left, right = self.parts(a), self.parts(b)
+        parts = left[:, -a.lexical.numbers :], right[:, -b.lexical.numbers :]
+        shares = self.lexical_shares(a), self.lexical_shares(b)
+        return _lexical_words(a.lexical, b.lexical, shares, self.weights(left, right), parts)
+
+
+def _lexical_words(
+    a: LexicalShares, b: LexicalShares, shares: tuple[Any, Any], weights: Floats, parts: tuple[Floats, Floats]
+) -> tuple[list[WordPart], float]:
+    r"""The words that two documents share, by what they add to the score, and what all other words add.
+
+    Lexical vectors mix words, so that a word of one document meets all words of the other. With weights w of pairs of
+    passages, shares x and y of a term's vector v in these and lexical vectors :math:`\ell` of passages, a term adds
+
+    .. math:: \frac 1 2 \sum_{ij} w_{ij} (x_{it} \, v_t \cdot \ell^b_j + y_{jt} \, v_t \cdot \ell^a_i),
+
+    which over all terms of either document adds up to the lexical part of the score.
+
+    Args:
+        a: first document.
+        b: second document.
+        shares: of every document the shares of terms in the vectors that are compared, sparse ``(passages, terms)``.
+        weights: ``(passages of a, passages of b)``, the weight of every pair's dot product in the score.
+        parts: of every document the lexical vectors that are compared, ``(passages, numbers)``.
+    """
+    halves = [
+        np.asarray(0.5 * ((share.T @ met) * document.table).sum(axis=1), np.float64)
+        for document, share, met in ((a, shares[0], weights @ parts[1]), (b, shares[1], weights.T @ parts[0]))
+    ]
+    common, first, second = np.intersect1d(a.rows, b.rows, assume_unique=True, return_indices=True)
+    first, second = first[common != MEAN_ROW], second[common != MEAN_ROW]
+    both = halves[0][first] + halves[1][second]
+    order = np.lexsort((a.rows[first], -both))
+    words = [WordPart(a.words[first[place]], float(both[place])) for place in order.tolist()]
+    return words, float(halves[0].sum() + halves[1].sum() - both.sum())
 
 
 class Cosine(Similarity):
