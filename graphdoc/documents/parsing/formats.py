@@ -11,7 +11,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -36,6 +36,15 @@ KNOWN_SUFFIXES = " ".join(_KINDS) + " (text formats also with .gz)"
 _DECLARED = re.compile(
     rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
+# Names that Python does not know, and those that browsers take for larger encodings, as most pages mean them.
+_AS_BROWSERS = {
+    **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "us-ascii", "ascii", "x-cp1252"), "cp1252"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j", "ms_kanji"), "cp932"),
+    **dict.fromkeys(("gb2312", "gb_2312-80", "x-gbk", "gbk", "chinese"), "gb18030"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "windows-949", "korean"), "cp949"),
+    **{"iso-8859-8-i": "iso-8859-8", "iso-8859-9": "cp1254", "windows-874": "cp874", "tis-620": "cp874"},
+    **{"x-mac-roman": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "x-cp1251": "cp1251", "big5": "big5hkscs"},
+}
 _HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
 _LONGEST_HEAD = 500_000
 # How many bytes of letters beyond ASCII have to be right for each that is not.
@@ -205,13 +214,12 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     except UnicodeError as error:
         declared = _declaration(content) if kind in ("html", "xml") else None
         if declared is not None:
-            try:
-                name = declared[1].decode("ascii")
-                # What declares UTF-16 and can be read without it is not UTF-16.
-                if declared[1].decode(name) == name:
-                    return content.decode(name)
-            except (UnicodeError, LookupError):
-                pass
+            label = declared[1].decode("ascii")
+            for name in (_AS_BROWSERS.get(label.lower(), label), label):
+                with suppress(UnicodeError, LookupError):
+                    # What declares UTF-16 and can be read without it is not UTF-16.
+                    if declared[1].decode(name) == label:
+                        return content.decode(name)
         if kind == "html" and warnings is not None and encoding.replace("-", "").lower() == "utf8":
             text = content.decode("utf-8", "replace")
             wrong = text.count("\ufffd") - content.count("\ufffd".encode())

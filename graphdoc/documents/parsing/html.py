@@ -235,6 +235,11 @@ HTML = Vocabulary(
 
 
 _COMMENT_END = re.compile(r"--!?>")
+# A title without an end, which would take in the page: after it no end comes before what cannot be in a title.
+_OPEN_TITLE = re.compile(
+    r"(<title\b[^<>]*+>?+[^<]*+)((?:<(?!/?(?:title|head|body|meta|link|script|style)\b)[^<]*+)*+)(?!</title)",
+    re.IGNORECASE,
+)
 _MOST_ATTRIBUTES = 5_000
 # A value in quotation marks may hold anything; the tag ends at the first > outside of them.
 _ATTRIBUTE = re.compile(r"""(>)|[^\s"'>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]*))?""")
@@ -260,7 +265,7 @@ def parse_html(text: str) -> ParsedDocument:
         except etree.XMLSyntaxError:
             root = None
     if root is None:
-        root = _parse_lenient(text)
+        root = _parse_lenient(_OPEN_TITLE.sub(r"\1</title>\2", text))
     return parse_html_tree(root, warnings)
 
 

@@ -65,6 +65,7 @@ def test_what_is_no_text_is_dropped_and_counted() -> None:
         ("<frameset><frame src=//x/y><noframes>No frames here.</noframes></frameset>", "No frames here."),
         ("<title>Page</title><p>Before.</p><h1>One</h1><p>x</p>", "Before.|x"),
         ("<script>x</script>", ""),
+        ("<html><head><title>Page<meta charset=utf-8><title></head><body><p>a</p>", "a"),
         ("<p>a</p><!-- closed --><p>b</p><!-- open <h2>c</h2><p>d</p><!-- e", "a\n\nb\n\nopen|d\n\ne"),
     ],
 )
@@ -73,9 +74,7 @@ def test_blocks_lines_cells_and_breaks(html: str, text: str) -> None:
 
 
 def test_xhtml_is_read_as_xml_where_it_is_well_formed() -> None:
-    xhtml = (
-        '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body>%s</body></html>'
-    )
+    xhtml = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head>%s</html>'
     assert text_of(xhtml % "<h2>A</h2><p><a id='x'/>a</p><script src='x'/><p>b</p>") == "a\n\nb"
     assert text_of(xhtml % "<p>a<p>b&nbsp;c") == "a\n\nb\xa0c"
 
