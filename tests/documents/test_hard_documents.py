@@ -161,6 +161,8 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
         ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),
         ("g.html", "<title>Microsoft Word - tides.doc</title><p>They rise.</p>", "Microsoft Word - tides.doc"),
+        ("n.md", "![Logo](a.png)\n\n### Tides\n\nThey rise.\n", "Tides"),
+        ("o.md", "\n---\ntitle: Tides: the moon\nauthor: 'A. Doe'\n---\nThey rise.\n", "Tides: the moon"),
         # These have none.
         ("h.txt", "Dear friends,\n\nthe tides rise.\n", ""),
         ("i.txt", "They rise.\n\nThey fall.\n", ""),

@@ -213,7 +213,8 @@ class ElementReader:
         elif name in words.line_breaks:
             self._break_line()
         elif name in words.images:
-            self._text(element.get("alt"), element)
+            with self.outline.pictures():
+                self._text(element.get("alt"), element)
         else:
             self._separate(name)
             self._row_is_new = self._row_is_new or name in words.rows

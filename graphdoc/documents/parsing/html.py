@@ -6,7 +6,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -290,13 +289,9 @@ def parse_html_tree(root: _Element | None, warnings: Sequence[str] = ()) -> Pars
     return replace(parsed, metadata={**parsed.metadata, **left_out})
 
 
-def write_html_fragment(outline: Outline, text: str, *, headings: bool, picture: bool = False) -> Counter[str]:
-    """Write a piece of HTML, such as Markdown may contain, to an outline; counts what is dropped by name.
-
-    A ``picture`` holds no text but that of its images.
-    """
-    with outline.pictures() if picture else nullcontext():
-        return _read(outline, _parse_lenient(text), headings=headings)[0]
+def write_html_fragment(outline: Outline, text: str, *, headings: bool) -> Counter[str]:
+    """Write a piece of HTML, such as Markdown may contain, to an outline; counts what is dropped by name."""
+    return _read(outline, _parse_lenient(text), headings=headings)[0]
 
 
 def _refuse_many_attributes(text: str) -> None:

@@ -23,13 +23,13 @@ from .outline import Break, Outline, ParsedDocument, dropped_metadata
 
 # markdown-it drops what is nested deeper than its limit, so reaching the limit has to be an error here.
 _DEEPEST = 100
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_TOML_FRONT_MATTER = re.compile(r"\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\n*+---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_TOML_FRONT_MATTER = re.compile(r"\n*+\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+_ENTRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*(?: [\w.-]+)*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
 _LONGEST_FRONT_MATTER = 65_536
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _OPENING = re.compile(r"<([A-Za-z][\w-]*)(?![\w-])[^<>]*>")
 _CLOSING = re.compile(r"</([A-Za-z][\w-]*)")
-_TAG = re.compile(r"<[^<>]*>")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _RAW_HTML = re.compile(r"\s*<(?:!--|\?|script|style|pre|textarea)", re.IGNORECASE)
 _ALTERNATIVE = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
@@ -58,7 +58,8 @@ def parse_markdown(text: str) -> ParsedDocument:
     tab. Headings inside quotations and lists, and ``#`` lines inside code, start no section. The only heading of level
     1 is the title if it opens the document; otherwise front matter may give one.
     """
-    front_matter, body = _split_front_matter(text)
+    warnings: list[str] = []
+    front_matter, body = _split_front_matter(text, warnings)
     outline = Outline()
     writer = _Writer(outline, body)
     try:
@@ -71,12 +72,12 @@ def parse_markdown(text: str) -> ParsedDocument:
         front_matter["title"], title = title, ""
     if title and parsed.title and title != parsed.title:
         front_matter["heading"] = parsed.title
-    warnings = {"warnings": writer.warnings} if writer.warnings else {}
-    metadata = front_matter | dropped_metadata(writer.dropped) | warnings
+    warnings += writer.warnings
+    metadata = front_matter | dropped_metadata(writer.dropped) | ({"warnings": warnings} if warnings else {})
     return ParsedDocument(parsed.sections, title or parsed.title, metadata)
 
 
-def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+def _split_front_matter(text: str, warnings: list[str]) -> tuple[dict[str, Any], str]:
     match = _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])
     if match is None:
         return _split_toml(text)
@@ -87,10 +88,27 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     try:
         entries = parse_yaml(match[1], as_written=True)
     except yaml.YAMLError:
-        return {}, text
+        entries = _lines_as_entries(match[1])
+        if entries:
+            warnings.append("its front matter cannot be read as YAML; its lines are kept as they are written")
     if not isinstance(entries, dict) or not all(isinstance(key, str) for key in entries):
         return {}, text
     return entries, text[match.end() :]
+
+
+def _lines_as_entries(source: str) -> dict[str, str] | None:
+    """The entries of front matter with their lines as they are written, None where a line belongs to none."""
+    entries: dict[str, str] = {}
+    name = ""
+    for line in source.split("\n"):
+        if found := _ENTRY.fullmatch(line):
+            name, value = found["name"], found["value"] or ""
+            entries[name] = f"{entries[name]}\n{value}" if name in entries else value
+        elif name and (line[:1] in " \t-#" or not line):
+            entries[name] += f"\n{line}"
+        elif not line.startswith("#"):
+            return None
+    return {name: value.strip().strip("\"'") for name, value in entries.items()}
 
 
 def _split_toml(text: str) -> tuple[dict[str, Any], str]:
@@ -209,8 +227,7 @@ class _Writer:
         content = _CDATA.sub(lambda found: escape(found[1]), content[:end]) + content[end:]
         if _RAW_HTML.match(content) is None:
             content = _text_for_unknown_tags(content)
-        picture = not any(map(str.isalpha, _TAG.sub("", content)))
-        self.dropped += write_html_fragment(self._outline, content, headings=token.level == 0, picture=picture)
+        self.dropped += write_html_fragment(self._outline, content, headings=token.level == 0)
 
 
 def _is_picture(tokens: Sequence[Token]) -> bool:

@@ -102,10 +102,15 @@ def _take_heading(entries: list[_Entry], first: _Entry) -> str:
     """Take the first heading out; the text before it and the text after it are one opening."""
     title, first.heading = first.heading, ""
     if entries[0] is not first:
-        before = entries.pop(0)
-        between = [_SEPARATORS[Break.PARAGRAPH]] if before.parts and first.parts else []
-        first.parts[:0] = before.parts + between
+        _join_opening(entries)
     return title
+
+
+def _join_opening(entries: list[_Entry]) -> None:
+    """Put the text before the first heading into the section of that heading."""
+    before, first = entries.pop(0), entries[0]
+    between = [_SEPARATORS[Break.PARAGRAPH]] if before.parts and first.parts else []
+    first.parts[:0] = before.parts + between
 
 
 def joined_lines(text: str) -> str:
@@ -157,7 +162,7 @@ class Outline:
         if not text:
             return
         parts = self._entries[-1].parts
-        self._entries[-1].only_pictures &= picture or self._pictures
+        self._entries[-1].only_pictures &= picture or self._pictures or not any(map(str.isalpha, text))
         if parts:
             parts.append(_SEPARATORS[self._pending])
         parts.append(text)
@@ -196,6 +201,8 @@ class Outline:
                 title = _take_heading(entries, first)
         if not title and page_title:
             title = _take_title(entries, page_title)
+        if not title and before:
+            _join_opening(entries)
         sections: list[Section] = []
         # Level, heading, and the heading as paths have it, which all sections below it share.
         enclosing: list[tuple[int, str, str]] = []
