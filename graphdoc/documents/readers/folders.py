@@ -224,7 +224,7 @@ def _files_of(source: str) -> Iterator[tuple[str, Path]]:
                 yield file.id, file.path
 
 
-# What runs, indexes, folders of vectors and commands leave in a folder that readers of documents take for documents.
+# What runs, prepared corpora (manifest.json), vectors and commands leave that readers of documents take for documents.
 _LEFT_IN_FOLDERS = (
     *("README.md", "config.json", "log.jsonl", "manifest.json", "merges.txt", "projection.csv", "qrels.tsv"),
     *("shard-00000.parquet", "001.html"),
