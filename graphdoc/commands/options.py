@@ -58,7 +58,9 @@ class ModelOptions:
     def settings(self) -> dict[str, Any]:
         """The settings of the model that the options name; precision where it is not chosen by itself."""
         values = {name: getattr(self, name, None) for name in ("device", "dtype", "max_passages")}
-        return {name: value for name, value in values.items() if value not in (None, "auto")}
+        return {
+            name: None if value == "all" else value for name, value in values.items() if value not in (None, "auto")
+        }
 
     def load(self, **settings: Any) -> DocumentEncoder:
         """Load the model."""

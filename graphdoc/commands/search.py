@@ -41,6 +41,12 @@ logger = logging.getLogger("graphdoc")
 
 # Ways to search that take a document.
 BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
+# Options that have an effect in some ways to search alone.
+_EFFECTIVE = {
+    "--weight": ("hybrid", *BY_SENTENCES),
+    "--vectors-unit": ("hybrid", "vectors"),
+    "--pool": BY_SENTENCES,
+}
 # What the score of a hit is, where it is not of words and vectors together.
 _SCORES = {
     "words": "BM25 of the words, above all in the best passage",
@@ -107,6 +113,9 @@ def search(
         raise SettingsError("give either a query or --document FILE")
     if by in BY_SENTENCES and document is None:
         raise SettingsError(f"--by {by} ranks by a document; give one with --document FILE")
+    for (option, ways), value in zip(_EFFECTIVE.items(), (weight, vectors_unit, pool), strict=True):
+        if value is not None and by not in ways:
+            raise SettingsError(f"{option} has no effect with --by {by}; leave it out")
     outputs = Outputs([index, document], html=html, json=json, csv=csv)
     reports: Path | None = None
     if html is not None and document is not None:
@@ -193,6 +202,8 @@ def _print(target: Terminal, results: SearchResults, passages: int) -> None:
     for hit in results:
         if passages and (hit.passages or hit.alignment):
             target.print(plain(f"\n{hit.rank}  {_name(hit)}"), style="bold")
+            if hit.cut:
+                target.lines([f"   {counted(hit.cut, 'character')} beyond the passage limit not indexed"])
         for passage in hit.passages[:passages]:
             width = min(LINE_WIDTH, target.width)
             heading = f"   {one_line(passage.heading, width // 2)}: " if passage.heading else "   "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import islice, pairwise, tee
@@ -135,16 +135,20 @@ class Workers:
         return cls(max(0, count), MANY_DOCUMENTS)
 
 
-def in_blocks(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
+def in_blocks(
+    values: Iterable[Value], size: int, size_of: Callable[[Value], int] = lambda value: 1
+) -> Iterator[list[Value]]:
     """Cut values, read as they are needed, into blocks; an error is raised after the block of those before it."""
     block: list[Value] = []
+    filled = 0
     failure: Exception | None = None
     try:
         for value in values:
             block.append(value)
-            if len(block) >= size:
+            filled += size_of(value)
+            if filled >= size:
                 yield block
-                block = []
+                block, filled = [], 0
     except Exception as error:
         failure = error
     if block:

@@ -60,7 +60,7 @@ class DocumentIndex:
     def __init__(self, store: LanceStore, encoder: DocumentEncoder | None = None) -> None:
         self._store, self.place, self._encoder = store, store.place, encoder
         self._loading: dict[str, Any] = {}
-        self._queries = Queries(store, lambda: self.encoder)
+        self._queries = Queries(store, lambda: self.encoder, self._encoded_query)
 
     @classmethod
     def create(
@@ -282,8 +282,7 @@ class DocumentIndex:
     def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:
         """A document with its vectors, and those of its sentences where wanted, to be compared with others."""
         encoder = self.encoder.leaving_out(Boilerplate.of(self._latest, [id]))
-        segmented = encoder.segment_with_text(self.document(id))
-        ((encoded, _, _),) = encode_with_known(encoder, [segmented], self._store, [id])
+        encoded = self._encoded(encoder, self.document(id))
         if not sentences:
             return encoded
         known = None
@@ -293,10 +292,22 @@ class DocumentIndex:
             known = stored.vectors.astype(np.float32) if stored else None
         return with_sentences(encoder, encoded, known=known, paragraph=self.paragraph)
 
+    def _encoded(self, encoder: DocumentEncoder, document: Document) -> EncodedDocument:
+        """Encode a document; passages that the index has of it go through the graph alone."""
+        segmented = encoder.segment_with_text(document)
+        ((encoded, _, _),) = encode_with_known(encoder, [segmented], self._store, [document.id])
+        return encoded
+
+    def _encoded_query(self, document: Document) -> EncodedDocument:
+        """A query document with its vectors."""
+        encoded = self._encoded(self.encoder, document)
+        encoded.segmented.coverage.warn(document.id)
+        return encoded
+
     def comparer(self, query: Document, by: str = "hybrid") -> Callable[[Hit], Comparison]:
         """A function that compares a query document with a hit of a search, for :meth:`SearchResults.to_html`."""
         has_sentences = by in BY_SENTENCES
-        encoded = self.encoder.encode_levels(query)
+        encoded = self._encoded_query(query)
         if has_sentences:
             encoded = with_sentences(self.encoder, encoded, paragraph=self.paragraph)
         return lambda hit: self.encoder.compare(encoded, self.encoded(hit.id, sentences=has_sentences))

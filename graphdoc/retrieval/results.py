@@ -107,7 +107,8 @@ class Hit:
     """A document that was found, with its best passages and what else the index holds of it.
 
     The score is the sum of the shares of its ``parts``, what each ranking that found it gives; ``explain`` computes
-    the terms, passages and ranks that it is made of.
+    the terms, passages and ranks that it is made of. ``cut`` characters of the document lie beyond the passage limit
+    and are not in the index.
     """
 
     rank: int
@@ -119,6 +120,7 @@ class Hit:
     metadata: Mapping[str, Any]
     explain: Callable[[], Explanation] = field(repr=False, compare=False)
     aligned: Callable[[], HitAlignment] | None = field(default=None, repr=False, compare=False)
+    cut: int = 0
 
     @cached_property
     def alignment(self) -> HitAlignment | None:
@@ -141,12 +143,12 @@ class Hit:
             "id": self.id,
             "title": self.title,
             "score": self.score,
+            "cut": self.cut,
             "metadata": dict(self.metadata),
             "parts": {name: asdict(part) for name, part in self.parts.items()},
             "passages": [asdict(passage) for passage in self.passages],
             "alignment": aligned and (aligned.excerpt() if excerpt else aligned.to_dict()),
             "explanation": self.explain().to_dict() if explain else None,
-            "comparison": None,
         }
 
 

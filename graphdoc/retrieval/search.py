@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 
 from ..errors import RetrievalError, SettingsError
+from ..segmentation.spans import PASSAGE_LIMIT
 from ..segmentation.term_weights import TermCounts
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
@@ -183,7 +185,7 @@ class Search:
             explained = partial(self._explain, fused, found, row["content_hash"])
             best = tuple(shown[fused.id, number] for number in numbers[fused.id] if (fused.id, number) in shown)
             about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
-            hits.append(Hit(*about, best, row["metadata"], explained))
+            hits.append(Hit(*about, best, row["metadata"], explained, cut=row["cut"]))
         return tuple(hits)
 
     def _stands_out(self, rankings: Mapping[str, Ranking]) -> bool:
@@ -376,14 +378,15 @@ def condition_of(store: LanceStore, where: str | None, query_id: str | None) -> 
 def rows_of_hits(
     store: LanceStore, ids: Sequence[str], numbers: Mapping[str, Sequence[int]]
 ) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, int], dict[str, Any]]]:
-    """The rows of documents by id, with ``metadata``, and those of passages by id and number, read at once."""
+    """The rows of documents by id, with ``metadata`` and ``cut``, and those of passages by id and number."""
     fields = field_columns(store.schema)
-    columns = ["id", "level", "title", "label", "content_hash", *(column.stored for column in fields.values())]
+    columns = ["id", "level", "title", "label", "content_hash", "coverage"]
+    columns += [column.stored for column in fields.values()]
     keys = [key_of(id, DOCUMENT, 0) for id in ids]
     keys += [key_of(id, PASSAGE, number) for id, best in numbers.items() for number in best]
     if len(keys) > len(ids):
         columns += ["number", "section", "heading", "start", "end", "text", "text_start"]
-    removed: dict[str, Any] = {"title": "", "content_hash": None, "metadata": {}}
+    removed: dict[str, Any] = {"title": "", "content_hash": None, "metadata": {}, "cut": 0}
     documents, passages = dict.fromkeys(ids, removed), {}
     for row in store.select(columns, is_one_of("key", keys)).to_pylist():
         if row["level"] == PASSAGE:
@@ -391,6 +394,7 @@ def rows_of_hits(
             continue
         values = {"label": row["label"]} | {name: row[column.stored] for name, column in fields.items()}
         row["metadata"] = {name: value for name, value in values.items() if value is not None}
+        row["cut"] = json.loads(row["coverage"] or "{}").get("left_out", {}).get(PASSAGE_LIMIT, 0)
         documents[row["id"]] = row
     return documents, passages
 

@@ -202,7 +202,7 @@ class SentenceSearch:
             aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
             explained = partial(self._explain, fused, row["content_hash"], words.passages.get(fused.id, {}))
             about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
-            hits.append(Hit(*about, (), row["metadata"], explained, aligned))
+            hits.append(Hit(*about, (), row["metadata"], explained, aligned, row["cut"]))
         return tuple(hits)
 
     def _source_sentences(self) -> Sentences:

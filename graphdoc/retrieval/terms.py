@@ -225,8 +225,13 @@ class Query:
 class Queries:
     """Makes the queries of an index, whose encoder is loaded when a vector is needed."""
 
-    def __init__(self, store: LanceStore, encoder: Callable[[], DocumentEncoder]) -> None:
-        self._store, self._encoder = store, encoder
+    def __init__(
+        self,
+        store: LanceStore,
+        encoder: Callable[[], DocumentEncoder],
+        encoded: Callable[[Document], EncodedDocument],
+    ) -> None:
+        self._store, self._encoder, self._encoded = store, encoder, encoded
         # Of one version of the index.
         self._version, self._weights = -1, TermWeights(())
         self._usual: list[Vector] | None = None
@@ -259,7 +264,7 @@ class Queries:
 
         @cache
         def encoded() -> EncodedDocument:
-            return self._encoder().encode_levels(document)
+            return self._encoded(document)
 
         def compared() -> QueryDocument:
             return QueryDocument(encoded().vector, encoded().passages, *self._usual_vectors())

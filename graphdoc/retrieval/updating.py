@@ -20,7 +20,16 @@ from ..graphs.batch import GraphBatch
 from ..inference.levels import encode_all_levels
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import as_numpy, inference
-from ..inference.segmenting import AnyDocument, Workers, as_document, require_text, segment_in_order, windows_of
+from ..inference.segmenting import (
+    WINDOW_PASSAGES,
+    AnyDocument,
+    Workers,
+    as_document,
+    in_blocks,
+    require_text,
+    segment_in_order,
+    windows_of,
+)
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import survive_forks
@@ -96,14 +105,15 @@ class Update:
         self._fields = Fields(store.schema)
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
-        """Index documents, some thousands of passages at a time; each time is one commit."""
+        """Index documents, some thousands of passages at a time; each time is one commit, also before an error."""
         # Texts are made into terms as the search structure of words says.
         self._store.prepare()
         total = len(documents) if isinstance(documents, Sized) else None
         with progress_bar(self._show, total, "Indexing") as self._bar:
             changed = self._changed(documents)
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
-                for window in windows_of(filter(self._is_indexable, segmented)):
+                indexable = filter(self._is_indexable, segmented)
+                for window in in_blocks(indexable, WINDOW_PASSAGES, lambda one: len(one.passages)):
                     replaced = {one.document.id for one in window} & self._replaced
                     self._write(self._encoder, window, replaced)
                     self._replaced -= replaced
@@ -113,8 +123,7 @@ class Update:
 
     def _changed(self, documents: Iterable[AnyDocument]) -> Iterator[Document]:
         """The documents that the index has not, or has otherwise."""
-        values = self._read(documents)
-        while block := list(islice(values, _BLOCK)):
+        for block in in_blocks(self._read(documents), _BLOCK):
             rows = self._store.select(["id", "content_hash"], IS_DOCUMENT, ids=[document.id for document in block])
             hashes = {row["id"]: row["content_hash"] for row in rows.to_pylist()}
             for document in block:

@@ -84,6 +84,7 @@ def test_the_overview_names_every_command(graphdoc: Command) -> None:
         (("pretrain", "--config", "quickstrt"), "quickstart"),
         (("finetune", "classfy", "--config", "own_labels"), "classify"),
         (("search", "a", "b", "--by", "sentences"), "--document"),
+        (("search", "a", "b", "--by", "words", "--pool", "9"), "--pool"),
         (("overview",), "--vectors"),
         (("compare",), "no document"),
     ],

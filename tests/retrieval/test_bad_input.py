@@ -87,11 +87,11 @@ def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[
         ([Document("list", text, metadata={"tags": 3})], "tags"),
         ([Document("large", text, metadata={"year": 1e20})], "year"),
     ):  # fmt: skip
-        with pytest.raises(DocumentError, match=named) as error:
+        with pytest.raises(DocumentError, match=named):
             index.update(wrong)
-        assert "\n" not in str(error.value)
     report = index.update([empty, twice, misfit, twice, many, 3], on_error="skip")
-    assert report.added == 1 and len(report.skipped) == 5
+    # What came before a mistake is kept.
+    assert (report.added, report.unchanged) == (0, 1) and len(report.skipped) == 5
     assert "new" in index and "misfit" not in index and index.columns == before
     # What one that was skipped has is no column yet.
     index.update([misfit, replace(twice, id="newer", metadata={"width": 3})], on_error="skip")

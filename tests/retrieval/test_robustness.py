@@ -7,8 +7,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -206,18 +204,6 @@ def test_a_full_disk_loses_nothing(index: DocumentIndex, encoder: DocumentEncode
         assert [one.document(document.id) for document in documents] == documents and len(one) in (4, 7)
     report = index.update(more)
     assert report.added + report.unchanged == 3 and len(index) == 7
-
-
-@pytest.mark.slow
-def test_a_process_is_forked_for_other_work_without_a_warning() -> None:
-    script = """if True:
-        import os, lancedb, graphdoc.retrieval.lance
-        lancedb.connect("memory://").create_table("words", [{"text": "word"}])
-        worker = os.fork()
-        os._exit(3) if not worker else print(os.waitpid(worker, 0)[1] >> 8)
-    """
-    found = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout == "3\n" and "lancedb" not in found.stderr
 
 
 @pytest.mark.filterwarnings("ignore:lancedb fork support is experimental")

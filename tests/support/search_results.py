@@ -40,6 +40,7 @@ def make_hit(rank: int, passages: int = 2, characters: int = 300, **changes: Any
         "id": f"estuary/{rank}.md",
         "title": f"Power from the tide, volume {rank}",
         "score": sum(part["share"] for part in parts.values()),
+        "cut": 9_000 if rank == 2 else 0,
         "metadata": {"year": 1990 + rank, "authors": ["Ada Byron", "Émilie du Châtelet"], "venue": None},
         "parts": parts,
         "passages": listed,

@@ -96,7 +96,7 @@ def _hits(hits: Sequence[Mapping[str, Any]], kinds: Sequence[str], *, is_fused: 
         {
             **hit,
             "title": hit["title"] or hit["id"],
-            "link": relative_link(hit["comparison"]),
+            "link": relative_link(hit.get("comparison")),
             "score": number(hit["score"], places),
             "bars": _bars(of_hit, longest),
             "parts": [_part(hit, kind, places, is_fused) for kind in kinds if is_fused or kind in hit["parts"]],
