@@ -68,11 +68,26 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
         (2, "gate", "First."),
     ]
     assert document.sections[2].path == ("Re: gate", "gate")
+    # So are those that were pasted in with their heads.
+    for mark, quote in (("-- Forwarded message --", ""), ("Begin forwarded message:\n", "> "), ("_____", ">> ")):
+        pasted = [quote + line for line in ("From: b", "Date: Mon", "Subject: gate", "", "First.")]
+        pasted = read(
+            tmp_path / "c.eml", mail("Fwd", "\n".join(["See below.", "", mark.replace("--", "-----"), *pasted]))
+        )
+        assert [(one.heading, one.text) for one in pasted.sections] == [("", "See below."), ("gate", "First.")]
     # Those without headers are read as well.
     bare = inner + "Content-Type: text/plain\n\nBare text.\n"
     for part in (bare, f'Content-Type: multipart/mixed; boundary="B"\n\n--B\n{bare}\n--B--\n'):
         text = read(tmp_path / "b.eml", multipart("Whole", "multipart/mixed", "A", "\nOuter text.", part)).text
         assert "Outer text." in text and "Bare text." in text
+    parts = ("\nOne.", "\nTwo.", f"Content-Type: message/rfc822\n\n{mail('x', '<p>Three.', 'text/html')}")
+    assert read(tmp_path / "d.eml", multipart("a", "multipart/mixed", "A", *parts)).text.split() == [
+        "One.",
+        "Two.",
+        "Three.",
+    ]
+    for encoding in ("utf-16", "utf-16-le", "utf-8-sig", "utf-8", "latin-1"):
+        assert read(tmp_path / "e.eml", mail("a", "Käse.").encode(encoding)).text.strip() == "Käse."
 
 
 def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) -> None:

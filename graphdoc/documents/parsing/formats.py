@@ -215,11 +215,10 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
         declared = _declaration(content) if kind in ("html", "xml") else None
         if declared is not None:
             label = declared[1].decode("ascii")
-            for name in (_AS_BROWSERS.get(label.lower(), label), label):
-                with suppress(UnicodeError, LookupError):
-                    # What declares UTF-16 and can be read without it is not UTF-16.
-                    if declared[1].decode(name) == label:
-                        return content.decode(name)
+            # What declares UTF-16 and can be read without it is not UTF-16.
+            is_wide = label.lower().startswith(("utf-16", "utf-32"))
+            if not is_wide and (found := decode_declared(content, label)) is not None:
+                return found
         if kind == "html" and warnings is not None and encoding.replace("-", "").lower() == "utf8":
             text = content.decode("utf-8", "replace")
             wrong = text.count("\ufffd") - content.count("\ufffd".encode())
@@ -230,6 +229,14 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
     return text
+
+
+def decode_declared(content: bytes, label: str) -> str | None:
+    """Decode bytes by an encoding as pages and mails call it; None where they are not text of that encoding."""
+    for name in (_AS_BROWSERS.get(label.lower(), label), label):
+        with suppress(UnicodeError, LookupError):
+            return content.decode(name)
+    return None
 
 
 def _declaration(content: bytes) -> re.Match[bytes] | None:

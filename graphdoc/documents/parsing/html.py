@@ -179,13 +179,6 @@ def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
     return found
 
 
-def _left_out_characters(
-    roots: Sequence[_Element], content: Sequence[_Element], dropped: frozenset[str], no_text: frozenset[str]
-) -> int:
-    whole = sum(_length(root, no_text) for root in roots)
-    return whole - sum(_length(element, dropped) for element in content)
-
-
 def _outermost(roots: Sequence[_Element], name: str, dropped: frozenset[str]) -> list[_Element]:
     found = []
     waiting = list(reversed(roots))
@@ -332,7 +325,8 @@ def _read(
         _show_swallowed(roots)
         mark_furniture(Page(roots, HTML.dropped), _page_title(root))
         content, outside = _content_of(roots, HTML.dropped)
-        furniture = _left_out_characters(roots, content, HTML.dropped, _NO_TEXT - {"noscript"})
+        furniture = sum(_length(root, _NO_TEXT - {"noscript"}) for root in roots)
+        furniture -= sum(_length(element, HTML.dropped) for element in content)
         reader.dropped += outside
         roots = content
     for part in roots:

@@ -99,7 +99,6 @@ def _split_memo(text: str) -> tuple[dict[str, str], str] | None:
         return None
     fields: dict[str, str] = {}
     name = "series"
-    right: list[str] = []
     for line in lines:
         columns = _GAP.split(line.strip())
         if line[:_LEFT_SIDE].strip():
@@ -107,12 +106,9 @@ def _split_memo(text: str) -> tuple[dict[str, str], str] | None:
             if colon:
                 name = key.lower()
             fields[name] = f"{fields.get(name, '')} {value if colon else key}"
-        right += columns
-    fields |= {
-        "author": ", ".join(filter(_NAME.match, right)),
-        "date": next(filter(_DATE.fullmatch, right), ""),
-        "organization": ", ".join(part for part in right if not _NAME.match(part) and not _DATE.fullmatch(part)),
-    }
+        for part in columns:
+            key = "author" if _NAME.match(part) else "date" if _DATE.fullmatch(part) else "organization"
+            fields[key] = f"{fields[key]}, {part}" if key in fields else part
     below, *more = _BLANK_LINES.split(rest[0], maxsplit=1)
     lines = below.split("\n")
     if more and len(lines) <= _MOST_TITLE_LINES and all(line.startswith(_CENTRED) for line in lines):

@@ -28,20 +28,6 @@ def test_opening_heading_is_the_title_and_the_rest_keeps_level_and_path() -> Non
     )
 
 
-def test_other_headings_are_no_title() -> None:
-    for text, expected in {
-        "# A\n\na\n\n# B\n\nb": [(1, ("A",), "a"), (1, ("B",), "b")],
-        "Before.\n\n# A\n\na\n\n## B\n\nb": [(1, (), "Before."), (1, ("A",), "a"), (2, ("A", "B"), "b")],
-        "## A\n\na": [(2, ("A",), "a")],
-    }.items():
-        assert parse_markdown(text).title == "" and outline(text) == expected
-
-
-def test_code_yields_no_headings_and_is_kept_as_it_stands() -> None:
-    text = "## A\n\n```python\n# no heading\n\nx = *1*\n```\n\n    # indented\n\n~~~\n## no\n~~~"
-    assert outline(text) == [(2, ("A",), "# no heading\n\nx = *1*\n\n# indented\n\n## no")]
-
-
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -61,10 +47,16 @@ def test_code_yields_no_headings_and_is_kept_as_it_stands() -> None:
             [(2, ("A long one",), "a\n\nb"), (3, ("A long one", "C"), "c")],
         ),
         ("> " * 90 + "deep", [(1, (), "deep")]),
+        ("# A\n\na\n\n# B\n\nb", [(1, ("A",), "a"), (1, ("B",), "b")]),
+        ("Before.\n\n# A\n\na\n\n## B\n\nb", [(1, (), "Before."), (1, ("A",), "a"), (2, ("A", "B"), "b")]),
+        (
+            "## A\n\n```python\n# no heading\n\nx = *1*\n```\n\n    # indented\n\n~~~\n## no\n~~~",
+            [(2, ("A",), "# no heading\n\nx = *1*\n\n# indented\n\n## no")],
+        ),
     ],
 )
 def test_inline_marks_blocks_and_headings(source: str, expected: list[tuple[int, tuple[str, ...], str]]) -> None:
-    assert outline(source) == expected
+    assert outline(source) == expected and parse_markdown(source).title == ""
 
 
 def test_html_blocks_are_parsed() -> None:

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import codecs
 import email
+import re
+from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from typing import Any, cast
 
 from ....errors import DocumentError
-from ...section import Section, clean_text
+from ...section import DEEPEST_PATH, Section, clean_text
 from ..files import parse_text
-from ..outline import ParsedDocument, joined_lines
+from ..formats import decode, decode_declared
+from ..outline import ParsedDocument, dropped_metadata, joined_lines
 
 _KEPT = {"From": "from", "To": "to", "Date": "date"}
+_TEXTS = frozenset({"text/plain", "text/html", "text/markdown"})
 # Many newsletters have no more than a link in their plain text.
 _STUB = 0.5
 # Of longer headers the parser takes time that grows with the square of their length.
 _LONGEST_HEADER = 4_000
-_DEEPEST_LEVEL = 100
+_FEWEST_HEAD_LINES = 3
+# Of a single byte each, or none at all: bytes that are UTF-8 are taken for it.
+_OFTEN_UTF_8 = ("us-ascii", "iso-8859-", "windows-125", "utf-16", "utf-8")
+# Heads of messages that were pasted into others, in the languages of mail programs.
+_HEAD_LINE = re.compile(r"[> \t]*\*?([^\W\d_][\w-]{0,20})\xa0? ?:\*?\s*(.*)")
+_HEAD_WORDS = {
+    "from": "from von de da van från fra от 发件人 差出人",
+    "subject": "subject betreff objet asunto oggetto onderwerp ämne emne assunto тема 主题 件名",
+    "date": "date sent datum gesendet envoyé fecha enviado data inviato verzonden skickat sendt дата 日期 日時",
+    "other": "to an à para a aan till til cc kopie copia message reply-to organization кому 收件人 宛先",
+}
+_HEAD_NAMES = {word: name for name, words in _HEAD_WORDS.items() for word in words.split()}
+_SEPARATOR = re.compile(
+    r"[> \t]*(?:[-_*=]{3,}(?:[^\n]*[-_*=]{3,})?|begin forwarded message:|anfang der weitergeleiteten nachricht:"
+    r"|début du message (?:réexpédié|transféré) ?:|inicio del mensaje reenviado:)?\s*",
+    re.IGNORECASE,
+)
 
 
 class _Policy(EmailPolicy):
@@ -38,66 +59,123 @@ class _Policy(EmailPolicy):
 
 def parse_mail(content: bytes) -> ParsedDocument:
     """Parse a mail; its metadata are ``from``, ``to``, ``date`` and the names of ``attachments``."""
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if b"\0" in content[:4]:
+        content = decode(content, "utf-16-be" if content.startswith(b"\0") else "utf-16-le").encode()
     try:
-        policy: Any = _Policy()
-        return _parse(cast("EmailMessage", email.message_from_bytes(content, EmailMessage, policy=policy)))
+        return _parse(_message(content))
     except RecursionError:
         raise DocumentError("its parts are nested too deeply; save the mails inside it one by one") from None
 
 
-def _parse(message: EmailMessage, *, is_inside: bool = False) -> ParsedDocument:
-    metadata: dict[str, Any] = {}
-    warnings: list[str] = []
+def _message(content: bytes) -> EmailMessage:
+    policy: Any = _Policy()
+    return cast("EmailMessage", email.message_from_bytes(content, EmailMessage, policy=policy))
+
+
+def _parse(message: EmailMessage) -> ParsedDocument:
+    metadata: dict[str, Any] = {key: value for name, key in _KEPT.items() if (value := _header(message, name))}
     subject = _header(message, "Subject")
-    for name, key in _KEPT.items():
-        value = _header(message, name)
-        if value:
-            metadata[key] = value
-    if not metadata and not subject and not is_inside:
+    if not metadata and not subject:
         raise DocumentError("it is no mail: it has neither sender nor subject nor date; name it .txt if it is a text")
-    plain, html = (_text(message.get_body((kind,)), warnings) for kind in ("plain", "html"))
-    parsed = parse_text(clean_text(html), "html") if html else ParsedDocument(())
-    if plain.strip():
-        words = sum(len(section.text.split()) for section in parsed.sections)
+    content = _Content()
+    _read(message, content, is_whole=True)
+    if content.attachments:
+        metadata["attachments"] = content.attachments
+    if content.warnings:
+        metadata["warnings"] = content.warnings
+    metadata |= dropped_metadata(content.dropped)
+    if content.title and content.title != subject:
+        metadata["heading"] = content.title
+    return ParsedDocument(tuple(content.sections), subject or content.title, metadata)
+
+
+@dataclass(slots=True)
+class _Content:
+    """What the parts of a mail hold."""
+
+    attachments: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    path: tuple[str, ...] = ()
+    sections: list[Section] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    title: str = ""
+
+
+def _read(part: Any, content: _Content, *, is_whole: bool = False) -> None:
+    """Read a part of a mail, and the parts in it, in their order."""
+    kind, name = part.get_content_type(), part.get_filename() or ""
+    is_shown = kind in _TEXTS and (is_whole or not (part.is_attachment() or name))
+    if kind == "message/rfc822" or name.lower().endswith(".eml"):
+        mails = part.get_payload() if part.is_multipart() else [_message(part.get_payload(decode=True) or b"")]
+        for mail in mails:
+            _read_inner(mail, content)
+    elif kind == "multipart/alternative" and part.is_multipart():
+        forms = []
+        for inner in part.iter_parts():
+            forms.append(_Content(content.attachments, content.warnings, content.path))
+            _read(inner, forms[-1])
+        forms = [form for form in forms if form.sections] or [_Content()]
+        words = [sum(len(section.text.split()) for section in form.sections) for form in forms]
         # Of two forms of a mail, the one with headings says more.
-        if len(plain.split()) >= _STUB * words and not any(section.heading for section in parsed.sections):
-            parsed = parse_text(clean_text(plain), "text")
-    sections, attachments = list(parsed.sections), list[str]()
-    for part in message.iter_attachments():
-        if inner := _mails_in(part):
-            for mail in inner:
-                sections += _sections_of(mail)
+        is_stub = words[0] < _STUB * words[-1] or any(section.heading for section in forms[-1].sections)
+        chosen = forms[-1] if is_stub else forms[0]
+        content.sections += chosen.sections
+        content.dropped += chosen.dropped
+        content.title = content.title or chosen.title
+    elif part.is_multipart() and kind.startswith("multipart/"):
+        for inner in part.iter_parts():
+            _read(inner, content)
+    elif is_shown or (is_whole and kind.startswith("multipart/")):
+        parsed = parse_text(clean_text(_text(part, content.warnings)), "html" if kind == "text/html" else "text")
+        for section in [part for whole in parsed.sections for part in _with_pasted(whole)]:
+            level = min(section.level + len(content.path), DEEPEST_PATH)
+            content.sections.append(replace(section, level=level, path=(*content.path, *section.path)))
+        content.dropped.update(parsed.metadata.get("dropped_elements", {}))
+        content.title = content.title or parsed.title
+    else:
+        content.attachments.append(joined_lines(name or kind))
+
+
+def _with_pasted(section: Section) -> list[Section]:
+    """A section, and those of the messages that were pasted into it with their heads, each under its subject."""
+    lines = section.text.split("\n")
+    parts, is_quoted = [section], False
+    kept: list[list[str]] = [[]]
+    number = 0
+    while number < len(lines):
+        start, head = number, dict[str, str]()
+        while number < len(lines) and (found := _HEAD_LINE.fullmatch(lines[number])):
+            if found[1].lower() not in _HEAD_NAMES:
+                break
+            head[_HEAD_NAMES[found[1].lower()]] = found[2]
+            number += 1
+        if number - start >= _FEWEST_HEAD_LINES and {"from", "subject"} <= head.keys():
+            while kept[-1] and _SEPARATOR.fullmatch(kept[-1][-1]):
+                kept[-1].pop()
+            subject = head["subject"] or "(no subject)"
+            parts.append(Section("", subject, 1, (subject,)))
+            kept.append([])
+            is_quoted = lines[start].lstrip().startswith(">")
         else:
-            attachments.append(joined_lines(part.get_filename() or part.get_content_type()))
-    if attachments:
-        metadata["attachments"] = attachments
-    if warnings:
-        metadata["warnings"] = warnings
-    metadata |= {key: value for key, value in parsed.metadata.items() if key == "dropped_elements"}
-    if parsed.title and parsed.title != subject:
-        metadata["heading"] = parsed.title
-    return ParsedDocument(tuple(sections), subject or parsed.title, metadata)
+            number = max(number, start + 1)
+            kept[-1] += [line.lstrip(">").removeprefix(" ") if is_quoted else line for line in lines[start:number]]
+    if len(parts) == 1:
+        return parts
+    return [replace(part, text="\n".join(text).strip("\n")) for part, text in zip(parts, kept, strict=True)]
 
 
-def _mails_in(part: EmailMessage) -> list[EmailMessage]:
-    kind = part.get_content_type()
-    if kind == "message/rfc822":
-        return [one for one in part.get_payload() if isinstance(one, EmailMessage)]
-    if kind.startswith("multipart/"):
-        return [mail for one in part.iter_parts() for mail in _mails_in(cast("EmailMessage", one))]
-    return []
-
-
-def _sections_of(message: EmailMessage) -> list[Section]:
-    """A mail inside another as sections: one with its subject as heading, its own sections and mails below that."""
-    mail = _parse(message, is_inside=True)
-    heading = mail.title or mail.metadata.get("from", "") or "(no subject)"
-    opening = Section("", heading, 1, (heading,))
-    inner = list(mail.sections)
-    if inner and not inner[0].heading:
-        opening = replace(opening, text=inner.pop(0).text)
-    below = [replace(one, level=min(one.level + 1, _DEEPEST_LEVEL), path=(heading, *one.path)) for one in inner]
-    return [opening, *below]
+def _read_inner(mail: EmailMessage, content: _Content) -> None:
+    """Read a mail inside another: a section with its subject as heading, its own sections and mails below that."""
+    heading = _header(mail, "Subject") or _header(mail, "From") or "(no subject)"
+    path = (*content.path, heading)[-DEEPEST_PATH:]
+    opening = Section("", heading, len(path), path)
+    inner = _Content(content.attachments, content.warnings, path)
+    _read(mail, inner, is_whole=True)
+    if inner.sections and not inner.sections[0].heading:
+        opening = replace(opening, text=inner.sections.pop(0).text)
+    content.sections += [opening, *inner.sections]
+    content.dropped += inner.dropped
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -109,11 +187,11 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 def _text(part: Any, warnings: list[str]) -> str:
-    if part is None:
-        return ""
-    try:
-        return str(part.get_content())
-    except (LookupError, ValueError, AttributeError):
-        content = part.get_payload(decode=True) or b""
-        warnings.append(f"its character set {part.get_content_charset()!r} is unknown; read as Latin 1")
-        return bytes(content).decode("latin-1")
+    content = bytes(part.get_payload(decode=True) or b"")
+    declared = part.get_content_charset() or "us-ascii"
+    names = ("utf-8", declared) if declared.startswith(_OFTEN_UTF_8) and b"\0" not in content else (declared,)
+    for name in names:
+        if (text := decode_declared(content, name)) is not None:
+            return text
+    warnings.append(f"its text is not {declared!r}; read as Latin 1")
+    return decode_declared(content, "latin1") or ""
