@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, TrainingDocument, values_hash
+from ..corpus.document import TEST_SPLITS, VALIDATION_SPLITS, CorpusReport, TrainingDocument, values_hash
 from ..corpus.parts import PassageVectors
+from ..corpus.source import CorpusSource
 from ..errors import DocumentError, SettingsError
 from ..evaluation import ClassificationEvaluator
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
@@ -127,6 +129,8 @@ class ClassRecipe(CorpusRecipe):
     how = "Classification of documents (Graph-RoBERTa, section 3.2)"
 
     def __init__(self, run: RunContext[ClassificationSettings]) -> None:
+        # Before all documents are cut, which takes longer than reading them.
+        run.processes.run_first(partial(_require_labels, run.settings))
         super().__init__(run)
         settings, encoder, labels = run.settings, run.encoder, run.settings.labels
         self._divide()
@@ -148,7 +152,9 @@ class ClassRecipe(CorpusRecipe):
                 dtype=training_precision(encoder.device),
                 best=best,
             )
-            self.evaluation = RunEvaluation(prepared_once(run, evaluator), best, best != "loss", at_start=False)
+            self.evaluation = RunEvaluation(
+                prepared_once(run, evaluator), best, best != "loss", at_start=False, size=len(self.validation)
+            )
 
     def _divide(self) -> None:
         """Find the documents to train on and to measure, by their labels and splits or by a draw."""
@@ -224,3 +230,17 @@ class ClassRecipe(CorpusRecipe):
             ),
             "left_out": {reason: count for reason, count in self._left_out.items() if count},
         }
+
+
+def _require_labels(settings: ClassificationSettings) -> None:
+    """Refuse documents of which none has a label."""
+    is_empty = True
+    for _, document in CorpusSource(settings.corpus).documents(CorpusReport()):
+        if class_names(document.label, settings.labels.separator) is not None:
+            return
+        is_empty = False
+    if not is_empty:
+        raise DocumentError(
+            f"{settings.corpus.name}: no document has a label; say where labels are (corpus.columns.label is "
+            f"{settings.corpus.columns.label!r}, corpus.label_from={settings.corpus.label_from})"
+        )

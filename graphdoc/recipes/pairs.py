@@ -149,7 +149,7 @@ class PairValidation:
         if not self.settings.is_measured:
             return None
         measure = prepared_once(self.run, self._evaluator)
-        return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True)
+        return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True, size=self.measured["pairs"])
 
     def counts(self, trained: Collection[str]) -> dict[str, Any]:
         """What is measured, and how many of its documents, by their ids, are trained on too."""

@@ -268,7 +268,9 @@ class QueryMeasurement:
         if queries is None:
             return None
         evaluator = self._run.processes.from_first(lambda: self._evaluator(queries, validation.documents))
-        return RunEvaluation(prepared_once(self._run, evaluator), metric_name(validation.best), True)
+        return RunEvaluation(
+            prepared_once(self._run, evaluator), metric_name(validation.best), True, size=len(queries)
+        )
 
     def write_test_run(self) -> str | None:
         """Rank all documents for the queries of the tested fold by the trained model, and write the ranking.

@@ -198,7 +198,9 @@ class SentencePairRecipe(CorpusRecipe):
             # A batch that cannot be divided, since the loss looks at all of it.
             measure = partial(held_out_scores, measuring_step(run, self.objective), self.held_out)
             measure = partial(measured_once, run.processes, measure)
-            self.evaluation = RunEvaluation(measure, best, not best.endswith("loss"))
+            self.evaluation = RunEvaluation(
+                measure, best, not best.endswith("loss"), size=len(self.held_out.targets["label"])
+            )
 
     def _measured(self, rows: Rows) -> TrainingBatch:
         """Pairs of documents that are held out."""

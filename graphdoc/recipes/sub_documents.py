@@ -122,7 +122,10 @@ class SubDocumentRecipe(CorpusRecipe):
             step, batches = measuring_step(run, self.objective), cache(self.held_out_batches)
             best = run.settings.validation.best
             self.evaluation = RunEvaluation(
-                lambda: held_out_scores(step, batches(), run.processes), best, not best.endswith("loss")
+                lambda: held_out_scores(step, batches(), run.processes),
+                best,
+                not best.endswith("loss"),
+                size=len(self._held_out),
             )
 
     def collator(self) -> Collate:

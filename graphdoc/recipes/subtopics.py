@@ -202,7 +202,9 @@ class SubtopicValidation(PairValidation):
     def evaluation(self) -> RunEvaluation | None:
         """How a run measures its model; None for not at all."""
         best = self.settings.validation.best
-        return RunEvaluation(self.measure, best, best == "auc") if self.settings.is_measured else None
+        if not self.settings.is_measured:
+            return None
+        return RunEvaluation(self.measure, best, best == "auc", size=len(self.pairs))
 
     def measure(self) -> Mapping[str, float]:
         """Measure the model, which is in eval mode: the loss, its terms, and the subtopics that both documents have.

@@ -34,6 +34,9 @@ class Corpus(Protocol):
 
 Collate = Callable[[Sequence[tuple[TrainingDocument, int, int]]], TrainingBatch]
 
+# By fewer documents, pairs or queries chance would choose the checkpoint.
+FEWEST_TO_CHOOSE = 50
+
 # Seconds in which the system ends a worker whose connection has broken.
 ENDING = 10.0
 
@@ -181,12 +184,19 @@ class RunEvaluation:
         best: the number by which the best checkpoint is chosen.
         greater_is_better: whether more of it is better.
         at_start: also measure before the first step.
+        size: number of documents, pairs or queries that are measured; None where it is not known.
     """
 
     measure: Callable[[], Mapping[str, float]]
     best: str
     greater_is_better: bool
     at_start: bool = True
+    size: int | None = None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there is enough to choose the best checkpoint by; otherwise the last one is the result."""
+        return self.size is None or self.size >= FEWEST_TO_CHOOSE
 
 
 class Recipe(ABC):

@@ -308,7 +308,8 @@ class TrainingLoop:
         evaluation = self._recipe.evaluation
         if evaluation is not None and (step % self._save_steps == 0 or is_last):
             measured = self._write(self.measure(evaluation))
-            self.state.judge(measured, evaluation.best, greater_is_better=evaluation.greater_is_better)
+            if evaluation.chooses:
+                self.state.judge(measured, evaluation.best, greater_is_better=evaluation.greater_is_better)
         if saves:
             require_finite_weights(self.model, step)
             self.state.data = self._recipe.state_dict()

@@ -296,6 +296,8 @@ def _announcement(settings: RunSettings, recipe: Recipe, record: Mapping[str, An
         yield from _counted(name.replace("_", " "), value)
     if recipe.evaluation is None:
         yield "nothing is measured during training: the last model is the result"
+    elif not recipe.evaluation.chooses:
+        yield f"only {recipe.evaluation.size} are measured, too few to choose a checkpoint: the last is the result"
     yield f"{recipe.steps:,} steps of {recipe.batch_size:,} {recipe.unit}"
     yield (
         f"{record['trained_weights']:,} of {record['weights']:,} weights are trained ({settings.model.tune} passage "
