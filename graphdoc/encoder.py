@@ -231,7 +231,7 @@ class DocumentEncoder(VectorPipeline):
         return Comparison(first, second, model, similarity, b is None, table, self.background, self.evidence)
 
     def _compared_by(self, documents: int) -> str:
-        """How so many documents are compared: by evidence only where it is known what to measure them by."""
+        """How a number of documents is compared: by evidence only where it is known what to measure them by."""
         similarity = str(self.model.config.similarity)
         is_known = documents >= FEWEST_DOCUMENTS or self.evidence is not None
         return similarity if similarity != "evidence" or is_known else "cosine"

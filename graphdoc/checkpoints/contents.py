@@ -34,7 +34,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Keep loading reports and bars of transformers, and what the hub client says meanwhile, off the screen."""
+    """Keep loading reports and bars of transformers, and what the hub client prints, off the screen."""
     verbosities = [(library, library.get_verbosity()) for library in (transformers_logging, hub_logging)]
     bars = transformers_logging.is_progress_bar_enabled()
     for library, _ in verbosities:

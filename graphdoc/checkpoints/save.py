@@ -37,7 +37,7 @@ from .load import save_updates, save_vocabulary
 
 # A card is to be read; the configuration has all names.
 MOST_CLASSES = 30
-# What a checkpoint may consist of beside the model of subtopics: one saved over another leaves none of these behind.
+# What a checkpoint consists of, but for the model of subtopics: one saved over another leaves none of it behind.
 _FILES = frozenset(
     (CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, UPDATES_FILE, VOCABULARY_FILE, CARD_FILE, TOKENIZER_FILE, "tokenizer.json")
 )
@@ -102,7 +102,7 @@ def save_checkpoint(
 ) -> Path:
     """Write a checkpoint: configuration, weights, tokenizer and model card.
 
-    Everything is written beside the folder first and moved in file by file, the configuration last, so that an
+    Everything is written next to the folder first and moved in file by file, the configuration last, so that an
     interrupted save never looks whole. A checkpoint that was there is replaced as a whole; other files stay.
 
     Args:
@@ -171,7 +171,7 @@ def _is_own_card(path: Path) -> bool:
 
 
 def _copy_model(source: Path, target: Path) -> None:
-    """Copy the files of a checkpoint, whatever else lies beside them."""
+    """Copy the files of a checkpoint, whatever else lies next to them."""
     target.mkdir()
     for pattern in (*MODEL_FILES, MODEL_WEIGHTS, CARD_FILE):
         for path in source.glob(pattern):
@@ -180,7 +180,7 @@ def _copy_model(source: Path, target: Path) -> None:
 
 
 def _move_in(written: Path, target: Path) -> None:
-    """Replace the checkpoint of a folder; without a configuration nothing is loaded from it meanwhile."""
+    """Replace the checkpoint of a folder; without a configuration nothing is loaded from it until it is whole."""
     (written / CONFIG_FILE).replace(target / UNFINISHED_FILE)
     for name in (CONFIG_FILE, *sorted(_FILES - {CONFIG_FILE})):
         (target / name).unlink(missing_ok=True)

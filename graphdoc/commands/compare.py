@@ -87,7 +87,7 @@ def compare(
         plot: draw the similarity matrix of a level (.png, .svg, .pdf)
         level: level of --csv (default: passage) and of --plot (default: section); paragraph and sentence also compare
             sentence by sentence; all draws up to 5 documents, their sections and passages in one picture
-        reports: of many: write reports on so many closest pairs, in a folder beside --html
+        reports: of many: number of closest pairs that get a report, in a folder next to --html
         overwrite: replace files in that folder that graphdoc did not write
     """
     outputs = Outputs(sources, html=html, json=json, csv=csv, plot=plot)

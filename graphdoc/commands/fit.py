@@ -36,7 +36,7 @@ def fit(
     """Fit a model to documents such as it will encode, in one pass and without training.
 
     What all of them have in common, their mean passage vector, is subtracted from all passages from then on (the
-    centre). With --lexical a vector also holds the words of its text: 256 numbers of latent semantic analysis beside
+    centre). With --lexical a vector also holds the words of its text: 256 numbers of latent semantic analysis next to
     it, which find documents of the same names and terms. From 50 documents on the model also knows how alike
     unrelated pairs are, so that compare says "closer than 99.2 % of unrelated pairs". Under torchrun or accelerate
     launch every process encodes its share. With --classes a head is fitted to the labels of the documents too, so

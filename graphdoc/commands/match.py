@@ -134,7 +134,7 @@ def _match_many(
 
 
 def _add_words(rows: list[dict[str, Any]], matches: Sequence[PairMatch], weight: float) -> None:
-    """Make scores sums of the model's and of words, each standardised over the pairs, and keep both beside them."""
+    """Make scores sums of the model's and of words, each standardised over the pairs, and keep both with them."""
     if len(rows) == 1:
         raise SettingsError("--weight compares a pair with others, and there is only one; leave it out")
     from ..evaluation import TfidfVectors

@@ -64,10 +64,10 @@ class Outputs:
 
 
 class Reports:
-    """Reports on so many closest pairs, in a folder beside a page that is called after it."""
+    """Reports on the closest pairs, in a folder next to a page and named after it."""
 
     def __init__(self, page: str, most: int, *, overwrite: bool) -> None:
-        self.most, self.folder = most, beside(page, "reports")
+        self.most, self.folder = most, folder_next_to(page, "reports")
         if self.folder.exists() and not self.folder.is_dir():
             raise OutputError(f"{self.folder} is a file, and reports go to a folder of this name; move it")
         if not overwrite:
@@ -90,8 +90,8 @@ class Reports:
         return links
 
 
-def beside(file: str, what: str) -> Path:
-    """A folder beside a file, called after it and what it holds."""
+def folder_next_to(file: str, what: str) -> Path:
+    """A folder next to a file, named after it and what it holds."""
     path = Path(file)
     return path.with_name(f"{path.stem}-{what}")
 

@@ -13,7 +13,7 @@ from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsEr
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, one_line, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
-from .output import Column, Outputs, Reports, Table, Terminal, beside, check_apart, write_json
+from .output import Column, Outputs, Reports, Table, Terminal, check_apart, folder_next_to, write_json
 from .output import names as column_names
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
@@ -50,7 +50,7 @@ def overview(
     near-duplicates, outliers, the neighbours of every document, what was left out as repeated, a table and a search;
     one file that needs no network.
 
-    Vectors go to a folder beside the output, from which a run that was interrupted goes on; --vectors names another
+    Vectors go to a folder next to the output, from which a run that was interrupted goes on; --vectors names another
     one. A folder that graphdoc encode has finished is taken as it is, and no model is loaded.
 
     Usage examples:
@@ -64,10 +64,10 @@ def overview(
         html: write the page, one file that needs no network
         csv: write a row for every document: group, place on the map, nearest document
         names: table of the names of groups, to be edited: written where it is missing, read where it is there
-        reports: write comparison reports on so many closest pairs, in a folder beside --html
-        vectors: folder of vectors, finished or to be written (default: beside the output)
+        reports: number of closest pairs that get a comparison report, in a folder next to --html
+        vectors: folder of vectors, finished or to be written (default: next to the output)
         no_fit: take vectors as they are; otherwise those of 50 documents and more are fitted to the collection: what
-            all documents share is subtracted, and the collection's own words stand beside them
+            all documents share is subtracted, and the collection's own words are added to them
         overwrite: replace the vectors that the folder holds, and files that graphdoc did not write
     """
     if not sources and vectors is None:
@@ -83,12 +83,12 @@ def overview(
     linked = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
     folder = Path(vectors) if vectors is not None else None
     if folder is None and outputs.paths:
-        folder = beside(outputs.paths[0], "vectors")
+        folder = folder_next_to(outputs.paths[0], "vectors")
     check_apart(sources, [], [vectors if vectors is not None else folder])
     report = ReadingReport()
     notes: list[str] = []
     links: dict[tuple[int, int], str] = {}
-    # Vectors that were asked for are taken as they are; those beside the output are made or completed.
+    # Vectors that were asked for are taken as they are; those next to the output are made or completed.
     stored = folder if vectors is not None and not overwrite and (Path(vectors) / ".manifest.json").exists() else None
     if stored is not None and linked is not None:
         raise SettingsError(f"--reports needs a run that encodes, and {stored} is finished; leave out --vectors")
@@ -114,7 +114,7 @@ def overview(
         except OtherDocumentsError:
             if vectors is not None or not isinstance(kept, Sized):
                 raise
-            logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
+            logger.warning("the documents have changed since %s was made; all are encoded again", folder)
             whole = make(overwrite=True)
         if linked is not None:
             links = _write_reports(linked, whole, sources, reading, encoder)
@@ -148,7 +148,7 @@ def _of_vectors(
     if manifest.settings.get("level", "document") != "document":
         raise OutputError(f"{folder} holds no vectors of whole documents; encode into another folder without --level")
     if repeats == KEEP and manifest.model.get("repeats"):
-        raise SettingsError(f"--repeats keep: the vectors of {folder} leave out what repeats; encode them anew")
+        raise SettingsError(f"--repeats keep: the vectors of {folder} leave out what repeats; encode them again")
     return Overview.of_vectors(
         *read_vectors(folder),
         reading.many(sources, report) if sources else (),

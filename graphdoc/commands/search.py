@@ -80,7 +80,7 @@ def search(
     """Find documents that answer a query, or that resemble a document.
 
     Words (BM25) and vectors each score documents, above all by their best passage; the score adds up both, in standard
-    deviations above the lowest. What each gave a document, and its best passages, stand beside it; --html writes a
+    deviations above the lowest. What each gave a document, and its best passages, stand next to it; --html writes a
     page that also says why.
 
     With --document and --by sentences, flat, paragraphs or document, documents are ranked by their sentences, and each
@@ -104,9 +104,9 @@ def search(
         by: what to search by; sentences, flat, paragraphs and document need --document
         weight: weight of words in the score, 0 to 1 (default: 0.5, by sentences 0)
         vectors_unit: compare vectors of passages or of documents (default: those that the model was trained for)
-        pool: by sentences: rank the documents that a hybrid search finds, so many
+        pool: by sentences: number of documents of a hybrid search that are ranked
         passages: passages, or pairs of sentences, shown of each document (in files 3 at least, or all pairs)
-        html: write the results as a page, with --document also comparison reports in a folder beside it
+        html: write the results as a page, with --document also comparison reports in a folder next to it
         csv: write a row for every passage found
     """
     if (query is None) == (document is None):

@@ -53,7 +53,7 @@ _NOT_FINGERPRINTED = (
 class TrainingCorpus(Dataset[TrainingDocument]):
     """A prepared corpus: ``corpus[number]`` reads a document from memory-mapped files.
 
-    It may be given to the workers of a data loader; each maps the files anew.
+    It may be given to the workers of a data loader; each maps the files itself.
 
     Args:
         folder: a folder that :func:`prepare_corpus` made.
@@ -202,7 +202,7 @@ def prepare_run_corpus(
 ) -> TrainingCorpus:
     """Make the corpus of a run ready, cut as its recipe or its model says."""
     if settings.unit is not None:
-        # Two sentences of a document would be told by its title.
+        # Two sentences of a document would be recognised by its title.
         context = "none" if settings.unit == "sentence" else segmenter.config.context
         config = replace(segmenter.config, unit=settings.unit, context=context)
         segmenter = Segmenter(segmenter.tokenizer, config)

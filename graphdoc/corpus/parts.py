@@ -30,14 +30,14 @@ Counts = npt.NDArray[np.int64]
 FORMAT_VERSION = 1
 # Passages of one part, about: enough to sort by length, and at 768 numbers each 50 MB to lose to an interruption.
 PART_PASSAGES = 16_384
-# Every mapping keeps a file open, and a process may have only so many.
+# Every mapping keeps a file open, and a process may only have a limited number of them.
 _MOST_OPEN = 256
 
 
 class MappedParts:
     """Arrays in a folder, part by part: each is written atomically, and mapped where it is read.
 
-    It may be given to the workers of a data loader; each maps the files anew.
+    It may be given to the workers of a data loader; each maps the files itself.
     """
 
     def __init__(self, folder: Path, parts: int) -> None:

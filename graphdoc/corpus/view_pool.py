@@ -40,7 +40,7 @@ MANY_PAIRS = 512
 
 
 class ViewPool(MappedParts):
-    """Subtopics of so many pairs, and so many views of each, memory-mapped (see :func:`prepare_view_pool`)."""
+    """Subtopics of pairs, and the views of each, memory-mapped (see :func:`prepare_view_pool`)."""
 
     def __init__(self, folder: Path, pairs: int, views: int) -> None:
         self.views_of_pair = views

@@ -30,7 +30,7 @@ UNTRAINED, CENTRED, EVIDENCE = "untrained mean", "centred mean", "evidence"
 # What the vectors of a model without trained parts depend on, besides its backbone.
 _KEPT = ("pooling", "unit", "context", "passage_words", "passage_tokens", "max_passages", "language")
 
-# Pairs whose rows are multiplied at once: in each a text that is in many pairs stands anew.
+# Pairs whose rows are multiplied at once; a text that is in many pairs is copied for each.
 _BLOCK_PAIRS = 512
 # Words that the linear SVM sees.
 _MOST_WORDS = 100_000

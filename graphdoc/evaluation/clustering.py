@@ -145,7 +145,7 @@ def cluster(
         test_labels: ``(test documents,)``.
         clusters: number of clusters, usually that of the labels.
         seeds: seeds of k-means, at least one.
-        starts: the best of so many starts of a seed is taken, by k-means' own criterion.
+        starts: starts of a seed, of which the best by k-means' own criterion is taken.
 
     >>> near, far = np.zeros((4, 2)), np.ones((4, 2))
     >>> vectors = np.concatenate([near, far]) + np.arange(16).reshape(8, 2) / 100

@@ -84,8 +84,8 @@ def encode_shortened(
         assert output.documents is not None and output.passages is not None
         vectors, passages = output.documents, output.passages
         if lexical is not None and words is not None:
-            vectors = lexical.beside(vectors, rows)
-            passages = lexical.beside(passages, words[np.concatenate([np.flatnonzero(left) for left in some])])
+            vectors = lexical.append_to(vectors, rows)
+            passages = lexical.append_to(passages, words[np.concatenate([np.flatnonzero(left) for left in some])])
         outputs.append((vectors, passages, output.logits))
     joined = [
         None if parts[0] is None else np.concatenate([as_numpy(part) for part in parts]).astype(np.float64)

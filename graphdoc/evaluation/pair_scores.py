@@ -124,7 +124,7 @@ def score_pairs(
     taken, truth_in_order = int((scores >= threshold).sum()), truth[order]
 
     def metrics(counts: npt.NDArray[np.int64]) -> list[float]:
-        """The metrics of ``METRICS`` where every pair, in the order of falling similarity, occurs so many times."""
+        """The metrics of ``METRICS`` by how often every pair occurs, in the order of falling similarity."""
         hits = np.append(0, (counts * truth_in_order).cumsum())
         false = np.append(0, counts.cumsum()) - hits
         similar, others, right, wrong = hits[-1], false[-1], hits[taken], false[taken]

@@ -59,7 +59,7 @@ class Estimate:
 
 
 def resampled(rows: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Draw so many rows with replacement, again and again: how often each was drawn, ``(rows,)``.
+    """Draw rows with replacement, again and again: how often each was drawn, ``(rows,)``.
 
     With one seed they are always the same.
     """

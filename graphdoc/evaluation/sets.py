@@ -73,7 +73,7 @@ class SetSettings(Settings):
     @model_validator(mode="after")
     def _check(self) -> SetSettings:
         if bool(self.documents) == bool(self.test) or (self.train and not self.test):
-            raise ValueError("needs documents, or else test, which train may stand beside")
+            raise ValueError("needs documents, or else test, with or without train")
         return self
 
 
@@ -272,7 +272,7 @@ def _best(ids: Sequence[str], scores: Floats) -> dict[str, float]:
 
 
 class SetRow(NamedTuple):
-    """A row that stands beside the models."""
+    """A row that is shown next to the models."""
 
     make: Callable[[MeasuredSet, DocumentEncoder], Representation]
     of_backbone: bool = True
@@ -334,7 +334,7 @@ def _read(sources: Sequence[str], settings: SetSettings, report: ReadingReport) 
 def _encodable(
     documents: list[Document], most: int | None, encoder: DocumentEncoder, report: ReadingReport
 ) -> list[Document]:
-    """The documents that have passages, of so many that are drawn, always the same ones and in their order."""
+    """The documents that have passages, of ``most`` that are drawn, always the same ones and in their order."""
     if most is not None and len(documents) > most:
         rows = np.random.default_rng(0).permutation(len(documents))[:most]
         documents = [documents[row] for row in sorted(rows.tolist())]

@@ -34,7 +34,7 @@ logger = logging.getLogger("graphdoc")
 
 # Passages whose mean is nearly of unit length are all alike; nothing is left of them without it.
 _ALIKE = 1 - 1e-6
-# Singular values that are noise beside the first.
+# Singular values that are noise compared with the first.
 _NOISE = 1e-6
 # Terms that are counted before rare ones are forgotten: some 400 MB.
 MOST_COUNTED = 4_000_000
@@ -59,7 +59,7 @@ class Fit:
         terms: terms of the lexical part that was learned.
         numbers: numbers of a lexical vector.
         explained: share of the variance of tf-idf vectors that these hold; None where the vectors of terms are random.
-        weight: length of a lexical vector beside vectors of the length 1; None without a lexical part.
+        weight: length of a lexical vector next to vectors of the length 1; None without a lexical part.
         background: how alike pairs of the documents are; None of fewer than 50 documents.
     """
 
@@ -79,10 +79,10 @@ class FitOptions(StreamOptions, total=False):
     Args:
         centre: learn the mean passage vector, which is then taken off all passages, queries and sentences (the
             default).
-        lexical: also learn a lexical part, which puts the words of a text beside its vector (see
+        lexical: also learn a lexical part, which puts the words of a text next to its vector (see
             :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
             :class:`~graphdoc.settings.document.LexicalFit`.
-        lexical_weight: length of that part beside vectors of length 1; None makes both tell pairs of the documents
+        lexical_weight: length of that part next to vectors of length 1; None makes both tell pairs of the documents
             apart equally (0.85 where there are fewer than 50), and leaves the model's setting for random numbers.
         corpus: what the documents are, for the model card.
         processes: the processes that share the work, all of which have to call; None for this one alone.
@@ -207,7 +207,7 @@ def fit(
 
 
 def balanced_weight(vectors: npt.NDArray[Any], words: npt.NDArray[Any]) -> float:
-    """The length of lexical vectors, beside 1, with which both tell pairs of documents apart equally.
+    """The length of lexical vectors, next to 1, with which both tell pairs of documents apart equally.
 
     Their products then deviate alike over all pairs, so that the sum of both orders pairs as the sum of z-scores does.
     ``vectors`` are ``(documents, hidden)``, ``words`` ``(documents, numbers)``.

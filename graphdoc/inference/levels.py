@@ -82,9 +82,9 @@ def encode_all_levels(
     return replace(
         encoded,
         vector=np.concatenate([encoded.vector / length, lexical_terms.sum(axis=0)]).astype(np.float32),
-        passages=lexical.beside(torch.from_numpy(encoded.passages), counts).numpy(),
+        passages=lexical.append_to(torch.from_numpy(encoded.passages), counts).numpy(),
         terms=np.concatenate([terms / length, lexical_terms], axis=1).astype(np.float32),
-        own_sections=lexical.beside(torch.from_numpy(encoded.sections), sections).numpy(),
+        own_sections=lexical.append_to(torch.from_numpy(encoded.sections), sections).numpy(),
         lexical=shares,
     )
 
@@ -220,7 +220,7 @@ def sentence_vectors(
     require_finite(initial)
     if (lexical := pipeline.lexical) is None:
         return initial
-    beside = lexical.beside(initial, lexical.counts(text for one in sentences for text in one.texts))
+    beside = lexical.append_to(initial, lexical.counts(text for one in sentences for text in one.texts))
     if means is not None:
         assert passages is not None
         words = lexical.counts(text for one in passages for text in one.texts)
@@ -246,7 +246,7 @@ def stream_sentences(
 ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
     """Encode the sentences of documents one window after another (options: :meth:`EncodingPipeline.windows`).
 
-    Documents that are cut into passages are cut anew, but where they bring the vectors of their passages these are
+    Documents that are cut into passages are cut again, but where they bring the vectors of their passages these are
     taken for what sentences have of their document.
 
     Yields:

@@ -435,4 +435,4 @@ class EncodingPipeline:
         elif self.model.structural_embeddings is not None:
             reason = "this one has structural embeddings, with which they depend on how documents are split"
         if reason is not None:
-            raise ModelError(f"these passages were encoded for another model ({reason}); segment them anew")
+            raise ModelError(f"these passages were encoded for another model ({reason}); segment them again")

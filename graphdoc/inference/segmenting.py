@@ -250,7 +250,7 @@ class Window:
 
         Args:
             level: for ``section`` documents are split into sections where the model reads them so.
-            lexical: reads the words that stand beside these vectors, where the model has a lexical part.
+            lexical: reads the words that are appended to these vectors, where the model has a lexical part.
             counts: what it counts in the passages, sparse ``(passages, terms)``.
 
         Returns:
@@ -273,7 +273,7 @@ class Window:
                 shares = np.ones(len(documents), np.float32) if weights is None else as_numpy(weights)
                 vectors = torch.from_numpy(section_vectors(as_numpy(output.passages), shares, groups, len(pairs[0])))
         if lexical is not None:
-            vectors = lexical.beside(vectors, summed(counts, groups, len(vectors)))
+            vectors = lexical.append_to(vectors, summed(counts, groups, len(vectors)))
         return list(torch.split(vectors, sizes))
 
 

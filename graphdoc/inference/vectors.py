@@ -79,7 +79,7 @@ def encode_queries(
         assert documents is not None
         documents = documents.cpu()
         if (lexical := pipeline.lexical) is not None:
-            documents = lexical.beside(documents, lexical.counts(one.texts[0] for one in window))
+            documents = lexical.append_to(documents, lexical.counts(one.texts[0] for one in window))
         vectors.append(documents)
     return torch.cat(vectors) if vectors else torch.zeros(0, pipeline.hidden_size)
 

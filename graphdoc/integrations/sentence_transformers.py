@@ -23,7 +23,7 @@ from ..modeling import DocumentConfig
 from ..runtime.files import write_text
 from ..similarity.kinds import similarity_of
 
-# What sentence-transformers reads beside a checkpoint: its parts, how they are called, and what the whole is like.
+# What sentence-transformers reads in addition to a checkpoint: its parts, their names, and what the whole is like.
 MODULES_FILE, MODULE_FILE, MODEL_FILE = (
     "modules.json",
     "sentence_bert_config.json",

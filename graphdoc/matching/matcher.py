@@ -181,7 +181,7 @@ class PairMatcher:
     def _scores(
         self, views: Sequence[ViewTokens], at_once: int, dtype: Precision | None, packing: Packing | None
     ) -> Floats:
-        """Scores of views, of which so many are read at once; ``(views / at_once,)``."""
+        """Scores of views, of which ``at_once`` are read together; ``(views / at_once,)``."""
         # Views of a short document, or of first sentences, are all alike, and are read once.
         numbers: dict[tuple[bytes, ...], int] = {}
         distinct: list[ViewTokens] = []
@@ -211,7 +211,7 @@ def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: Spe
     """How a model reads views.
 
     Raises:
-        ModelError: views are longer than it can read, or have no room beside special tokens.
+        ModelError: views are longer than it can read, or have no room next to special tokens.
     """
     kind: type[ViewReader] = load(VIEW_READERS[settings.encoder])
     reader = kind(special)
@@ -225,12 +225,12 @@ def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: Spe
         )
     if reader.room(settings.view_tokens) < 1:
         raise ModelError(
-            f"views.view_tokens={settings.view_tokens} leaves no room beside the special tokens of {name}; raise it"
+            f"views.view_tokens={settings.view_tokens} leaves no room next to the special tokens of {name}; raise it"
         )
     return reader
 
 
-# Documents that are kept ready beside those of the pair at hand: pairs of one query follow each other.
+# Documents that are kept ready in addition to those of the pair at hand: pairs of one query follow each other.
 _KEPT = 512
 
 AnyPair = tuple[AnyDocument | SegmentedDocument, AnyDocument | SegmentedDocument]

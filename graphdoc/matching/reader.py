@@ -47,7 +47,7 @@ class ViewReader(ABC):
 
     @abstractmethod
     def room(self, view_tokens: int) -> int:
-        """Tokens of a view beside the special ones, where it has so many with them."""
+        """Tokens of a view without the special ones, by their number with them."""
 
     @abstractmethod
     def longest(self, view_tokens: int) -> int:
@@ -64,7 +64,7 @@ class ViewReader(ABC):
 
     @abstractmethod
     def roles(self, pairs: int) -> Mapping[str, slice]:
-        """Which graphs play which role, where there are so many pairs."""
+        """Which graphs play which role, by the number of pairs."""
 
     @abstractmethod
     def scores(self, output: DocumentOutput) -> Tensor:
@@ -78,7 +78,7 @@ class CrossReader(ViewReader):
     labels = ("different", "similar")
 
     def room(self, view_tokens: int) -> int:
-        """Tokens of a view beside its half of the special ones."""
+        """Tokens of a view without its half of the special ones."""
         return view_tokens - (self._special.of_pair + 1) // 2
 
     def longest(self, view_tokens: int) -> int:
@@ -106,7 +106,7 @@ class DualReader(ViewReader):
     aggregation = "mean"
 
     def room(self, view_tokens: int) -> int:
-        """Tokens of a view beside the special ones."""
+        """Tokens of a view without the special ones."""
         return view_tokens - self._special.alone
 
     def longest(self, view_tokens: int) -> int:
@@ -254,7 +254,7 @@ class SentenceFeatures:
     """Makes what subtopics are found by, of the sentences of a document, with a model where the finder reads vectors.
 
     Attributes:
-        identity: what subtopics depend on beside the settings: a hash of the model's weights, or nothing.
+        identity: what subtopics depend on in addition to the settings: a hash of the model's weights, or nothing.
     """
 
     def __init__(self, finder: SubtopicFinder, model: str | Path | None, device: torch.device) -> None:

@@ -43,7 +43,7 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     count, hidden = passages.shape
     block = max(1, BLOCK_CELLS // (len(batch.node_kind) * hidden))
     layers = [] if model.reads_initial_nodes else list(zip(model.graph.layers, output.attention, strict=True))
-    # What ELU multiplied every node's state by before every layer but the first. What went into it is computed anew:
+    # What ELU multiplied every node's state by before every layer but the first. What went into it is computed again:
     # where it saturates, nothing can be read off what came out.
     ratios = []
     for number, after in enumerate(output.layer_inputs[1 : len(layers)]):

@@ -51,7 +51,7 @@ class GraphWeights(nn.Module):
 
 
 def init_graph_weights(part: nn.Linear | GraphWeights) -> None:
-    """Draw the own weights of a part anew, as PyG does: Glorot's uniform distribution, and a bias of 0."""
+    """Draw the weights of a part again, as PyG does: Glorot's uniform distribution, and a bias of 0."""
     if isinstance(part, nn.Linear):
         init.xavier_uniform_(part.weight)
         return

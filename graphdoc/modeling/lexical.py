@@ -1,4 +1,4 @@
-r"""The lexical part of a model: the words of a text as a vector beside that of its passages.
+r"""The lexical part of a model: the words of a text as a vector next to that of its passages.
 
 A text with c_t occurrences of term t has the vector
 
@@ -189,7 +189,7 @@ class LexicalReader:
         counts = self.counts(text for document in documents for text in document.texts)
         return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
 
-    def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
+    def append_to(self, vectors: Tensor, counts: Counts) -> Tensor:
         """Vectors ``(rows, hidden)`` L2-normalised, with the lexical vectors of their texts behind.
 
         Args:

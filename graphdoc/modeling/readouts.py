@@ -207,7 +207,7 @@ class MeanReadout(WeightedReadout):
 
 
 class InitialMeanReadout(MeanReadout):
-    """Gives every passage the same weight, as it is before the graph, whose attention is then shown beside it."""
+    """Gives every passage the same weight, as it is before the graph, whose attention is then shown with it."""
 
     description: ClassVar[str] = "the mean of the passages before the graph"
     reads_initial_nodes: ClassVar[bool] = True

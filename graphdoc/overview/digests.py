@@ -21,7 +21,7 @@ from ..segmentation.terms import TermMaker
 # What is kept of a document; a book shall take no more memory than a letter.
 TERMS = 200
 OPENING_CHARACTERS = 280
-# Groups are named by the first so many characters of their documents.
+# Groups are named by the first characters of their documents.
 _BEGINNING_CHARACTERS = 1_500
 # Looked at for words; what comes behind changes which are frequent no more.
 _WORD_CHARACTERS = 60_000

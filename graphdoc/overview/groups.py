@@ -25,7 +25,7 @@ from .digests import BINS, EMPTY, WordCounts
 
 Scores = npt.NDArray[np.float32]
 
-# A document's isolation is read from so many of its neighbours.
+# Neighbours by which the isolation of a document is measured.
 _NEAR = 5
 # A document as PDF and as DOCX, with other line ends and heads of pages, has about nine in ten runs of words alike.
 _COPIED = 0.7
@@ -43,7 +43,7 @@ SHARE = 0.3
 
 
 def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0) -> Vectors:
-    """Vectors fitted to their collection: without what all documents share, and beside the collection's own words.
+    """Vectors fitted to their collection: without what all documents share, and with the collection's own words.
 
     The words are latent semantic analysis of tf-idf, also without their mean, and weighed so that both parts tell
     pairs apart equally (:func:`~graphdoc.inference.fitting.balanced_weight`). They take the place of the last
@@ -94,7 +94,7 @@ class Neighbours:
 
     @classmethod
     def of(cls, vectors: Vectors, count: int) -> Neighbours:
-        """Find so many of each, exactly, by vectors ``(documents, hidden)`` of unit length or zero."""
+        """Find ``count`` of each, exactly, by vectors ``(documents, hidden)`` of unit length or zero."""
         documents = len(vectors)
         count = min(count, documents - 1)
         # Among unit vectors the nearest by distance are the nearest by cosine.

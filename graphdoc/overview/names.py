@@ -152,7 +152,7 @@ def read_names(path: str | Path) -> list[GivenName]:
 
 
 def named(groups: Sequence[Group], ids: Sequence[str], names: Iterable[GivenName]) -> list[Group]:
-    """Groups with their given names; those without one keep theirs, and names of groups that are gone are told."""
+    """Groups with their given names; those without one keep theirs, and names of groups that are gone are reported."""
     number_of = {safe_cell(ids[row]): str(group.number) for group in groups for row in group.rows.tolist()}
     given: dict[str, str] = {}
     gone = []

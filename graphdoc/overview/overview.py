@@ -94,7 +94,7 @@ class Overview:
             duplicates: cosine of two vectors from which documents count as near-duplicates.
             group_size: documents that a group has at least; None takes what suits the number of documents.
             fit: fit the vectors to the collection, where it has 50 documents or more: without what all documents
-                share, and beside its own words. All scores but those of duplicates are of these vectors.
+                share, and with its own words. All scores but those of duplicates are of these vectors.
             seed: of the map and the groups.
             **options: how they are encoded, see :func:`graphdoc.vectors.writer.encode_to_disk`.
 

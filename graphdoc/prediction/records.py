@@ -124,7 +124,7 @@ class Prediction:
         return float(self.probabilities[place_of(label, self.classes)])
 
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
-        """The prediction as plain values, with so many passages for a class; None for all."""
+        """The prediction as plain values, with the most telling passages for a class; None for all of them."""
         probabilities = [round(float(value), 6) for value in self.probabilities]
         words = [
             {"label": decision.label, "word": word, "contribution": round(added, 6)}
@@ -210,7 +210,7 @@ class Predictions(Sequence[Prediction]):
         return pd.DataFrame(rows, columns=_columns(self.classes, self.multi_label))
 
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
-        """Everything as plain values, with so many passages for a class of a document; None for all."""
+        """Everything as plain values, with the most telling passages for a class; None for all of them."""
         return {
             "format": FORMAT,
             "model": dict(self.model),

@@ -1,4 +1,4 @@
-"""What all recipes share: the data of a corpus, documents that are held out, and measuring a model meanwhile."""
+"""What all recipes share: the data of a corpus, documents that are held out, and measuring a model during training."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class CorpusRecipe(Recipe):
         return {**self.corpus.record(), **self.counts()}
 
     def hold_out(self, share: float, least: int) -> tuple[Rows, Rows]:
-        """Draw a share of the documents, which is measured, and leave so many at least to train on.
+        """Draw a share of the documents, which is measured, and leave ``least`` at least to train on.
 
         Returns:
             Rows of the documents that are trained on and of those that are held out, both ascending.
@@ -94,7 +94,7 @@ class CorpusRecipe(Recipe):
         if count - held_out < least:
             raise DocumentError(
                 f"{self.settings.corpus.name}: {max(0, count - held_out)} of {count} documents are left to train on "
-                f"beside validation.share={share:g}, and {least} are needed ({self.report.summary()})"
+                f"next to validation.share={share:g}, and {least} are needed ({self.report.summary()})"
             )
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
@@ -116,7 +116,7 @@ class CorpusRecipe(Recipe):
             examples: what batches consist of; None for the documents of the corpus.
             batch_size: of a batch; None for that of the settings.
             across_epochs: see :class:`~graphdoc.training.data.EpochLoader`.
-            **options: what the kind takes beside them.
+            **options: further arguments of the kind.
 
         Raises:
             SettingsError: batches are too small for the processes.

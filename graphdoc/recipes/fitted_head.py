@@ -29,7 +29,7 @@ from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..runtime.text import require_seed
 
-# C of the support vector machine, and how long the vector of a document is on average beside its words, of the
+# C of the support vector machine, and how long the vector of a document is on average next to its words, of the
 # length 1. Without documents to choose by, those in the middle.
 STRENGTHS, LENGTHS = (0.3, 1.0, 3.0), (0.1, 0.3, 1.0)
 # Of margins, whose unit is the machine's own, to logarithms of odds.
@@ -47,7 +47,7 @@ class WordClassifier:
         bias: ``(classes,)``.
         documents: documents that it was fitted to.
         strength: C, the inverse of regularisation.
-        length: of a vector beside words of the length 1, on average.
+        length: of a vector next to words of the length 1, on average.
         held_out_accuracy: on the documents that both were chosen on; None where there were none.
         held_out_documents: how many these were.
     """
@@ -64,7 +64,7 @@ class WordClassifier:
 
     @property
     def reads_words(self) -> bool:
-        """Whether it reads words beside vectors."""
+        """Whether it reads words next to vectors."""
         return bool(self.of_words.shape[1])
 
     def logits(self, vectors: npt.NDArray[Any], words: Any) -> Floats:
@@ -77,13 +77,13 @@ def fit_vectors_and_words(
 ) -> WordClassifier:
     r"""Fit a linear support vector machine to the vectors of documents and the weights of their words.
 
-    Every number of a vector is brought to mean 0 and one deviation over the documents, by which a vector is as long as
-    asked for beside its words; words stay as they are, so that a rare term counts as little as it weighs. One class is
-    told from all others by squared hinge loss, which for words is more accurate than logistic loss. C and that length
-    are chosen on a fifth of every label's documents, by accuracy and of equals by cross entropy, and with them the
-    slope that makes logits of margins: softmax of these has the lowest cross entropy there (Guo et al. 2017, "On
-    Calibration of Modern Neural Networks", section 4.2). Of a label with fewer than five documents none is held out;
-    where that leaves fewer than two labels there, all three stay in the middle.
+    Every number of a vector is brought to mean 0 and one deviation over the documents, by which a vector is as
+    long as asked for next to its words; words stay as they are, so that a rare term counts as little as it weighs.
+    Each class is separated from all others by squared hinge loss, which for words is more accurate than logistic
+    loss. C and that length are chosen on a fifth of every label's documents, by accuracy and of equals by cross
+    entropy, and with them the slope that makes logits of margins: softmax of these has the lowest cross entropy
+    there (Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2). Of a label with fewer than
+    five documents none is held out; where that leaves fewer than two labels there, all three stay in the middle.
 
     Args:
         vectors: ``(documents, hidden)``.

@@ -128,7 +128,7 @@ class MinedNegatives:
         return self._settings.kind not in LIST_MAKERS
 
     def plan(self, steps: int, epoch_steps: int) -> None:
-        """Find out when the model makes the lists anew: at the first epoch after the share of the run has passed."""
+        """Find out when the model makes new lists: at the first epoch after the share of the run has passed."""
         if (share := self._settings.refresh) is None:
             return
         epoch = max(1, math.ceil(share * steps / epoch_steps - 1e-9))

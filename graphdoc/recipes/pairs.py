@@ -1,4 +1,4 @@
-"""Labelled pairs of documents: those that a run is trained on, and those that its model is measured on meanwhile."""
+"""Labelled pairs of documents: those that a run is trained on, and those that its model is measured on."""
 
 from __future__ import annotations
 

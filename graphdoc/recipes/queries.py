@@ -295,7 +295,7 @@ class QueryMeasurement:
         return f"fold {folds.fold} of {folds.number}, {len(queries):,} queries: {numbers}; wrote {path}"
 
     def _evaluator(self, queries: Judgements, others: int | None, depth: int = DEPTH) -> RankingEvaluator:
-        """What ranks answers and so many other documents for some queries."""
+        """What ranks answers, and a number of other documents, for some queries."""
         settings = self._settings
         documents = ranked_documents(settings, queries, others)
         answers = {id for query in queries.queries for id in queries.positives(query)}
@@ -323,7 +323,7 @@ class QueryMeasurement:
 
 
 def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: int | None) -> list[Document]:
-    """The documents that are ranked: answers, and all others or so many of them, drawn by the seed alone.
+    """The documents that are ranked: answers, and all others or a sample of them, drawn by the seed alone.
 
     Raises:
         EvaluationError: several documents have one id.

@@ -164,7 +164,7 @@ def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch], processe
 
 
 class StreamedRecipe(Recipe):
-    """Separates the sub-documents of a corpus that is read and cut anew in every epoch, without being copied.
+    """Separates the sub-documents of a corpus that is read and cut in every epoch, without being copied.
 
     Raises:
         SettingsError: a batch cannot be divided evenly among the processes.
@@ -216,6 +216,6 @@ class StreamedRecipe(Recipe):
         if state["processes"] != self._processes.count:
             raise ModelError(
                 f"the run was streamed by {state['processes']} processes, whose shares of the corpus are not those of "
-                f"{self._processes.count}; resume it with {state['processes']}, or start anew"
+                f"{self._processes.count}; resume it with {state['processes']}, or start again"
             )
         self._corpus.load_state(state)

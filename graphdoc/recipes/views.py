@@ -96,7 +96,7 @@ class ViewCollator:
     answers: RowLists | None = None
 
     def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
-        """Make a batch of pairs of one epoch, beside each where asked for some that do not match."""
+        """Make a batch of pairs of one epoch, each with some that do not match where that is asked for."""
         numbers, epoch, at_once = [number for _, _, number in places], places[0][1], self.settings.views_at_once
         ids = tuple(" ".join(self.corpus[row].id for row in self.pairs.rows[number].tolist()) for number in numbers)
         if self.negatives is None:
@@ -117,7 +117,7 @@ class ViewCollator:
         return TrainingBatch(self.reader.alone(texts, at_once), ids, targets, roles)
 
     def drawn(self, number: int, epoch: int) -> list[int]:
-        """Pairs of the same first document that do not match, drawn anew in every epoch."""
+        """Pairs of the same first document that do not match, others in every epoch."""
         assert self.negatives is not None
         draw = random_generator(self.settings.training.seed, "negative pairs", epoch, number)
         found: list[int] = draw.permutation(self.negatives[number])[: self.settings.loss.negatives].tolist()

@@ -14,7 +14,7 @@ import torch
 from ..errors import GraphdocError, MissingExtraError, OutputError, SettingsError
 from .text import one_line, require_path
 
-# How often a process that died is started anew, and its task.
+# How often a process that died is restarted, and its task.
 MOST_RESTARTS, MOST_RETRIES = 20, 2
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(\[[^\]]+\]|[^:/\s]+):(\d{1,5})")
 

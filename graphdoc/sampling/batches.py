@@ -140,12 +140,12 @@ class BalancedPairBatches(DocumentBatches):
             yield np.concatenate([order[chosen] for order in orders])
 
 
-# A document needs another one of its group; a group gives so many documents to a batch, if it has as many.
+# Documents that a group gives to a batch, if it has as many: a document needs another one of its group.
 FEWEST, PER_GROUP = 2, 4
 
 
 class ClassBalancedBatches(DocumentBatches):
-    """Batches of a few documents each from many groups, drawn anew in every epoch (for CoLDE, section 3.3).
+    """Batches of a few documents each from many groups, drawn in every epoch (for CoLDE, section 3.3).
 
     In every batch, each document has at least one other of its group, and there are several groups. Each group is
     split into chunks of about four documents, which are spread over the batches as far apart as they can be. Within an

@@ -1,4 +1,4 @@
-"""Negatives of queries: documents that are drawn anew for every pair of query and answer in every epoch."""
+"""Negatives of queries: documents that are drawn for every pair of query and answer in every epoch."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Sentence = tuple[int, int]
 
 
 class SentencePairDraws:
-    """Pairs every sentence of a paragraph of two or more with a partner, anew in every epoch.
+    """Pairs every sentence of a paragraph of two or more with a partner, another in every epoch.
 
     The partner is another sentence of the same paragraph with probability 0.5, or that which is given, each with the
     same probability, and otherwise a sentence of another document, which is no copy of its text. Sentences that are

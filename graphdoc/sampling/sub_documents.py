@@ -17,7 +17,7 @@ FIRST_PASSAGE_PROBABILITY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SubDocumentSplit:
-    """Splits documents into two sub-documents, anew in every epoch, as seed, epoch and the document's id alone say.
+    """Splits documents into two sub-documents, in every epoch by seed, epoch and the document's id alone.
 
     Args:
         split: ``half`` puts a random half of the passages into the anchor and the others into the candidate

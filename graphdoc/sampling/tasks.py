@@ -35,7 +35,7 @@ class Task:
 
 @dataclass(frozen=True)
 class SubDocuments(Task):
-    """Every document split into two sub-documents, anew in every epoch (Graph-RoBERTa, sections 2.2 and 3.2-3.3).
+    """Every document split into two sub-documents, in every epoch (Graph-RoBERTa, sections 2.2 and 3.2-3.3).
 
     Args:
         split: random halves, or one passage and the rest of its document.
@@ -79,7 +79,7 @@ class Groups(Task):
 
     Args:
         pairs: labelled pairs that make groups, or are trained on themselves; None takes labels.
-        stars: make groups of a document and its partners, of so many at most; None joins whatever pairs connect.
+        stars: make groups of a document and this many partners at most; None joins whatever pairs connect.
         sections: most sections of a document, for models that read sections; 1 leaves documents whole.
     """
 

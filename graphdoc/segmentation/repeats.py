@@ -99,7 +99,7 @@ class RepeatFilter(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
-    """The shingles that so many documents of a corpus have that passages made of them do not count.
+    """The shingles that are in too many documents of a corpus for passages made of them to count.
 
     Args:
         hashes: hashes of the shingles, sorted.
@@ -198,7 +198,7 @@ class RepeatCounter:
         if documents < least:
             return Repeats(np.empty(0, np.uint32), documents, least)
         hashes = np.sort(np.concatenate([hashes for _, hashes in self._kept]))
-        # What is in so many documents stands as often in a row.
+        # What is in many documents occurs as often in a row.
         first, last = hashes[: len(hashes) - least + 1], hashes[least - 1 :]
         return Repeats(np.unique(first[first == last]), documents, least)
 

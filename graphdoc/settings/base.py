@@ -135,7 +135,7 @@ class Settings(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def replace(self, **changes: Any) -> Self:
-        """The same settings with some others, checked anew."""
+        """The same settings with some changed, and checked."""
         return type(self)(**self.given_values() | changes)
 
     def given_values(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class ClusteringSettings(SubtopicSettings):
 
 Terms = Annotated[int, Field(ge=1, le=10_000_000)]
 Numbers = Annotated[int, Field(ge=1, le=4096)]
-# How long a lexical vector that is learned of few documents is beside passages of unit length, and the numbers of one.
+# Length of a lexical vector learned from few documents, next to passages of unit length, and its numbers.
 LEARNED_WEIGHT = 0.85
 LEARNED_NUMBERS = 256
 
@@ -157,7 +157,7 @@ class DocumentFields:
             token).
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
-        lexical_weight: length of the lexical part of a vector, beside vectors of passages of the length 1.
+        lexical_weight: length of the lexical part of a vector, next to vectors of passages of the length 1.
         graph_kind: ``full``, ``section``, ``window`` or ``hierarchical`` (see :mod:`graphdoc.graphs.kinds`).
         graph_settings: settings of the graph kind itself, by name, such as ``{"window": 2}``; None for its defaults.
         graph_layers: number T of graph attention layers (eq. 3); 0 for none.
@@ -165,7 +165,7 @@ class DocumentFields:
         skip: skip connection of a graph layer: ``identity`` (the default of new models on a backbone) or ``linear``, a
             learned matrix, which a checkpoint without this field has.
         readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
-            ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or
+            ``initial_mean`` over passages as they are before the graph, whose attention is then shown with it, or
             ``sections`` (see :mod:`graphdoc.modeling.readouts`).
         chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
         chunk_attention_norm: bring chunks to mean 0 and variance 1 before it (see

@@ -39,8 +39,8 @@ class LabelSettings(Settings):
 class ClassificationSettings(RunSettings):
     """Everything about training a classifier (Graph-RoBERTa, section 3.2, table 6); the defaults are the paper's.
 
-    Documents whose field split is dev or validation are measured meanwhile and decide which checkpoint is the best,
-    those with test are left for graphdoc evaluate classify.
+    Documents whose field split is dev or validation are measured during training and decide which checkpoint is the
+    best, those with test are left for graphdoc evaluate classify.
     """
 
     next_command: ClassVar[str] = "graphdoc predict DOCUMENTS --model MODEL"
@@ -148,7 +148,7 @@ class PairRunSettings(RunSettings):
     pair_file: ClassVar[str] = "pairs"
 
     validation: PairValidationSettings = PairValidationSettings()  # type: ignore[assignment]
-    """what is measured meanwhile"""
+    """what is measured during training"""
 
     @property
     def is_measured(self) -> bool:
@@ -220,10 +220,10 @@ class QuerySettings(Settings):
 
 
 class NegativeSettings(Settings):
-    """Documents that a query is separated from, beside those of the other queries of its batch."""
+    """Documents that a query is separated from, in addition to those of the other queries of its batch."""
 
     per_query: Annotated[int, Field(ge=0, le=1000)] = 0
-    """how many are drawn for every query, anew in every epoch; 0 leaves those of the batch alone"""
+    """how many are drawn for every query in every epoch; 0 leaves those of the batch alone"""
     kind: FileName = "random"
     """random draws from the corpus, judged from the documents that were judged not to answer the query; words (BM25),
     vectors (the model itself) and both draw from lists of what a search finds before the first step, and the name of a
@@ -260,7 +260,7 @@ class RankingValidationSettings(HeldOutSettings):
     most_queries: Count | None = None
     """queries that are measured at most; null for all"""
     documents: Count | None = None
-    """documents that are ranked beside the answers, drawn once; null ranks the whole corpus, which takes long where it
+    """documents that are ranked with the answers, drawn once; null ranks the whole corpus, which takes long where it
     is large"""
 
 
@@ -295,7 +295,7 @@ class RetrievalSettings(RunSettings):
     loss: QueryLossSettings = QueryLossSettings()
     """how the one is separated from the other"""
     validation: RankingValidationSettings = RankingValidationSettings()
-    """what is measured meanwhile"""
+    """what is measured during training"""
     folds: FoldSettings = FoldSettings()
     """division of the queries for cross-validation"""
 
@@ -338,7 +338,7 @@ class ViewLossSettings(MarginSettings):
     """cross_entropy, for views.encoder=cross; for dual cosine, on every pair by itself, or contrast, which tells the
     match of a document from all others of the batch (InfoNCE)"""
     negatives: Annotated[int, Field(ge=0, le=1000)] = 1
-    """pairs that do not match, beside every one that does, whose second documents are told apart too, for contrast"""
+    """pairs that do not match, for every one that does, whose second documents are separated too, for contrast"""
 
 
 class ViewRunSettings(PairRunSettings):
@@ -370,7 +370,7 @@ class ViewRunSettings(PairRunSettings):
     same in all"""
     pool_range: Count | None = None
     """orders the pool of a pair by how likely views are given the words of the whole documents (query likelihood), and
-    divides so many of them, the most likely ones, into as many ranges as there are epochs, of which an epoch reads one
+    divides the most likely ones, this many, into as many ranges as there are epochs, of which an epoch reads one
     view each; null reads views as they are drawn"""
     loss: ViewLossSettings = ViewLossSettings()
     """what separates pairs that match from others"""
@@ -414,7 +414,7 @@ class ViewRunSettings(PairRunSettings):
 
 
 class SubtopicLossSettings(Settings):
-    """The terms of the loss beside those of DMoN (SST, eq. 4-6)."""
+    """The terms of the loss in addition to those of DMoN (SST, eq. 4-6)."""
 
     similar_weight: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     """factor of the term of similar pairs, whose documents shall be spread over subtopics alike (eq. 4); 0 leaves it

@@ -103,7 +103,7 @@ class SentencePairSettings(RunSettings):
     """Everything about a run on sentence pairs (SDR, section 3.2); the defaults are the paper's.
 
     Train sentence vectors without labels: two sentences of one paragraph are drawn together, two of different
-    documents are kept apart, and masked tokens are guessed meanwhile.
+    documents are kept apart, while masked tokens are guessed.
     """
 
     next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --level sentence --model MODEL"
@@ -129,7 +129,7 @@ class SentencePairSettings(RunSettings):
     loss: SentencePairLossSettings = SentencePairLossSettings()
     """the terms of the loss"""
     validation: SentencePairValidationSettings = SentencePairValidationSettings()
-    """what is measured meanwhile"""
+    """what is measured during training"""
 
     @model_validator(mode="after")
     def _check_pairs(self) -> Self:

@@ -1,4 +1,4 @@
-"""What the settings of every recipe hold: the documents, the model, the training, and what is measured meanwhile."""
+"""What the settings of every recipe hold: the documents, the model, the training, and what is measured."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CorpusSettings(Settings):
     deduplicate: bool = False
     """leave out documents whose text is exactly that of an earlier one"""
     streaming: bool = False
-    """read the documents anew in every epoch instead of storing their tokens; for sub-documents"""
+    """read the documents again in every epoch instead of storing their tokens; for sub-documents"""
     preparing_processes: Annotated[int, Field(ge=1, le=512)] | None = None
     """processes that cut and tokenise; null takes one for every core"""
     cache: FileName | None = None
@@ -88,7 +88,7 @@ class CorpusSettings(Settings):
         return held
 
     def replace(self, **changes: Any) -> Self:
-        """The same settings with some others, checked anew, for the same documents."""
+        """The same settings with some changed, and checked, for the same documents."""
         return super().replace(**changes).holding(self._in_hand)
 
     @property
@@ -281,7 +281,7 @@ class RunSettings(Settings):
     training: TrainingSettings = TrainingSettings()
     """how long and how"""
     validation: HeldOutSettings = HeldOutSettings()
-    """what is measured meanwhile"""
+    """what is measured during training"""
 
     @model_validator(mode="before")
     @classmethod

@@ -42,7 +42,7 @@ class EncodedDocument:
             without their document, which subtopics are found by; None until these are asked for.
         paragraph_rows: ``(sentences,)``, paragraph of every sentence, from 0 in reading order.
         own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
-            its sections, or those with words beside them; None where they are means of passages.
+            its sections, or those with words appended; None where they are means of passages.
         attention: chunkwise attention; None where the model has none.
         lexical: the words that the last numbers of all vectors are made of; None where the model has no lexical part.
         model: description of the model that encoded it (:meth:`~graphdoc.DocumentEncoder.describe`).

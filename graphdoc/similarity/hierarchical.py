@@ -102,7 +102,7 @@ class SentenceSet:
         return SentenceSet(_means(self.vectors, self.paragraphs), paragraphs, self.documents)
 
     def blocks(self, sentences: int) -> Iterator[tuple[int, int]]:
-        """Blocks of documents of so many sentences, or of one that has more: the first, and one past the last."""
+        """Blocks of documents up to a number of sentences, or of one that has more: first, and one past the last."""
         ends = self.paragraphs[self.documents]
         first = 0
         while first < len(self):

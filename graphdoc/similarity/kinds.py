@@ -355,7 +355,7 @@ def _lengths(vectors: npt.NDArray[Any]) -> Floats:
 # Shares of pairs that are more alike than each of the scores kept: halved every fourth step, down to one in 2,048.
 _STEPS_PER_HALF = 4
 _STEPS = np.array([0, 0.0625, 0.25, 0.5, 0.75, *range(1, 45)])
-# From so many documents on their own pairs say how alike unrelated ones are.
+# From this many documents on, their own pairs say how alike unrelated ones are.
 FEWEST_DOCUMENTS = 50
 # Pairs that have to lie above the last score that is kept, for it to be known well.
 _LEAST_ABOVE = 10

@@ -162,7 +162,7 @@ class SubtopicFinder(ABC):
     """Finds the subtopics of pairs; what it needs of a document is made once.
 
     Attributes:
-        reads_vectors: whether it needs vectors of the sentences, beside their texts.
+        reads_vectors: whether it needs vectors of the sentences in addition to their texts.
         reads_model: whether it needs a model that has learned to find subtopics.
     """
 
@@ -171,7 +171,7 @@ class SubtopicFinder(ABC):
 
     @property
     def identity(self) -> str:
-        """What subtopics depend on beside texts and settings, such as a hash of weights."""
+        """What subtopics depend on in addition to texts and settings, such as a hash of weights."""
         return ""
 
     @classmethod

@@ -343,11 +343,11 @@ def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sen
             model.pop(name, None)
     config = encoder.model.config.encoder_config.to_dict()
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    beside = b""
+    more = b""
     for parts, unwanted in ((config, NOT_COMPUTED_WITH), (tokenizer, ("truncation", "padding"))):
         wanted = {key: value for key, value in parts.items() if key not in unwanted}
-        beside += json.dumps(wanted, sort_keys=True, default=str).encode()
-    weights = weights_hash(encoder.model.state_dict(), beside)
+        more += json.dumps(wanted, sort_keys=True, default=str).encode()
+    weights = weights_hash(encoder.model.state_dict(), more)
     return {"model": model, "weights": weights, "settings": dict(settings), "versions": library_versions()}
 
 
@@ -364,7 +364,7 @@ def _shards_in(folder: Path) -> list[tuple[int, Path]]:
 
 def _require_unchanged(path: Path, checksum: str) -> None:
     if not path.is_file():
-        raise OutputError(f"{path} is missing; run the encoding again to make it anew")
+        raise OutputError(f"{path} is missing; run the encoding again")
     if file_checksum(path) != checksum:
         raise OutputError(f"{path} was changed since {MANIFEST_FILE} was written; remove it and run again")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 METADATA_KEY = b"graphdoc"
 ROWS_PER_GROUP = 4096
-# What can stand beside vectors to be read with them.
+# What can be stored with vectors.
 TEXT_COLUMNS = ("title", "text")
 
 
@@ -65,7 +65,7 @@ class ShardRecord(Record):
 class ShardInput:
     """The documents that a shard is made of, as far as they are read.
 
-    Its hash is of all that vectors read of documents, and that is written beside them: id, title, headings and texts.
+    Its hash is of all that vectors read of documents, and that is written with them: id, title, headings and texts.
     """
 
     def __init__(self, number: int) -> None:
@@ -114,8 +114,8 @@ def write_shard(
         encoded: documents with their vectors, each ``(rows, hidden)``.
         level: what a row is.
         hidden_size: length of a vector.
-        texts: which of :data:`TEXT_COLUMNS` stand beside the vectors.
-        describe: gives the record of a shard of so many rows, once all documents are taken.
+        texts: which of :data:`TEXT_COLUMNS` are stored with the vectors.
+        describe: gives the record of a shard by its number of rows, once all documents are taken.
     """
     schema = _schema(level, hidden_size, texts)
     repeating = [name for name in ("id", "heading", "title") if name in schema.names]
@@ -179,9 +179,9 @@ def _tables(encoded: Iterable[tuple[SegmentedDocument, Tensor]], level: Level, s
 def _rows(segmented: SegmentedDocument, level: Level) -> Iterator[dict[str, Any]]:
     """The columns of a document's rows, but for the vector: whose it is, and where its text lies."""
     document = segmented.document
-    beside = {"id": document.id, "title": document.title}
+    about = {"id": document.id, "title": document.title}
     if level == "document":
-        yield {**beside, "text": document.text}
+        yield {**about, "text": document.text}
         return
     passages = segmented.passages
     by_section = (list(group) for _, group in groupby(passages, key=lambda passage: passage.section))
@@ -189,7 +189,7 @@ def _rows(segmented: SegmentedDocument, level: Level) -> Iterator[dict[str, Any]
         start, end = group[0].start, group[-1].end
         section = document.sections[group[0].section]
         place = {level: number, "section": group[0].section, "heading": section.heading, "start": start, "end": end}
-        yield {**beside, **place, "text": section.text[start:end]}
+        yield {**about, **place, "text": section.text[start:end]}
 
 
 def read_record(path: Path) -> ShardRecord:

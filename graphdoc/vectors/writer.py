@@ -97,7 +97,7 @@ def encode_to_disk(
             be encoded into it.
         on_error: whether a document that cannot be encoded stops the run or is skipped and listed.
         ray: address of a Ray cluster (:class:`~graphdoc.runtime.ray.RayCluster`); None encodes here.
-        columns: what stands beside the vectors: ``title`` of the document, ``text`` of what the vector is of.
+        columns: what is stored with the vectors: ``title`` of the document, ``text`` of what the vector is of.
 
     Raises:
         DocumentError: there are no documents, one has no text, or two have the same id.

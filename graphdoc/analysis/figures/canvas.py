@@ -57,7 +57,7 @@ def finish(figure: Figure, path: str | Path | None) -> Figure:
 
 
 def shorten(text: str, width: int) -> str:
-    """Text from outside on one line of so many characters, as a figure can show it."""
+    """Text from outside on one line of limited length, as a figure can show it."""
     # A dollar sign would start mathematics in matplotlib.
     return one_line(text, width).replace("$", r"\$")
 

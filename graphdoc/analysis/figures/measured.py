@@ -115,7 +115,7 @@ def plot_confusion(counts: npt.NDArray[np.int64], names: Sequence[str], title: s
 
 
 def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> Figure:
-    """Draw the course of a training run: its loss, and what was measured meanwhile (Graph-RoBERTa, figure 5)."""
+    """Draw the course of a training run: its loss, and what was measured (Graph-RoBERTa, figure 5)."""
     measured: dict[str, dict[int, float]] = {}
     for entry in entries:
         for name, value in entry.items():

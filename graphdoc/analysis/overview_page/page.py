@@ -13,7 +13,7 @@ from ..pages.page import packed, relative_link, render
 
 FORMAT = "graphdoc.overview/1"
 
-# Nothing on a page is longer; the files beside it have all of it.
+# Nothing on a page is longer; the files next to it have all of it.
 NAME_CHARACTERS, _OPENING_CHARACTERS, _PASSAGE_CHARACTERS = 160, 280, 240
 # A page of 20,000 documents shall stay below 15 MB: so much may openings, titles and ids take.
 _OPENING_BYTES, _NAME_BYTES = 5_000_000, 2_500_000

@@ -106,7 +106,7 @@ def percent(share: float | None) -> str:
 
 
 def decimals(values: Iterable[Any], significant: int = 4) -> int:
-    """Return how many decimals a column needs for its largest number to have so many significant digits.
+    """Return how many decimals a column needs for its largest number to have enough significant digits.
 
     >>> decimals([0.0325, 0.0164]), decimals([31.2, None, 0.5]), decimals([])
     (5, 2, 3)
