@@ -319,11 +319,14 @@ def read_repeats(folder: str | Path) -> Repeats | None:
 
 def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Processes, overwrite: bool) -> None:
     """Take for the precision ``auto`` the one that the folder was begun in, else what the first process measures."""
+
+    def settle() -> str | None:
+        begun = None if overwrite else _precision_of(folder)
+        encoder.settle_precision(begun if isinstance(begun, str) and begun in PRECISIONS else None)
+        return encoder.precision
+
     if any(processes.gather(encoder.is_precision_open)):
-        if processes.is_first:
-            begun = None if overwrite else _precision_of(folder)
-            encoder.settle_precision(begun if isinstance(begun, str) and begun in PRECISIONS else None)
-        encoder.settle_precision(processes.gather(encoder.precision if processes.is_first else None)[0])
+        encoder.settle_precision(processes.from_first(settle))
 
 
 def _precision_of(folder: Path) -> str | None:

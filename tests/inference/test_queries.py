@@ -247,30 +247,23 @@ def test_processes_take_what_the_first_one_measured(
     tiny_encoder: EncoderFactory, machine: Machine, tmp_path: Path
 ) -> None:
     first, second = loaded(tiny_encoder, "auto"), loaded(tiny_encoder, "auto")
-    exchanged: list[list[Any]] = []
+    taken: list[Any] = []
 
-    class First:
-        is_first = True
-
+    class Shared:
         def gather(self, value: Any) -> list[Any]:
-            exchanged.append([value, value if value is True else None])
-            return exchanged[-1]
+            return [value, True]
 
-    class Second:
-        is_first = False
-
-        def gather(self, value: Any) -> list[Any]:
-            given = exchanged.pop(0)
-            assert value == given[1]
-            return given
+        def from_first(self, function: Any) -> Any:
+            taken.append(taken[0] if taken else function())
+            return taken[0]
 
     machine.speed = 3.0
-    agree_on_precision(first, tmp_path, cast(Processes, First()), overwrite=False)
+    agree_on_precision(first, tmp_path, cast(Processes, Shared()), overwrite=False)
     machine.speed = 1.0
-    agree_on_precision(second, tmp_path, cast(Processes, Second()), overwrite=False)
+    agree_on_precision(second, tmp_path, cast(Processes, Shared()), overwrite=False)
     assert first.precision == second.precision == "bfloat16"
     assert next(second.model.passage_encoder.parameters()).dtype == torch.bfloat16
-    assert machine.products == 8 and not exchanged
+    assert machine.products == 8 and taken == ["bfloat16"] * 2
 
 
 def test_unknown_precisions(tiny_encoder: EncoderFactory, mini: DocumentEncoder) -> None:
