@@ -213,8 +213,7 @@ class ElementReader:
         elif name in words.line_breaks:
             self._break_line()
         elif name in words.images:
-            with self.outline.pictures():
-                self._text(element.get("alt"), element)
+            self._text(element.get("alt"), element, picture=True)
         else:
             self._separate(name)
             self._row_is_new = self._row_is_new or name in words.rows
@@ -300,7 +299,7 @@ class ElementReader:
             self.outline.write(note)
             self.outline.separate(Break.PARAGRAPH)
 
-    def _text(self, text: str | None, element: _Element) -> None:
+    def _text(self, text: str | None, element: _Element, *, picture: bool = False) -> None:
         if not text:
             return
         if local_name(element) == "tex-math":
@@ -314,7 +313,7 @@ class ElementReader:
             self.outline.separate(Break.SPACE)
         else:
             self._before_text()
-            self.outline.write_running(text)
+            self.outline.write_running(text, picture=picture)
 
     def _before_text(self) -> None:
         self._cell_is_new = False

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -124,7 +123,6 @@ class Outline:
     def __init__(self) -> None:
         self._entries = [_Entry("", 1)]
         self._pending = Break.NONE
-        self._pictures = False
 
     def start_section(self, heading: str, level: int) -> None:
         """Start a section; a section without a heading is part of the one that encloses it."""
@@ -148,32 +146,23 @@ class Outline:
         """Go to the next cell of a table row, whatever break the previous cell ended with."""
         self._pending = Break.CELL
 
-    @contextmanager
-    def pictures(self) -> Iterator[None]:
-        """What is written inside is the alternative text of pictures."""
-        self._pictures = True
-        try:
-            yield
-        finally:
-            self._pictures = False
-
     def write(self, text: str, *, picture: bool = False) -> None:
         """Add text as it stands; ``picture`` says that it is the alternative text of one."""
         if not text:
             return
         parts = self._entries[-1].parts
-        self._entries[-1].only_pictures &= picture or self._pictures or not any(map(str.isalpha, text))
+        self._entries[-1].only_pictures &= picture or not any(map(str.isalpha, text))
         if parts:
             parts.append(_SEPARATORS[self._pending])
         parts.append(text)
         self._pending = Break.NONE
 
-    def write_running(self, text: str) -> None:
+    def write_running(self, text: str, *, picture: bool = False) -> None:
         """Add text in which any white space counts as one space, as in HTML and XML."""
         collapsed = _WHITE_SPACE.sub(" ", text)
         if collapsed.startswith(" "):
             self.separate(Break.SPACE)
-        self.write(collapsed.strip(" "))
+        self.write(collapsed.strip(" "), picture=picture)
         if collapsed.endswith(" "):
             self.separate(Break.SPACE)
 

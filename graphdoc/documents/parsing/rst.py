@@ -35,7 +35,6 @@ _SETTINGS = {
     "warning_stream": False,
 }
 _DROPPED = (nodes.comment, nodes.substitution_definition, nodes.target, nodes.raw, nodes.pending, nodes.meta)
-_BEFORE_FIELDS = (*_DROPPED, nodes.title, nodes.image)
 _LINES = (nodes.list_item, nodes.term, nodes.field_name, nodes.option_group, nodes.line, nodes.attribution)
 # Roles and directives of Sphinx, which docutils does not know, leave their text.
 _ROLE = re.compile(r"(?::[A-Za-z][\w.+-]*)+:`([^`]*)`")
@@ -131,17 +130,6 @@ class _Reader(Reader):  # type: ignore[type-arg, unused-ignore]
         return [transform for transform in super().get_transforms() if transform not in (Substitutions, Transitions)]
 
 
-def _opens(node: Any) -> bool:
-    """Whether nothing that is read stands before an element but titles and pictures."""
-    while not isinstance(node, nodes.document):
-        parent = node.parent
-        first = next(child for child in parent if child is node or not isinstance(child, _BEFORE_FIELDS))
-        if first is not node or not isinstance(parent, nodes.document | nodes.section):
-            return False
-        node = parent
-    return True
-
-
 class _Writer:
     def __init__(self, outline: Outline) -> None:
         self.dropped: Counter[str] = Counter()
@@ -167,11 +155,13 @@ class _Writer:
         self._depth -= 1
 
     def _take_fields(self, document: Any) -> None:
-        """Take what is metadata out of a list of fields before which nothing but a title and pictures stand."""
-        head = next(document.findall(nodes.field_list), None)
-        if head is None or not _opens(head) or head.next_node(descend=False, siblings=True, ascend=True) is None:
+        """Take what is metadata out of a list of fields before which nothing but titles and pictures stand."""
+        blocks = (node for node in document.findall(nodes.Body) if not isinstance(node, (*_DROPPED, nodes.image)))
+        head: Any = next(blocks, None)
+        if not isinstance(head, nodes.field_list) or head.next_node(descend=False, siblings=True, ascend=True) is None:
             return
-        names_of = {field: joined_lines(field[0].astext()).lower() for field in head}
+        fields: Any = head.children
+        names_of = {field: joined_lines(field[0].astext()).lower() for field in fields}
         if len(set(names_of.values())) == len(names_of):
             taken = metadata_fields({name: field[-1].rawsource for field, name in names_of.items()})
             self.fields = {name: value for name, value in taken.items() if value}

@@ -35,11 +35,9 @@ def read_corpus(path: Path, encoding: str) -> Iterator[Record]:
         for record in _records(path, kind, encoding):
             found = True
             yield record
-    except DocumentError as error:
-        yield Record(str(path), error)
-        return
-    except MemoryError:
-        yield Record(str(path), too_large("a row of it does not fit into memory"))
+    except (DocumentError, MemoryError) as error:
+        reason = error if isinstance(error, DocumentError) else too_large("a row of it does not fit into memory")
+        yield Record(str(path), reason)
         return
     if not found:
         yield Record(str(path), DocumentError("it has no rows; leave it out"))

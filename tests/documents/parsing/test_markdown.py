@@ -60,11 +60,8 @@ def test_inline_marks_blocks_and_headings(source: str, expected: list[tuple[int,
 
 
 def test_html_blocks_are_parsed() -> None:
-    text = (
-        "<h1 align='center'>T</h1>\n\n<details>\n<summary>S</summary>\n\nInner.\n\n</details>\n\n"
-        "<h2>A</h2>\n<script>x()</script>\n\na"
-    )
-    parsed = parse_markdown(text)
+    details = "<details>\n<summary>S</summary>\n\nInner.\n\n</details>"
+    parsed = parse_markdown(f"<h1 align=left>T</h1>\n\n{details}\n\n<h2>A</h2>\n<script>x()</script>\n\na")
     assert parsed.title == "T"
     assert parsed.sections == (Section("S\n\nInner."), Section("a", "A", 2, ("A",)))
     assert parsed.metadata == {"dropped_elements": {"script": 1}}

@@ -246,19 +246,20 @@ class TextJoiner:
                 following = joint + following
             parts.append(following)
             end = (end + following)[-_LONGEST_END:]
-        return " ".join("".join(parts).split())
+        return " ".join("".join(parts).split()).replace("\u2011", "-")
 
     def _joint(self, text: str, following: str) -> str | None:
         """What stands between the end of a text and the line that follows; None if a hyphen at the end goes."""
         if not _is_hyphenated(text) or not following[:1].isalpha():
             return "" if text.endswith(("—", "/", "-", "\u2011")) and following[:1].isalnum() else " "
         first, second = _WORD.findall(text)[-1], _WORD.findall(following)[0]
-        start = first.rpartition("-")[2]
+        start, goes_on = first.rpartition("-")[2], second.partition("-")[0]
         whole, hyphenated = (start + second).casefold(), f"{start}-{second}".casefold()
         keeps = (
             following[:1].isupper()
             or start.casefold() in _KEEPS_ITS_HYPHEN
             or hyphenated in self._words
+            or ("-" in first + second and {start.casefold(), goes_on.casefold()} <= self._words)
             or (whole not in self._words and not self._breaks_words)
         )
         return "" if keeps else None

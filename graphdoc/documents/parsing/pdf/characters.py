@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache
 
@@ -9,7 +10,8 @@ from functools import cache
 _RIGHT_TO_LEFT = ((0x590, 0x8FF), (0xFB1D, 0xFDFF), (0xFE70, 0xFEFE))
 # Signs that stay on their side of a number.
 _OF_NUMBERS = "%‰$€£¥#°"
-_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ("«", "»"))
+_NO_SPACE = re.compile(r"(?<=[(\[{«]) +| +(?=[)\]}»]|[.,;:!?](?: |$))")
 
 
 def is_right_to_left(code: int) -> bool:
@@ -41,18 +43,22 @@ def is_private(code: int) -> bool:
 def with_signs_swapped(text: str) -> str:
     """Swap the signs around Latin words that stand between others from right to left, whose order they follow.
 
-    >>> with_signs_swapped(".New York-"), with_signs_swapped("25%")
-    ('-New York.', '25%')
+    >>> with_signs_swapped(".New York-"), with_signs_swapped(",Post (1953)"), with_signs_swapped("25%")
+    ('-New York.', 'Post (1953),', '25%')
     """
     letters = [place for place, sign in enumerate(text) if sign.isalnum() or sign in _OF_NUMBERS]
     if not letters:
         return text[::-1]
     first, end = letters[0], letters[-1] + 1
+    # Brackets around the last or the first word belong to it.
+    depth = text[first:end].count("(") - text[first:end].count(")")
+    end += depth > 0 and text.startswith(")", end)
+    first -= depth < 0 and text.endswith("(", 0, first)
     return text[end:][::-1] + text[first:end] + text[:first][::-1]
 
 
 def paired_brackets(text: str) -> str:
-    """Open and close brackets by turns, where their characters say otherwise.
+    """Open and close brackets by turns, where their characters say otherwise, without spaces inside them.
 
     PDF files keep the sign that is seen: from right to left, an opening bracket looks like a closing one.
 
@@ -68,7 +74,7 @@ def paired_brackets(text: str) -> str:
                 characters[place] = closing if is_open else opening
                 is_open = not is_open
         text = "".join(characters)
-    return text
+    return _NO_SPACE.sub("", text)
 
 
 def _is_balanced(text: str, opening: str, closing: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
 from typing import Any
 
@@ -19,6 +19,8 @@ _FEW_LINES = 12
 _WORD_GAP = 0.12
 # Beyond this one they are cells, columns, or a number before its heading.
 _SEGMENT_GAP = 0.9
+# A line whose letters are of the other direction than its page; one that would begin with an end is none.
+_MOST_OF_LINE, _ENDS = 0.8, (".", ",", ";", ":", "!", "?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,17 +276,31 @@ def joined_pieces(pieces: Sequence[Piece]) -> str:
 
 
 def _as_read(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces in the order of reading: runs that are opposed to the page stand the other way round."""
+    """Pieces in the order of reading: lines, and runs in them, that are opposed to the page are turned round."""
     read = list(pieces)
+    letters = sum(len(piece.text) for piece in pieces if piece.is_opposed is not None)
+    opposed = [piece for piece in pieces if piece.is_opposed]
+    least = 0.5 if any(has_right_to_left(piece.text) for piece in opposed) else _MOST_OF_LINE
+    if sum(len(piece.text) for piece in opposed) > least * letters:
+        turned = [_turned(piece) for piece in reversed(pieces)]
+        read = read if turned[0].text.startswith(_ENDS) else turned
     runs: list[tuple[int, int]] = []
-    for place, piece in enumerate(pieces):
+    for place, piece in enumerate(read):
         if piece.is_opposed:
-            is_continued = bool(runs) and all(between.is_opposed is None for between in pieces[runs[-1][1] : place])
+            between = read[runs[-1][1] : place] if runs else []
+            # Signs beside a number follow the line.
+            is_name = not between or all(any(map(str.isalpha, part.text)) for part in (read[runs[-1][1] - 1], piece))
+            is_continued = bool(runs) and is_name and all(part.is_opposed is None for part in between)
             first = runs.pop()[0] if is_continued else place
             runs.append((first, place + 1))
     for first, end in runs:
         read[first:end] = reversed(read[first:end])
     return read
+
+
+def _turned(piece: Piece) -> Piece:
+    text = piece.text if has_right_to_left(piece.text) else with_signs_swapped(piece.text)
+    return replace(piece, text=text, is_opposed=None if piece.is_opposed is None else not piece.is_opposed)
 
 
 def is_raised_mark(before: Piece, piece: Piece) -> bool:

@@ -201,9 +201,9 @@ def test_a_paragraph_goes_on_over_pages_and_words_over_lines() -> None:
     assert text.endswith(f"what it says in em-{goes_on}")
     # In a text that breaks its words the hyphen goes, but not that of a word that has one.
     broken = ["The water lifts the boats and the embank-", "ments hold; it is a well-",
-              "known thing, and well-known to all."]  # fmt: skip
+              "known thing, and well-known to all of the state-of-", "the-art."]  # fmt: skip
     text = body(read(paragraph(72, 760, broken * 3)))
-    assert text.count("embankments hold; it is a well-known thing") == 3
+    assert text.count("embankments hold; it is a well-known thing") == text.count("state-of-the-art") == 3
 
 
 def test_notes_follow_their_paragraph_without_marks() -> None:
@@ -296,6 +296,11 @@ HEBREW = (
     "לצאת עד הערב (ראו פרק 3). בשנת 1953 נסגרו השערים 11 "
     'פעמים – כך לפי "הארץ" ו-Washington Post.'
 )
+TWO_DIRECTIONS = (
+    "מנהל הנמל כתב (English text here) ושום אונייה לא תוכל לצאת עד הערב, כך לפי New York Times."
+    "|והשערים נסגרו בשנת 1953 ונפתחו שוב בבוקר, כאשר הגאות ירדה והסירות שבו אל הנמל."
+    "|Smith, J. (2001). The tides of גאות in the North Sea. Journal of Tides, 45-67."
+)
 ENGLISH = "The harbour master wrote שלום עולם in his log, and the reply مرحبا بالعالم came (in 1953) before noon."
 
 
@@ -315,11 +320,10 @@ ENGLISH = "The harbour master wrote שלום עולם in his log, and the reply 
         ),
         ("signs_and_names", "דוח על הגאות", [ARABIC, HEBREW]),
         ("words_in_english", "Report", [ENGLISH, ENGLISH]),
+        ("two_directions", "דוח על הגאות", TWO_DIRECTIONS.split("|")),
     ],
 )
-def test_letters_words_numbers_and_brackets_stand_as_they_are_read(
-    name: str, title: str, paragraphs: list[str]
-) -> None:
+def test_letters_words_and_signs_stand_as_they_are_read(name: str, title: str, paragraphs: list[str]) -> None:
     document = Document.from_file(FILES / f"{name}.pdf")
     assert document.title == title
     assert document.text.split("\n\n") == paragraphs
