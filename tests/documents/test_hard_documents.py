@@ -31,7 +31,7 @@ def test_the_header_of_a_table_tells_its_delimiter(tmp_path: Path, sign: str) ->
     ]
     # They are counted outside of quotation marks.
     tables = ('"Name, first";text\n"a, b";one\n', "id;text;a,b\n1;one;x\n", '"text"|"x;y;z"\n"one"|"2"\n')
-    for table in (*tables, "\nid;text\n1;one\n"):
+    for table in (*tables, "\nid;text\n1;one\n", "sep=;\nid;text\n1;one\n", 'id, "text"\n1, "one"\n'):
         (tmp_path / "e.csv").write_text(table)
         assert [one.text for one in read_documents(tmp_path / "e.csv")] == ["one"]
     # A comma in the header decides, whatever else stands there.
@@ -94,7 +94,7 @@ def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) 
     deleted = '<w:pPr><w:rPr><w:del w:id="1"/></w:rPr></w:pPr>'
     parts = ["One ", "two ", "three."]
     runs = [f'<w:r><w:t xml:space="preserve">{part}</w:t></w:r>' for part in parts]
-    body = "".join(f"<w:p>{deleted if run is not runs[-1] else ''}{run}</w:p>" for run in runs)
+    body = "<w:bookmarkEnd/>".join(f"<w:p>{deleted if run is not runs[-1] else ''}{run}</w:p>" for run in runs)
     assert read(tmp_path / "a.docx", docx(body + "<w:p><w:r><w:t>Apart.</w:t></w:r></w:p>")).text == (
         "One two three.\n\nApart."
     )
@@ -172,6 +172,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("k.rst", "Tides\n=====\n\n:Author: A. Doe <a@example.org>\n:Date: 2024\n\nThey rise.\n", "Tides"),
         ("l.txt", "A group   A. Doe\nRequest for Comments: 1   May 2024\n\n\n      Tides\n\nThey rise.\n", "Tides"),
         ("m.md", "Title: Tides\nAuthor: A. Doe\n\nThey rise.\n", "Tides"),
+        ("p.md", "% Tides\n% A. Doe\n\nThey rise.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
         ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),

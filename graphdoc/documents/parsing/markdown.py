@@ -25,6 +25,7 @@ from .outline import Break, Outline, ParsedDocument, dropped_metadata
 _DEEPEST = 100
 _FRONT_MATTER = re.compile(r"\n*+---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TOML_FRONT_MATTER = re.compile(r"\n*+\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+_PANDOC_TITLE = re.compile(r"% (?P<title>.+)\n(?:% (?P<author>.*)\n)?(?:% (?P<date>.*)\n)?[ \t]*\n")
 _ENTRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*(?: [\w.-]+)*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
 _LONGEST_FRONT_MATTER = 65_536
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
@@ -79,6 +80,8 @@ def parse_markdown(text: str) -> ParsedDocument:
 
 def _split_front_matter(text: str, warnings: list[str]) -> tuple[dict[str, Any], str]:
     match = _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])
+    if found := _PANDOC_TITLE.match(text):
+        return {name: value for name, value in found.groupdict().items() if value}, text[found.end() :]
     if match is None:
         return _split_toml(text)
     import yaml

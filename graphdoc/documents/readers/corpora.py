@@ -166,7 +166,8 @@ def _read_table(raw: Iterator[bytes], source: str, delimiter: str, encoding: str
             break
     first = head[-1].decode(encoding, "replace") if head else ""
     lines = _TableLines(chain(head, raw), encoding)
-    rows = csv.reader(lines, delimiter=_delimiter_of(first, delimiter), strict=True)
+    sign = _delimiter_of(first, delimiter)
+    rows = csv.reader(lines, delimiter=sign, skipinitialspace=f"{sign} " in _QUOTED.sub("", first), strict=True)
     header: list[str] | None = None
     while True:
         place = f"{source}:{rows.line_num + 1}"
@@ -183,7 +184,7 @@ def _read_table(raw: Iterator[bytes], source: str, delimiter: str, encoding: str
             if header is None:
                 raise undecodable
             yield Record(place, undecodable)
-        elif not any(row):
+        elif not any(row) or (header is None and row == ["sep=", ""]):
             continue
         elif header is None:
             header = [name.strip() for name in row]

@@ -230,9 +230,12 @@ class _Reader:
 
 def _goes_on(paragraph: _Element) -> bool:
     """Whether a paragraph goes on in the next one, as its mark was deleted while changes were tracked."""
-    following = paragraph.getnext()
-    is_deleted = _child(_child(_child(paragraph, "pPr"), "rPr"), "del") is not None
-    return is_deleted and following is not None and local_name(following) == "p"
+    mark = _child(_child(paragraph, "pPr"), "rPr")
+    if _child(mark, "del") is None and _child(mark, "moveFrom") is None:
+        return False
+    # Ends of bookmarks may stand between them.
+    following = next(paragraph.itersiblings("{*}p", "{*}tbl", "{*}sdt"), None)
+    return following is not None and local_name(following) == "p"
 
 
 def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], str, float]:
