@@ -214,10 +214,9 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     except UnicodeError as error:
         declared = _declaration(content) if kind in ("html", "xml") else None
         if declared is not None:
-            label = declared[1].decode("ascii")
+            label = declared[1].decode("ascii").lower()
             # What declares UTF-16 and can be read without it is not UTF-16.
-            is_wide = label.lower().startswith(("utf-16", "utf-32"))
-            if not is_wide and (found := decode_declared(content, label)) is not None:
+            if not label.startswith(("utf-16", "utf-32")) and (found := decode_declared(content, label)) is not None:
                 return found
         if kind == "html" and warnings is not None and encoding.replace("-", "").lower() == "utf8":
             text = content.decode("utf-8", "replace")

@@ -158,10 +158,10 @@ class _Writer:
         """Take what is metadata out of a list of fields before which nothing but titles and pictures stand."""
         blocks = (node for node in document.findall(nodes.Body) if not isinstance(node, (*_DROPPED, nodes.image)))
         head: Any = next(blocks, None)
-        if not isinstance(head, nodes.field_list) or head.next_node(descend=False, siblings=True, ascend=True) is None:
+        is_list = getattr(head, "tagname", "") == "field_list"
+        if not is_list or head.next_node(descend=False, siblings=True, ascend=True) is None:
             return
-        fields: Any = head.children
-        names_of = {field: joined_lines(field[0].astext()).lower() for field in fields}
+        names_of = {field: joined_lines(field[0].astext()).lower() for field in head}
         if len(set(names_of.values())) == len(names_of):
             taken = metadata_fields({name: field[-1].rawsource for field, name in names_of.items()})
             self.fields = {name: value for name, value in taken.items() if value}

@@ -28,7 +28,7 @@ _FEWEST_HEAD_LINES = 3
 # Of a single byte each, or none at all: bytes that are UTF-8 are taken for it.
 _OFTEN_UTF_8 = ("us-ascii", "iso-8859-", "windows-125", "utf-16", "utf-8")
 # Heads of messages that were pasted into others, in the languages of mail programs.
-_HEAD_LINE = re.compile(r"[> \t]*\*?([^\W\d_][\w-]{0,20})\xa0? ?:\*?\s*(.*)")
+_HEAD_LINE = re.compile(r"(?:>[> ]*)?\*?([^\W\d_][\w-]{0,20})\xa0? ?:\*?\s*(.*)")
 _HEAD_WORDS = {
     "from": "from von de da van från fra от 发件人 差出人",
     "subject": "subject betreff objet asunto oggetto onderwerp ämne emne assunto тема 主题 件名",
@@ -105,7 +105,8 @@ class _Content:
 def _read(part: Any, content: _Content, *, is_whole: bool = False) -> None:
     """Read a part of a mail, and the parts in it, in their order."""
     kind, name = part.get_content_type(), part.get_filename() or ""
-    is_shown = kind in _TEXTS and (is_whole or not (part.is_attachment() or name))
+    # One that says of itself that it has parts, and has none, is text.
+    is_shown = kind.startswith("multipart/") or (kind in _TEXTS and (is_whole or not part.is_attachment()))
     if kind == "message/rfc822" or name.lower().endswith(".eml"):
         mails = part.get_payload() if part.is_multipart() else [_message(part.get_payload(decode=True) or b"")]
         for mail in mails:
@@ -123,10 +124,10 @@ def _read(part: Any, content: _Content, *, is_whole: bool = False) -> None:
         content.sections += chosen.sections
         content.dropped += chosen.dropped
         content.title = content.title or chosen.title
-    elif part.is_multipart() and kind.startswith("multipart/"):
+    elif kind.startswith("multipart/") and part.is_multipart():
         for inner in part.iter_parts():
             _read(inner, content)
-    elif is_shown or (is_whole and kind.startswith("multipart/")):
+    elif is_shown:
         parsed = parse_text(clean_text(_text(part, content.warnings)), "html" if kind == "text/html" else "text")
         for section in [part for whole in parsed.sections for part in _with_pasted(whole)]:
             level = min(section.level + len(content.path), DEEPEST_PATH)
@@ -160,9 +161,8 @@ def _with_pasted(section: Section) -> list[Section]:
         else:
             number = max(number, start + 1)
             kept[-1] += [line.lstrip(">").removeprefix(" ") if is_quoted else line for line in lines[start:number]]
-    if len(parts) == 1:
-        return parts
-    return [replace(part, text="\n".join(text).strip("\n")) for part, text in zip(parts, kept, strict=True)]
+    texts = ["\n".join(part).strip("\n") for part in kept]
+    return [replace(part, text=text) for part, text in zip(parts, texts, strict=True) if part.heading or text.strip()]
 
 
 def _read_inner(mail: EmailMessage, content: _Content) -> None:
