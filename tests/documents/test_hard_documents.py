@@ -172,6 +172,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("k.rst", "Tides\n=====\n\n:Author: A. Doe <a@example.org>\n:Date: 2024\n\nThey rise.\n", "Tides"),
         ("l.txt", "A group   A. Doe\nRequest for Comments: 1   May 2024\n\n\n      Tides\n\nThey rise.\n", "Tides"),
         ("m.md", "Title: Tides\nAuthor: A. Doe\n\nThey rise.\n", "Tides"),
+        ("q.txt", "Newsgroups: a.b\nFrom: a@example.org (A. Doe)\nSubject: Tides\nLines: 1\n\nThey rise.\n", "Tides"),
         ("p.md", "% Tides\n% A. Doe\n\nThey rise.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
@@ -201,7 +202,11 @@ def test_readings_above_words_are_left_out_and_notes_of_books_are_kept(tmp_path:
     body = f"<w:p><w:r><w:ruby><w:rt>{above}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r></w:p>"
     assert read(tmp_path / "a.docx", docx(body)).text == "漢字"
     note = "<aside epub:type='footnote' id='n'><p>By three feet.</p></aside>"
-    for other in (note, note.replace("epub:type='footnote'", "role='doc-footnote'")):
+    for other in (
+        note,
+        note.replace("epub:type='footnote'", "role='doc-footnote'"),
+        note.replace("id=", "hidden id="),
+    ):
         assert "By three feet." in read(tmp_path / "b.html", f"<h1>One</h1><p>{STORY}</p>{other}").text
     aside = read(tmp_path / "c.html", f"<h1>One</h1><p>{STORY}</p><aside><a href='/x'>Buy tide tables</a></aside>")
     assert "Buy" not in aside.text

@@ -15,7 +15,7 @@ from ...errors import DocumentError
 from ..section import FURNITURE_CHARACTERS
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
 from .outline import Outline, ParsedDocument, joined_lines, parsed_document
-from .page_furniture import FURNITURE, HEADINGS, Page, mark_furniture, shown
+from .page_furniture import FURNITURE, HEADINGS, Page, is_note, mark_furniture, shown
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -62,7 +62,7 @@ def _mark_of(element: _Element, heading: _Element | None, texts: dict[_Element, 
         return _ROLES[role]
     if name == "template" and "shadowrootmode" in element.attrib:
         return "div"
-    if _is_hidden(element, name, role):
+    if _is_hidden(element, name, role) and not is_note(element):
         return "hidden"
     if name == "a" and "#" in element.get("href", ""):
         text = shown(element)
@@ -209,7 +209,7 @@ def _length(root: _Element, dropped: frozenset[str]) -> int:
 _NO_TEXT = names("head script style noscript template svg")
 HTML = Vocabulary(
     # How a word is read aloud stands above it.
-    dropped=_NO_TEXT | _MARKS | names("rt rp"),
+    dropped=_NO_TEXT | _MARKS | names("rt rp rtc"),
     blocks=names(
         "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
         "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "
@@ -237,14 +237,15 @@ _MOST_ATTRIBUTES = 5_000
 _ATTRIBUTE = re.compile(r"""(>)|[^\s"'>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]*))?""")
 
 
-def parse_html(text: str) -> ParsedDocument:
+def parse_html(text: str, *, is_page: bool = True) -> ParsedDocument:
     """Parse HTML, or XHTML if it starts with an XML declaration, into sections of readable plain text.
 
     Where the page has a ``<main>``, or one ``<article>`` with most of its text, only that is read. Scripts, styles,
     templates, navigation, popups, hidden elements, SVG and the signs of permanent links are left out. All that is left
     out is counted in the metadata under ``dropped_elements``, its text under ``furniture_characters``. Entities are
     resolved; images leave their alternative text; list items and table rows are lines, cells stand apart by a tab. The
-    only ``h1`` is the title if it opens the document; otherwise the title is that of the page.
+    only ``h1`` is the title if it opens the document; otherwise the title is that of the page. A chapter of a book is
+    no page: all of it is read, and its title is that of the book.
     """
     warnings = []
     text, unclosed = _without_unclosed_comments(text)
@@ -258,7 +259,7 @@ def parse_html(text: str) -> ParsedDocument:
             root = None
     if root is None:
         root = _parse_lenient(_OPEN_TITLE.sub(r"\1</title>\2", text))
-    return parse_html_tree(root, warnings)
+    return parse_html_tree(root, warnings, is_page=is_page)
 
 
 def _without_unclosed_comments(text: str) -> tuple[str, int | None]:
@@ -271,11 +272,11 @@ def _without_unclosed_comments(text: str) -> tuple[str, int | None]:
     return text, None
 
 
-def parse_html_tree(root: _Element | None, warnings: Sequence[str] = ()) -> ParsedDocument:
+def parse_html_tree(root: _Element | None, warnings: Sequence[str] = (), *, is_page: bool = True) -> ParsedDocument:
     """Make sections of an HTML or XHTML tree; warnings go to the metadata."""
     outline = Outline()
-    dropped, furniture = _read(outline, root, whole=False)
-    page_title = _page_title(root)
+    dropped, furniture = _read(outline, root, whole=not is_page)
+    page_title = _page_title(root) if is_page else ""
     parsed = outline.finish(page_title=page_title)
     parsed = parsed_document(parsed.sections, parsed.title, dropped, warnings, page_title=page_title)
     left_out = {FURNITURE_CHARACTERS: furniture} if furniture else {}

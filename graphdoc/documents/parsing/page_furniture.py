@@ -149,7 +149,9 @@ def _plain(text: str) -> str:
 
 
 _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
-_NOTES = names("footnote footnotes endnote endnotes rearnote rearnotes doc-footnote doc-endnote doc-endnotes")
+_NOTES = names(
+    "note notes footnote footnotes endnote endnotes rearnote rearnotes doc-footnote doc-endnote doc-endnotes"
+)
 # Furniture gets these names; it is left out and counted under them.
 FURNITURE = names("nav toc popup skip source-link interface logo page-header page-footer page-aside")
 _CONTENT = names("html body main article")
@@ -218,7 +220,7 @@ def mark_furniture(page: Page, title: str) -> None:
             continue
         if name in ("main", "article") or parent in in_content or element.get("role", "").strip().lower() == "main":
             in_content.add(element)
-        kind = "" if _is_note(element) else _kind_of(page, element, name, element in in_content, title)
+        kind = "" if is_note(element) else _kind_of(page, element, name, element in in_content, title)
         size = page.measures[element].characters
         if kind and (size < kept or not size):
             found[element] = kind
@@ -228,7 +230,7 @@ def mark_furniture(page: Page, title: str) -> None:
         _drop_its_heading(element, kind)
 
 
-def _is_note(element: _Element) -> bool:
+def is_note(element: _Element) -> bool:
     """Whether an element is a footnote of a book or an endnote, wherever it stands."""
     kinds = f"{element.get('epub:type', '')} {element.get(_EPUB_TYPE, '')} {element.get('role', '')}".lower().split()
     return not _NOTES.isdisjoint(kinds)

@@ -10,14 +10,16 @@ from .outline import ParsedDocument, joined_lines
 
 # ``Key: value`` as in mails, memos and proposals, or ``:Key: value`` of reStructuredText.
 _FIELD = re.compile(
-    r"(?::(?P<marked>[A-Za-z][\w -]{0,40}):|(?P<key>[A-Z][A-Za-z]*(?:-[A-Z][a-z]+)*):)(?:[ \t]+(?P<value>.*))?$"
+    r"(?::(?P<marked>[A-Za-z][\w -]{0,40}):|(?P<key>[A-Z][A-Za-z]*(?:[- ][A-Z][A-Za-z]*)*):)(?:[ \t]+(?P<value>.*))?$"
 )
 _MORE = re.compile(r"[ \t]+\S")
 _FURTHER_NAMES = """
-address bdfl-delegate category cc contact content-type copyright delegate discussions-to editor editors eip erc
-in-reply-to keywords lang language last-modified layout license message-id modified nosearch organization orphan pep
-pep-delegate post-history python-version references replaces reply-to requires resolution revision slug sponsor status
-superseded-by tags to tocdepth topic type updated version
+address bdfl-delegate category cc contact content-transfer-encoding content-type copyright delegate discussions-to
+distribution editor editors eip erc followup-to in-reply-to keywords lang language last-modified layout license lines
+message-id mime-version modified newsgroups nntp-posting-host nosearch organisation organization orphan path pep
+pep-delegate post-history posting-date python-version received references release-date replaces reply-to requires
+resolution return-path revision sender slug sponsor status superseded-by tags to tocdepth topic type updated version
+x-mailer x-newsreader xref
 """
 # One of these has to be among them, and none but those and the further ones: "Abstract: ..." is text.
 _TELLING = frozenset({"title", "subject", "author", "authors", "date", "created", "from"})
@@ -60,7 +62,7 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
     for line in lines[:_MOST_LINES]:
         found = _FIELD.match(line) if len(line) <= _LONGEST_VALUE else None
         if found:
-            name = (found["marked"] or found["key"]).strip().lower()
+            name = (found["marked"] or found["key"]).strip().lower().replace(" ", "-")
             if name in fields or name not in _TELLING | _FURTHER:
                 return {}, text
             fields[name] = found["value"] or ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 
@@ -16,10 +15,6 @@ from .archive import Archive, resolved
 
 _CONTAINER = "META-INF/container.xml"
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"})
-# A page's title in a book is that of the book, or of a file.
-_PAGE_TITLE = re.compile(r"<title\b[^>]*>.*?</title\s*>|<title\s*/>", re.IGNORECASE | re.DOTALL)
-_TITLE_END = re.compile(r"</title\s*>|<title\s*/>", re.IGNORECASE)
-_LONGEST_HEAD = 65_536
 _FONTS_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 
 
@@ -71,9 +66,7 @@ def parse_epub(content: bytes) -> ParsedDocument:
 
 def _write_chapter(outline: Outline, content: bytes, title: str, dropped: Counter[str]) -> None:
     text = clean_text(decode(content, "utf-8", "html"))
-    # Up to the last end of a title every beginning has an end: none is looked for in vain.
-    head = max((found.end() for found in _TITLE_END.finditer(text, 0, _LONGEST_HEAD)), default=0)
-    chapter = parse_html(_PAGE_TITLE.sub("", text[:head]) + text[head:])
+    chapter = parse_html(text, is_page=False)
     dropped.update(chapter.metadata.get("dropped_elements", {}))
     # The title page has the title of the book for a heading.
     heading = chapter.title if joined_lines(chapter.title) != title else ""

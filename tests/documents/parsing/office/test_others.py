@@ -129,7 +129,7 @@ def test_epub() -> None:
     chapters = {
         "t": "<h1>Tides</h1>",
         "n": "<h1>Contents</h1><ol><li>High water</li></ol>",
-        "a": f"<h1>High water</h1><p>{TEXT}</p><h2>Spring</h2><p>More.</p>",
+        "a": f"<h1>High water</h1><p>{TEXT}</p><aside><h2>Spring</h2><p>More.</p></aside>",
         "b": "<p>Between.</p>",
         "c": "<h2>Low water</h2><p>Less.</p>",
     }
