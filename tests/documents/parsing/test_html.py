@@ -48,14 +48,9 @@ def test_what_is_no_text_is_dropped_and_counted() -> None:
     ("html", "text"),
     [
         ("<p> a\n  b&amp;c &lt;i&gt; &eacute;&#8364;&nbsp;d <b> e </b>f</p>", "a b&c <i> é€\xa0d e f"),
-        (
-            "<div>a<div>b</div>c</div><ul><li>d<li><p>e</p><ul><li>f</ul></ul>g<br>h<br><br>i<hr>j",
-            "a\n\nb\n\nc\n\nd\ne\nf\n\ng\nh\n\ni\n\nj",
-        ),
-        (
-            "<table><tr><th>a<th>b</tr><tr><td><p>c</p></td><td><div>d</div><p>e</p></td></tr></table>f",
-            "a\tb\nc\td\ne\n\nf",
-        ),
+        ("<div>a<div>b</div>c</div><ul><li>d<li><p>e</p><ul><li>f</ul></ul>g", "a\n\nb\n\nc\n\nd\ne\nf\n\ng"),
+        ("g<br>h<br><br>i<hr>j", "g\nh\n\ni\n\nj"),
+        ("<table><tr><th>a<th>b</tr><tr><td><p>c</p><td><div>d</div><p>e</p></table>f", "a\tb\nc\td\ne\n\nf"),
         ("<table><tr><td><h2>A</h2><p>a</p></td><td><h2>B</h2>b</td></tr></table>", "a|b"),
         ("<p>a</p><pre>\n  x\n\n    <b>y</b> z\n</pre><p>b</p>", "a\n\n  x\n\n    y z\n\nb"),
         ("<pre>before\n<h2>Head</h2>after\n  it</pre>", "before|after\n  it"),
