@@ -23,6 +23,8 @@ from .outline import Break, Outline, ParsedDocument, dropped_metadata
 
 # markdown-it drops what is nested deeper than its limit, so reaching the limit has to be an error here.
 _DEEPEST = 100
+# The time that brackets without an end take grows with the depth in which they are looked for.
+_DEEPEST_BRACKETS = 20
 _FRONT_MATTER = re.compile(r"\n*+---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TOML_FRONT_MATTER = re.compile(r"\n*+\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
 _PANDOC_TITLE = re.compile(r"% (?P<title>.+)\n(?:% (?P<author>.*)\n)?(?:% (?P<date>.*)\n)?[ \t]*\n")
@@ -49,7 +51,10 @@ _ELEMENTS = _VOID_ELEMENTS | names(
 
 @cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    inline = MarkdownIt("commonmark", {"maxNesting": _DEEPEST_BRACKETS}).enable("strikethrough")
+    parser.core.ruler.before("inline", "shallow", lambda state: setattr(state, "md", inline))
+    return parser
 
 
 def parse_markdown(text: str) -> ParsedDocument:

@@ -148,11 +148,7 @@ def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
 
 def _levels(headings: list[_Heading]) -> dict[int, int]:
     """Levels by line: kinds and depths in the order in which they first appear, deeper ones inside of others."""
-    order: list[tuple[str, int]] = []
-    for heading in headings:
-        key = (heading.kind, heading.depth)
-        if key not in order:
-            order.append(key)
+    order = list(dict.fromkeys((heading.kind, heading.depth) for heading in headings))
     # Within one kind depth decides, whatever comes first.
     first = {kind: order.index(next(key for key in order if key[0] == kind)) for kind, _ in order}
     ranked = sorted(order, key=lambda key: (first[key[0]], key[1]))

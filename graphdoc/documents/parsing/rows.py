@@ -51,11 +51,10 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
         DocumentError: there is neither text nor sections, or a value is of the wrong type.
     """
     own_id = row_id(row, columns)
-    used = {columns.title, columns.label, _id_column(row, columns), "metadata"}
+    used = {columns.sections, columns.title, columns.label, _id_column(row, columns), "metadata"}
     metadata: dict[str, Any] = {}
     sections = _sections(row.get(columns.sections), metadata)
     text = row.get(columns.text)
-    used.add(columns.sections)
     if not sections and not is_missing(text):
         if not isinstance(text, str):
             raise DocumentError(f"its column {columns.text!r} is {described(text)}; give a string")

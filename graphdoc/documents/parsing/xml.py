@@ -98,11 +98,8 @@ def _shortened(name: str) -> str:
 
 def _parse_jats(root: _Element) -> ParsedDocument:
     title = _title(root, "front", "article-meta", "title-group", "article-title")
-    abstracts = [
-        element
-        for element in _children(root, "front", "article-meta")
-        if local_name(element) in ("abstract", "trans-abstract")
-    ]
+    parts = _children(root, "front", "article-meta")
+    abstracts = [part for part in parts if local_name(part) in ("abstract", "trans-abstract")]
     for article in [element for element in root.iter() if local_name(element) in ("sub-article", "response")]:
         # Its title stands in metadata, which are no text; as a heading it keeps its place in the outline.
         heading = etree.Element("title")

@@ -180,10 +180,15 @@ def _read_inner(mail: EmailMessage, content: _Content) -> None:
 
 def _header(message: EmailMessage, name: str) -> str:
     try:
-        return joined_lines(str(message.get(name, "")))
+        value = str(message.get(name, ""))
     except (ValueError, IndexError, AttributeError, LookupError):
         # Headers that break the rules bring the parser down.
         return ""
+    if "\ufffd" in value:
+        # Bytes beyond ASCII that are not UTF-8, as older programs wrote them.
+        raw = next(str(found) for key, found in message.raw_items() if key.lower() == name.lower())
+        value = decode_declared(raw.encode("utf-8", "surrogateescape"), "latin1") or value
+    return joined_lines(value)
 
 
 def _text(part: Any, warnings: list[str]) -> str:
