@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count as numbers_from
 from itertools import islice
@@ -59,12 +59,29 @@ class Ranking:
         best = np.where(np.arange(most) < sizes[:, None], best, best[:, :1])
         first, second, third = (weight * best[:, rank] for rank, weight in enumerate(PASSAGE_WEIGHTS))
         totals = first + second + third
-        numbered = list(zip(np.asarray(rows.numbers)[order].tolist(), scores.tolist(), strict=True))
-        passages = {
-            id: dict(numbered[end - count : end])
-            for id, end, count in zip(places, ends.tolist(), found.tolist(), strict=True)
-        }
+        passages = _PassageScores(places, np.append(0, ends), np.asarray(rows.numbers)[order], scores)
         return cls(best_first(dict(zip(places, totals.tolist(), strict=True))), passages, rows.is_complete)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PassageScores(Mapping[str, Mapping[int, float]]):
+    """Scores of passages by document and number, best first; few of them are shown, and only those are made."""
+
+    places: Mapping[str, int]
+    bounds: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+
+    def __getitem__(self, id: str) -> Mapping[int, float]:
+        place = self.places[id]
+        own = slice(self.bounds[place], self.bounds[place + 1])
+        return dict(zip(self.numbers[own].tolist(), self.scores[own].tolist(), strict=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
 
 
 class Fused(NamedTuple):
@@ -133,7 +150,7 @@ def fused_scores(
 
 def best_first(scores: Mapping[str, float]) -> Scores:
     """The same scores, best first; those of equal score by id, so that no run depends on chance."""
-    return dict(sorted(scores.items(), key=lambda scored: (-scored[1], scored[0])))
+    return {id: scores[id] for id in sorted(sorted(scores), key=scores.__getitem__, reverse=True)}
 
 
 def summed(parts: Iterable[Mapping[str, float]]) -> Scores:

@@ -25,7 +25,7 @@ from ..similarity.encoded_document import EncodedDocument
 from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
 from .fusion import Scores
-from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, State, folder_of, is_one_of
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, State, folder_of, is_one_of
 from .results import Hit, SearchResults
 from .search import BY_PASSAGES, BY_SENTENCES, RANKINGS, Search, SearchOptions, SearchSettings
 from .sentences import SentenceSearch, stored_sentences
@@ -236,7 +236,8 @@ class DocumentIndex:
         Args:
             documents: the documents, read once and never held.
             on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
-            maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it.
+            maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it, and before
+                that for search structures alone, so that searches stay quick.
             show_progress: show a bar; None shows it on a terminal when the work is long.
             workers: processes that cut and tokenise ahead; None for as many as suit the machine.
 
@@ -396,7 +397,9 @@ class DocumentIndex:
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
         """Maintain, and give the number of documents that were encoded again."""
         state, rebuilt = self._store.state(), 0
-        if wanted or (wanted is None and state.is_maintenance_due):
+        if wanted is None and state.is_search_slow and not state.is_maintenance_due:
+            self._store.admit()
+        elif wanted or (wanted is None and state.is_maintenance_due):
             can_load = self._encoder is not None or self.record["source"] is not None
             if REPEATED in self._store.schema.names and can_load and state.documents:
                 rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
@@ -410,7 +413,7 @@ class DocumentIndex:
         column = RANKINGS["vectors"][self.record["search_by"]]
         vectors = encoder.encode_query(random_queries(encoder.tokenizer))
         best = [self._store.by_vector(vector, column, 1).scores.max(initial=-1.0) for vector in vectors]
-        self._store.keep_random_score(float(np.quantile(best, _RANDOM_SHARE)))
+        self._store.keep(RANDOM_SCORE, float(np.quantile(best, _RANDOM_SHARE)))
 
     def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; an object store keeps writers apart itself."""

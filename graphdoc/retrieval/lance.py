@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
@@ -23,11 +22,15 @@ import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.memory import quick_imports
 from ..runtime.text import one_line
+from ..segmentation.term_weights import terms_of
 from ..settings.document import Paragraph
 
 # The table, and its folder within that of an index.
 TABLE, TABLE_FOLDER = "documents", "documents.lance"
-RECORD, RANDOM_SCORE = b"graphdoc", b"random_score"
+RECORD = b"graphdoc"
+# Numbers that a table keeps: what queries of random words reach, and rows that have search structures, but came after
+# the last maintenance.
+RANDOM_SCORE, ADMITTED = "random_score", "admitted"
 DOCUMENT, PASSAGE = "document", "passage"
 IS_DOCUMENT = f"level = '{DOCUMENT}'"
 # The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
@@ -46,17 +49,15 @@ _BITS = 3
 _PARTITION = 8_192
 # Partitions that a search looks into, and whole vectors that it compares for each that is wanted.
 _PROBES, _READ = 80, 1.5
-# Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long.
-_MOST_PARTS = 8
+# Parts of a search structure: each time that rows are admitted adds one, and a search looks into all. With more than
+# these it takes twice as long.
+_MOST_PARTS = 16
 # Words whose terms are kept.
 _KEPT_WORDS = 100_000
 # A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
 STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
 # Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
 warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
-
-# The first number that may stand between texts that are made into terms together.
-_FIRST_MARK = 907331415926535
 
 Result = TypeVar("Result")
 
@@ -95,13 +96,26 @@ class Candidates(NamedTuple):
 
 
 class State(NamedTuple):
-    """How large an index is; ``waiting`` rows came after the last maintenance, and word search counts them roughly."""
+    """How large an index is.
+
+    ``waiting`` rows came after the last maintenance. The last of them, ``unindexed``, have no search structures: every
+    search reads them, and word search counts them roughly.
+    """
 
     documents: int
     passages: int
     rows: int
     waiting: int
     version: int
+    unindexed: int
+
+    @property
+    def is_search_slow(self) -> bool:
+        """Whether reading what is unindexed costs searches more than admitting it costs changes, of a passage some ms.
+
+        Admitting takes time in proportion to all rows, a search in proportion to those that are unindexed.
+        """
+        return self.unindexed**2 > self.rows
 
     @property
     def is_maintenance_due(self) -> bool:
@@ -213,17 +227,17 @@ class LanceStore:
             self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
         self._changed()
 
-    @property
-    def random_score(self) -> float | None:
-        """What the best hit of a query of random words reaches by vectors; None where it was not measured."""
-        value = (self.schema.field("passage_vector").metadata or {}).get(RANDOM_SCORE)
+    def kept(self, name: str) -> float | None:
+        """A number that the table keeps, None where it does not."""
+        value = (self.schema.field("passage_vector").metadata or {}).get(name.encode())
         return None if value is None else float(value)
 
-    def keep_random_score(self, score: float) -> None:
-        """Keep what the best hit of a query of random words reaches by vectors."""
-        update = {"path": "passage_vector", "metadata": {RANDOM_SCORE.decode(): repr(score)}}
-        self._do(lambda: self._table.update_field_metadata(update))
-        self._changed()
+    def keep(self, name: str, value: float) -> None:
+        """Keep a number."""
+        if value != self.kept(name):
+            update = {"path": "passage_vector", "metadata": {name: repr(value)}}
+            self._do(lambda: self._table.update_field_metadata(update))
+            self._changed()
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
@@ -335,9 +349,16 @@ class LanceStore:
 
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
+        self.admit()
+        self.keep(ADMITTED, 0)
+
+    def admit(self) -> None:
+        """Bring search structures up to date; rows that wait for maintenance still do."""
         self.prepare()
+        waiting = self.state().waiting
         self._do(self._maintained)
         self._changed()
+        self.keep(ADMITTED, waiting)
 
     async def _maintained(self) -> None:
         table = self._table
@@ -365,8 +386,9 @@ class LanceStore:
     async def _counted(self) -> State:
         table = self._table
         documents, passages = [await table.count_rows(f"level = '{level}'") for level in (DOCUMENT, PASSAGE)]
-        waiting = max((index.num_unindexed_rows or 0 for index in await table.list_indices()), default=0)
-        return State(documents, passages, await table.count_rows(), waiting, int(await table.version()))
+        unindexed = max((index.num_unindexed_rows or 0 for index in await table.list_indices()), default=0)
+        rows, waiting = await table.count_rows(), unindexed + int(self.kept(ADMITTED) or 0)
+        return State(documents, passages, rows, waiting, int(await table.version()), unindexed)
 
     def prepare(self) -> None:
         """Make the search structures that every index has; one whose making was cut short may lack some."""
@@ -389,22 +411,6 @@ class LanceStore:
         for column, kind in structures.items():
             if column not in present:
                 await self._table.create_index(column, config=kind, replace=True)
-
-
-def terms_of(texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> list[list[str]]:
-    """The terms of many texts, by one call, since a call takes longer than a short text."""
-    if not texts:
-        return []
-    # Numbers stay as they are: one that no text holds is put between them.
-    joined = " ".join(texts)
-    mark = next(number for number in map(str, itertools.count(_FIRST_MARK)) if number not in joined)
-    terms: list[list[str]] = []
-    tokens, start = tokenize(f" {mark} ".join(texts)), 0
-    for _ in range(len(texts) - 1):
-        end = tokens.index(mark, start)
-        terms.append(tokens[start:end])
-        start = end + 1
-    return [*terms, tokens[start:]]
 
 
 def folder_of(place: str | Path) -> Path | None:

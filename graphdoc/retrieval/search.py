@@ -18,7 +18,7 @@ from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse, summed
-from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, all_of, is_one_of, key_of, quoted
+from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
 from .terms import Query, counted_words, words_of
@@ -190,7 +190,7 @@ class Search:
 
     def _stands_out(self, rankings: Mapping[str, Ranking]) -> bool:
         """Whether the best hit is closer to a short query than random words come, or holds all of its words."""
-        unit, reached = self._units["vectors"], self._store.random_score
+        unit, reached = self._units["vectors"], self._store.kept(RANDOM_SCORE)
         if "vectors" not in rankings or self._query.document or reached is None:
             return True
         if unit != self._store.record["search_by"]:

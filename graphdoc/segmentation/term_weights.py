@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import count as numbers_from
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy.typing as npt
 
 # How much more a term counts that a document has more often (benchmarks/results/search_default.md).
 DAMPING = 0.75
+# The first number that may stand between texts that are made into terms together.
+_FIRST_MARK = 907331415926535
 
 
 class TermCounts(NamedTuple):
@@ -46,6 +49,22 @@ class TermCounts(NamedTuple):
 def term_id(term: str) -> int:
     """The hash that stands for a term, of 32 bits."""
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
+def terms_of(texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> list[list[str]]:
+    """The terms of many texts, by one call, since a call takes longer than a short text."""
+    if not texts:
+        return []
+    # Numbers stay as they are: one that no text holds is put between them.
+    joined = " ".join(texts)
+    mark = next(number for number in map(str, numbers_from(_FIRST_MARK)) if number not in joined)
+    terms: list[list[str]] = []
+    tokens, start = tokenize(f" {mark} ".join(texts)), 0
+    for _ in range(len(texts) - 1):
+        end = tokens.index(mark, start)
+        terms.append(tokens[start:end])
+        start = end + 1
+    return [*terms, tokens[start:]]
 
 
 class TermWeights:

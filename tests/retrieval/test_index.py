@@ -117,6 +117,16 @@ def test_a_maintained_index_scores_like_a_fresh_one(
                 assert part.score == pytest.approx(other.parts[name].score, abs=1e-3)
 
 
+def test_rows_have_search_structures_before_maintenance_is_due(index: DocumentIndex, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(lance, "_DUE", 2)
+    reached = index._store.kept("random_score")
+    index.update([passages_text(20)])
+    assert (index.state().waiting, index.state().unindexed) == (21, 0)
+    assert index._store.kept("random_score") == reached is not None
+    index.maintain()
+    assert index.state().waiting == 0
+
+
 def test_an_index_of_a_model_whose_documents_and_passages_differ_in_size(
     tiny_encoder: Encoders, tmp_path: Path, documents: list[Document]
 ) -> None:

@@ -16,8 +16,9 @@ from typed import Patch
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.retrieval import updating
 from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, compared_passages, fuse, fused_scores
-from graphdoc.retrieval.lance import Candidates, terms_of
+from graphdoc.retrieval.lance import Candidates
 from graphdoc.retrieval.terms import best_words, counted_words, words_of
+from graphdoc.segmentation.term_weights import terms_of
 
 
 def passage_rows(index: DocumentIndex) -> list[dict[str, object]]:
@@ -230,19 +231,6 @@ def test_the_best_words_are_those_of_the_highest_tf_idf_by_how_often_they_are_th
     assert sorted(found) == ["Tide"] * copies + ["moon"] and "moon" in (found[0], found[-1])
     found = best_words(counted_words("the the the the quartz tide tide", lower), [99, 0, 50], 100, 2)
     assert list(dict.fromkeys(found)) == ["quartz", "tide"] and Counter(found)["tide"] == 2
-
-
-def test_word_search_counts_every_copy(read_index: DocumentIndex) -> None:
-    def scores(query: str | Document) -> Counter[str]:
-        hits = read_index.search(query, 10, by="words", words_unit="document")
-        return Counter({hit.id: hit.score for hit in hits})  # type: ignore[arg-type]
-
-    tides, moon = scores("tides"), scores("moon")
-    assert tides and moon
-    for text, weight in (("tides moon", 1), ("tides tides tides tides tides moon", 4)):
-        expected = Counter({id: weight * score for id, score in tides.items()})
-        expected.update(moon)
-        assert scores(Document.from_text(text, id="asked")) == pytest.approx(dict(expected), abs=1e-3)
 
 
 def test_words_and_vectors_count_alike_and_the_best_passage_most(read_index: DocumentIndex) -> None:
