@@ -123,9 +123,12 @@ def test_any_number_of_classes(classify: Classify, tmp_path: Path) -> None:
     ],
     ids=["none", "several", "one", "folders", "name", "bounds", "unknown", "loss of unknown", "diverges"],
 )
-def test_bad_input(classify: Classify, made: list[Any], options: tuple[str, ...], values: list[str]) -> None:
+def test_bad_input(
+    classify: Classify, tmp_path: Path, made: list[Any], options: tuple[str, ...], values: list[str]
+) -> None:
     line = refusal(classify(made, *options))
     assert all(value in line for value in values), line
+    assert made != rows(6, label=None) or not [*tmp_path.rglob("manifest.json")], "documents are cut in vain"
 
 
 def test_labels_that_training_does_not_have_are_measured_without_a_loss(classify: Classify, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.similarity.encoded_document import EncodedDocument
-from graphdoc.similarity.evidence import Evidence, Reference
+from graphdoc.similarity.evidence import Calibration, Evidence, Reference, Spread
 from graphdoc.similarity.mutual_comparison import MutualComparison
 
 WORDS = ["rice", "steam", "tide", "moon", "lens", "glass", "grain", "field", "river", "stone"]
@@ -70,6 +71,13 @@ def test_scores_are_sums_of_z_scores_of_both_cosines(documents: list[EncodedDocu
     sums = by_hand(documents)
     assert np.allclose(evidence.sums(documents, documents)[pairs], sums, atol=1e-6)
     assert np.allclose(evidence.scores(documents, documents)[pairs], 1 / (1 + np.exp((6 - sums) / 3)), atol=1e-6)
+    # Rows of a collection give the same but for a constant.
+    units, weights = np.eye(3), sparse.csr_matrix(np.ones((3, 1)))
+    calibration = Calibration(Spread(0.1, 0.25), Spread(0.2, 0.5))
+    rows = calibration.joined(units, weights)
+    assert np.allclose(
+        (rows @ rows.T).toarray() - 0.8, calibration.scores((units,) * 2, (weights,) * 2, np.ones(3, bool))
+    )
 
 
 def test_contributions_of_pairs_of_passages_and_of_words_add_up(documents: list[EncodedDocument]) -> None:
