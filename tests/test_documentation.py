@@ -262,10 +262,6 @@ def test_output_is_compared_up_to_the_last_digit_and_left_out_only_where_it_says
     assert missing_line(["...", "13 passages"], printed) == "13 passages"
 
 
-def test_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 250
-
-
 def test_every_graph_kind_and_readout_is_explained() -> None:
     page = blocks_of(ROOT / "docs" / "encoding.md")[1]
     rows = {name: re.findall(rf"^\| `{name}` \|.*$", page, re.MULTILINE) for name in ("graph_kind", "readout")}

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import io
-import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tqdm.auto import tqdm
-from typed import Patch
 
 from graphdoc.documents.document import Document
-from graphdoc.runtime.progress import PartProgress, progress_bar
+from graphdoc.runtime.progress import PartProgress
 from graphdoc.runtime.text import class_name, counted, markdown, one_line, section_name
 
 
@@ -56,11 +54,3 @@ def test_bars_advance_by_whole_documents_and_show_parts_of_a_long_one() -> None:
             assert bar.n == whole
     for hidden in (None, tqdm(total=1, disable=True)):
         PartProgress(hidden, 1, 2, "passages")(1)
-
-
-def test_bars_of_what_is_done_or_hidden_are_silent(monkeypatch: Patch) -> None:
-    cases = ((False, 0, True, True), (None, 3, True, True), (True, 3, True, True), (None, 0, False, True))
-    for show, done, is_terminal, is_silent in (*cases, (True, 0, False, False)):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda found=is_terminal: found, raising=False)
-        with progress_bar(show, 3, done=done) as bar:
-            assert bar.disable == is_silent
