@@ -214,7 +214,7 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, the system or a library ran out of memory; not every library has a class of its own for it."""
+    """Whether Python, the system or a library ran out of memory; not every library has an error class for it."""
     if isinstance(error, ImportError | RuntimeError):
         return type(error).__name__ == "OutOfMemoryError" or _NO_MEMORY.search(str(error)) is not None
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)

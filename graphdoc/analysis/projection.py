@@ -1,4 +1,4 @@
-"""Document vectors in two dimensions (Graph-RoBERTa, figures 3 and 4), and an order that puts like beside like."""
+"""Document vectors in two dimensions (Graph-RoBERTa, figures 3 and 4), and an order that puts like next to like."""
 
 from __future__ import annotations
 

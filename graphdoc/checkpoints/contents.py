@@ -1,4 +1,4 @@
-"""What a checkpoint holds: files of its own alone, weights as safetensors, and a configuration that is possible."""
+"""What a checkpoint may hold: only its own files, weights as safetensors, and a valid configuration."""
 
 from __future__ import annotations
 

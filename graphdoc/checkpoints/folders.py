@@ -71,7 +71,7 @@ def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
 
 
 def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Path | None:
-    """The folder of the model by which a checkpoint for pairs finds subtopics; None if it has none of its own."""
+    """The folder of the model by which a checkpoint for pairs finds subtopics; None if it has none."""
     if name not in _shipped_names() and existing(name) is None:
         download(name, [f"{SUBTOPIC_FOLDER}/*"], revision)
     subtopics = folder / SUBTOPIC_FOLDER
@@ -127,7 +127,7 @@ def _checked_folder(name: str, owner: str, revision: str | None = None, *, weigh
     if folder is None:
         if is_path(name):
             raise ModelError(f"there is no model folder {name}; check the path")
-        # Other forms of the same weights lie in folders of their own.
+        # Other formats of the same weights lie in subfolders.
         folder = download(name, [*MODEL_FILES, *([MODEL_WEIGHTS] if weights else [])], revision, ignored="*/*")
     check_contents(folder, owner)
     return folder

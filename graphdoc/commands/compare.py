@@ -188,7 +188,7 @@ def _print_sections(target: Terminal, comparison: Comparison) -> None:
     for row, best in enumerate(scores[:MOST_ROWS].argmax(axis=1).tolist()):
         before, number = number, comparison.a.section_numbers[row]
         path = documents[0].sections[number].path
-        # Headings without text of their own that stand between this section and the one before it.
+        # Headings without text between this section and the one before it.
         for heading in range(before + 1, number):
             above = documents[0].sections[heading].path
             if path[: len(above)] == above:
@@ -275,7 +275,7 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
     total = len(pairs)
     if total > SHOWN_PAIRS:
         pairs = [(a, b) for a, b, _ in comparison.pairs(SHOWN_PAIRS)]
-    # Beside the first ones, those whose numbers the table has.
+    # The first ones, and those whose numbers are in the table.
     shown = sorted({*range(min(SHOWN_DOCUMENTS, len(encoded))), *(place for pair in pairs for place in pair)})
     target.lines([f"D{place + 1}  {titled(encoded[place].segmented.document)}" for place in shown])
     if len(encoded) > len(shown):

@@ -180,9 +180,9 @@ def evaluate_all(
 ) -> None:
     """Measure models on sets of documents in one table: labels, pairs and rankings, with verdicts.
 
-    Beside the models stand TF-IDF, the untrained mean of their backbone, that mean less the mean of the documents for
-    fitting, and evidence: TF-IDF and that mean together. A model is better or worse than the untrained mean where 95 %
-    of paired bootstrap resamples agree.
+    The models are compared with TF-IDF, the untrained mean of their backbone, that mean less the mean of the documents
+    for fitting, and evidence: TF-IDF and that mean together. A model is better or worse than the untrained mean where
+    95 % of paired bootstrap resamples agree.
 
     Usage examples:
       graphdoc evaluate all sets.yaml --model mini

@@ -129,9 +129,9 @@ def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:
     if fitted.terms is not None:
         held = "random ones" if fitted.explained is None else f"which hold {fitted.explained:.0%} of their variance"
         numbers = f"{fitted.numbers} numbers over {counted(fitted.terms, 'term')}"
-        lines.append(f"lexical part: {numbers}, {held}; length {fitted.weight:.2f} beside 1")
+        lines.append(f"lexical part: {numbers}, {held}; length {fitted.weight:.2f} to 1 of the passages")
     if fitted.background is not None:
-        lines.append(f"scores are read beside those of all pairs of {fitted.background.documents:,} of the documents")
+        lines.append(f"scores are compared with those of all pairs of {fitted.background.documents:,} documents")
     if fitted.documents < _FEW:
         lines.append(f"warning: {documents} are few to learn from; some hundreds are better")
     return [*lines, f"vectors of {hidden:,} numbers"]

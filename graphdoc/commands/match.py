@@ -99,7 +99,7 @@ def _match_many(
     documents: dict[str, Document] = {}
     for document in not_empty(reading.many(corpus, report), corpus, report):
         if document.id in wanted and documents.setdefault(document.id, document) is not document:
-            raise DocumentError(f"several documents have the id {document.id!r}; give each an id of its own")
+            raise DocumentError(f"several documents have the id {document.id!r}; give each its own id")
     pairs = every.among(documents, "leave_out" if reading.on_error == "skip" else "stop", setting="--on-error skip")
 
     encoder = model.load()

@@ -197,7 +197,7 @@ def _print(target: Terminal, results: SearchResults, passages: int) -> None:
         score = _SCORES.get(results.by)
         if results.fusion:
             scale = "from 0 to 1" if results.fusion == "weighted" else "in standard deviations above the lowest"
-            score = f"both scores beside it, {scale}, added up by weight; comparable within one search only"
+            score = f"weighted sum of both scores next to it, {scale}; comparable within one search only"
         target.lines([f"score: {score}"])
     for hit in results:
         if passages and (hit.passages or hit.alignment):

@@ -193,7 +193,7 @@ def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) ->
     cost = "their vectors mean little"
     if len(encoder.tokenizer) > _MANY_TOKENS:
         cost = (
-            "their stop words, stems and sentences are told by its rules; save the model with from_pretrained(..., "
+            "their stop words, stems and sentences follow its rules; save the model with from_pretrained(..., "
             "language=...) for them"
         )
     for document in documents:

@@ -127,7 +127,7 @@ class DataSet:
             try:
                 for number, row in enumerate(rows, start=1):  # noqa: B007
                     yield row
-            # Every format raises errors of its own.
+            # Every format raises its own errors.
             except Exception as error:
                 raise DocumentError(
                     f"{settings.name}: it cannot be read after row {number} ({_reason(error)}), and the rest is not "

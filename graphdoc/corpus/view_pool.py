@@ -34,7 +34,7 @@ TextsOf = Callable[[Rows], Iterable[tuple[int, Sequence[str]]]]
 FORMAT_VERSION = 1
 # Pairs of one part: a minute of work to lose to an interruption.
 PART_PAIRS = 1024
-# Pairs that are drawn together, and from how many on in processes of their own.
+# Pairs that are drawn together, and the number from which on worker processes draw them.
 BLOCK_PAIRS = 32
 MANY_PAIRS = 512
 

@@ -194,9 +194,9 @@ def linear_probe(
 ) -> ProbeScores:
     """Fit logistic regression on train vectors and measure it on test vectors.
 
-    Every number is brought to mean 0 and variance 1 over train. C is chosen on a fifth of every label's train
-    documents, by accuracy and of equals by cross entropy; then the classifier is fitted on all of them. Where fewer
-    than two labels have so many documents, C is 1.
+    Every dimension is scaled to mean 0 and variance 1 over train. C is chosen on a fifth of every label's train
+    documents, by accuracy, ties by cross entropy; then the classifier is fitted on all of them. If the fifth has fewer
+    than two labels, C is 1.
 
     Vectors are ``(documents, hidden)``, labels ``(documents,)``; the seed draws the held-out part.
 

@@ -150,7 +150,7 @@ def contribution_curves(
 
     Args:
         encoder: the encoder.
-        documents: the documents, each with an id of its own; those that occur in no pair are passed over.
+        documents: the documents, with unique ids; those in no pair are passed over.
         pairs: pairs of two documents, whatever their labels; None to watch classes.
         steps: see :func:`deletion_curves`, as for ``orders`` and ``seed``.
         orders: see there.

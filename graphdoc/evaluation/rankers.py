@@ -129,10 +129,10 @@ def fused(words: Scores, vectors: Scores, weight: float) -> Scores:
 
 
 class RankedCorpus:
-    """Documents that are ranked by each other, with what several rankers take of them, made once.
+    """Documents that are ranked by each other, with what the rankers share, computed once.
 
     Args:
-        documents: the documents, each with text and an id of its own.
+        documents: the documents, with text and unique ids.
         encoder: gives the model, where a ranker takes one.
         paragraph: which sentences belong together; None for what the model says.
         normalisation: see :func:`~graphdoc.similarity.hierarchical.score_documents`, as for ``direction``.

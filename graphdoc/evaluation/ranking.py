@@ -137,7 +137,7 @@ def score_run(
             counts = len(positives[query]), candidates.absent.get(query, 0), candidates.count, len(judged)
             values[row, column] = measure_ranks(measure, ranks, *counts)
     if columns:
-        # The libraries beneath hold scores in single precision and break ties in ways of their own: give them ranks.
+        # The libraries hold scores in single precision and each breaks ties differently: give them ranks.
         scores = {query: {id: float(-rank) for rank, id in enumerate(ids)} for query, ids in orders.items() if ids}
         # They know no grades below 0, which mean no more than 0 here.
         gains = {query: {id: max(0, int(grade)) for id, grade in qrels[query].items()} for query in judged}

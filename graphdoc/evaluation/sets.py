@@ -78,7 +78,7 @@ class SetSettings(Settings):
 
 
 class SetFile(Settings):
-    """The sets of a file, each with a name of its own."""
+    """The sets of a file, with unique names."""
 
     sets: Annotated[list[SetSettings], Field(min_length=1)]
     """the sets, one after another"""

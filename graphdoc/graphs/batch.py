@@ -351,8 +351,8 @@ class GraphBatch:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers of a data loader hand over every tensor as a file of its own, of which a process may have only so
-        # many, and the trained process waits for each: all of a batch go as one.
+        # Workers of a data loader hand over every tensor as a file. A process may only open a limited number, and
+        # the training process waits for each: all tensors of a batch go as one.
         content = io.BytesIO()
         _ArrayPickler(content).dump(
             {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "origin"}
@@ -398,7 +398,7 @@ class GraphBatch:
 
         Args:
             costs: cost of every document.
-            most: most cost of a slice; a document over it has a slice of its own.
+            most: highest cost of a slice; a document over it is a slice by itself.
         """
         first, used = 0, 0
         for document, cost in enumerate(costs):

@@ -62,7 +62,7 @@ def build_graph(document: SegmentedDocument, kind: GraphKind | str | None = "ful
         **settings: settings of a kind that is given by its name, such as ``window=2``.
 
     Raises:
-        DocumentError: the document has so many passages that the graph would not fit in memory.
+        DocumentError: the document has too many passages for the graph to fit in memory.
         SettingsError: the kind is unknown or a setting is out of range.
 
     >>> from graphdoc import Document, DocumentEncoder

@@ -213,7 +213,7 @@ class JoinedGraphs:
             kind: a graph kind or its name; None for nodes without edges, where nothing reads them.
 
         Raises:
-            DocumentError: a document has so many passages that its graph would not fit in memory.
+            DocumentError: a document has too many passages for its graph to fit in memory.
         """
         kind = graph_kind(kind) if isinstance(kind, str) else kind
         nothing = np.empty(0, np.int64)

@@ -295,7 +295,7 @@ class _Words:
             self.forgotten += before - len(self.frequencies)
 
     def merge(self, states: Iterable[tuple[Counter[Any], list[tuple[int, int, Counts]], int]]) -> None:
-        """Take what all processes counted in place of its own."""
+        """Replace the counts of this process with those of all."""
         self.frequencies, self.forgotten, self.sample.entries = Counter(), 0, []
         for frequencies, entries, forgotten in states:
             self.frequencies.update(frequencies)

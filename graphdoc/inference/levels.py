@@ -187,8 +187,7 @@ def sentence_vectors(
 
     .. math:: s' = s / \lVert s \rVert + w \, d / \lVert d \rVert
 
-    L2-normalised. Beside that stand the words, if there is a lexical part: those of the sentence and w times those of
-    the document.
+    L2-normalised. With a lexical part, its numbers follow: those of the sentence plus w times those of the document.
 
     Args:
         pipeline: the model.
@@ -220,13 +219,14 @@ def sentence_vectors(
     require_finite(initial)
     if (lexical := pipeline.lexical) is None:
         return initial
-    beside = lexical.append_to(initial, lexical.counts(text for one in sentences for text in one.texts))
+    with_words = lexical.append_to(initial, lexical.counts(text for one in sentences for text in one.texts))
     if means is not None:
         assert passages is not None
         words = lexical.counts(text for one in passages for text in one.texts)
         of_documents = lexical.vectors(summed(words, passage_numbers(passages), len(passages)))
-        beside[:, initial.shape[1] :] += torch.from_numpy(share * of_documents[document_of]).to(beside.device)
-    return beside
+        of_sentences = torch.from_numpy(share * of_documents[document_of])
+        with_words[:, initial.shape[1] :] += of_sentences.to(with_words.device)
+    return with_words
 
 
 def _passage_of(sentences: SegmentedDocument, passages: SegmentedDocument) -> Any:

@@ -162,7 +162,7 @@ _Block = Sequence[Document | SegmentedDocument]
 
 
 def segment_in_order(documents: Many, segmenter: Segmenter, workers: Workers) -> Generator[SegmentedDocument]:
-    """Cut and tokenise documents in their order, but such as are segmented; workers do not change what comes out."""
+    """Cut and tokenise the documents that are not segmented yet, in order; workers do not change the result."""
     ready = (one if isinstance(one, SegmentedDocument) else as_document(one) for one in documents)
     blocks = in_blocks(ready, BLOCK_DOCUMENTS)
     for block in islice(blocks, workers.after // BLOCK_DOCUMENTS if workers.count else None):
@@ -289,13 +289,13 @@ def cut_windows(
     """Cut any number of documents, in constant memory.
 
     Args:
-        documents: one document or many, also such as are cut.
+        documents: one document or many, segmented or not.
         segmenter: cuts them.
         device: where their windows are encoded, which the number of workers depends on.
         show_progress: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut.
         totals: where coverage is added up; logged here without one.
-        bar: a bar to show instead of one of this call's own.
+        bar: a bar to show instead of a new one.
 
     Yields:
         Windows of documents, in their order, with the bar to be advanced by what is encoded; None where none is shown.

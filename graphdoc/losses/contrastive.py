@@ -271,7 +271,7 @@ class SupervisedContrastive:
             everything, start = gather.rows(unit)
             all_labels, _ = gather.rows(labels)
             same = labels.unsqueeze(1) == all_labels
-            # A row is one of its own label.
+            # A row counts itself.
             anchors = torch.nonzero(same.sum(dim=1) > 1).squeeze(1)
             counts = torch.unique(all_labels, return_counts=True)[1]
             total = counts[counts > 1].sum()

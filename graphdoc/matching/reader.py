@@ -101,7 +101,7 @@ class CrossReader(ViewReader):
 
 
 class DualReader(ViewReader):
-    """Each view in a passage of its own, whose vectors are compared (a dual encoder, two towers of one model)."""
+    """Each view in a separate passage, whose vectors are compared (a dual encoder, two towers of one model)."""
 
     aggregation = "mean"
 

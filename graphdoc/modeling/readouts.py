@@ -111,7 +111,7 @@ class Readout(nn.Module, ABC):
             nodes: ``(nodes, node size)``.
             passages: ``(passages, node size)``, the passages among them, document after document.
             batch: the graphs the nodes belong to; every document has at least one passage.
-            output_attention: also return the weights of its own attention, if it has any.
+            output_attention: also return the readout's attention weights, if it has any.
 
         Returns:
             Document vectors, and what else it knows. One that makes no section vectors, and whose vectors without

@@ -229,7 +229,7 @@ def loss_of_kind(given: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
 
 
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:
-    """The step of a run as it is measured: every process has batches of its own."""
+    """The step that measures a run: every process has its own batches."""
     training, model = run.settings.training, run.encoder.model
     packing = Packing.on(model.device, training.token_budget, training.padding)
     precision = training_precision(model.device)

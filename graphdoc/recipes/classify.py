@@ -181,7 +181,7 @@ class ClassRecipe(CorpusRecipe):
         self.class_counts = [found[name] for name in self.classes]
 
     def _require_classes(self) -> None:
-        """Refuse classes that nothing could be told apart by, or measured by."""
+        """Refuse classes that leave nothing to distinguish or to measure."""
         settings, known = self.settings, set(self.classes)
         if len(known) < 2 and not (known and settings.labels.multi_label):
             left_out = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items() if count)

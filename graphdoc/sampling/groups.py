@@ -106,10 +106,10 @@ def groups_of_pairs(
 ) -> GroupLabels:
     """Groups of documents that pairs with label 1 join.
 
-    By ``components``, documents are of one group if a chain of pairs leads from one to the other. By ``stars``, a
-    group is one document and such as it is paired with itself: again and again, the document with most partners that
-    have no group yet makes one with them. (So CoLDE makes its sets: a paper and those that it cites, section 4.1.)
-    Documents without a pair are groups of their own. A pair that occurs twice, in either order, counts once; pairs of
+    By ``components``, documents are in one group if a chain of pairs leads from one to the other. By ``stars``, a
+    group is one document and its partners: repeatedly, the document with the most partners that have no group yet
+    forms one with them. (This is how CoLDE makes its sets: a paper and those that it cites, section 4.1.)
+    A document without a pair is a group by itself. A pair that occurs twice, in either order, counts once; pairs of
     a document with itself do not count.
 
     Args:

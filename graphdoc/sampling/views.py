@@ -1,4 +1,4 @@
-"""Views of a pair of documents: sentences chosen by the subtopics that both share, or beside them (SST, eq. 7-9)."""
+"""Views of a pair of documents: sentences chosen by subtopics that both share, or in other ways (SST, eq. 7-9)."""
 
 from __future__ import annotations
 

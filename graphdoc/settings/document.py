@@ -95,7 +95,7 @@ class ViewSettings(ClusterSettings):
     """How the views of a pair of documents are made and read; the defaults are the SST paper's for pairs of news."""
 
     encoder: Reader = "cross"
-    """cross reads both views in one passage, dual each in a passage of its own and compares their vectors"""
+    """cross reads both views in one passage, dual each in a separate passage and compares their vectors"""
     subtopics: Subtopics = "words"
     """what makes sentences alike, by which subtopics are found: the words that they share, their vectors, or what a
     model has learned of it (adaptive)"""
@@ -105,8 +105,8 @@ class ViewSettings(ClusterSettings):
     receptive_field: Count | None = 40
     """sentences of a document that views are drawn from, its first ones; the rest is counted; null for all"""
     fields: list[Count] = Field(default_factory=list)
-    """first sentences of a document that the views of a pair are drawn from in turn, each a number of its own, within
-    the receptive field: with 20 and 100 every other view is of the first 20; empty for all of the receptive field"""
+    """first sentences of a document that the views of a pair are drawn from in turn, within the receptive field:
+    with 20 and 100 every other view is of the first 20; empty for all of the receptive field"""
     sampling: Sampling = "soft"
     """how the sentences of a view are chosen: soft, hard or uniform by subtopics (eq. 7-9); random is a run of
     sentences, negative takes the smaller subtopics alone, truncated the first sentences and pagerank the most central

@@ -119,9 +119,9 @@ def _pairs(
     factors: Floats,
     share: float,
 ) -> list[ParagraphPair]:
-    """For every paragraph that is looked for the best one of the other document.
+    """Find the best paragraph of the other document for every paragraph that is looked for.
 
-    Each document stands beside what is compared in place of its sentences; scores ``(parts looked for, parts
+    Both documents come with their parts, which are compared in place of sentences. Scores ``(parts looked for, parts
     searched)`` are normalised by means and factors that are broadcast to them.
     """
     (document, parts), (other, other_parts) = looked_for, searched

@@ -121,7 +121,7 @@ def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> F
         for name, value in entry.items():
             if name.startswith("eval_"):
                 measured.setdefault(name.removeprefix("eval_"), {})[entry["step"]] = value
-    # What is no share has a scale of its own; the log has it.
+    # Only shares fit on one scale; the log has the rest.
     shares = {name: points for name, points in measured.items() if all(0 <= value <= 1 for value in points.values())}
     losses = [("trained on", {entry["step"]: entry["loss"] for entry in entries if "loss" in entry})]
     if "loss" in measured:

@@ -134,7 +134,7 @@ const readFonts = () => {
   probe.remove();
 };
 
-// The map: points on a canvas, drawn anew whenever something changes, and what pointers and keys do on it.
+// The map: points on a canvas, redrawn whenever something changes, and what pointers and keys do on it.
 
 class DocumentMap {
   constructor(canvas, act) {

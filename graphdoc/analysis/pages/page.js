@@ -5,7 +5,7 @@ const find = (selector) => document.querySelector(selector);
 const data = JSON.parse(find('#data')?.textContent ?? 'null');
 const prefersDark = window.matchMedia('(prefers-color-scheme: dark)');
 const isDark = () => prefersDark.matches;
-// What a page draws in its own colours is drawn anew when they change.
+// What a page draws in its own colours is redrawn when they change.
 const redrawWith = (draw) => prefersDark.addEventListener('change', draw);
 
 const make = (tag, className = '', ...children) => {

@@ -36,7 +36,7 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
             it came from.
     """
     by, fusion, index = results["by"], results["fusion"], results["index"]
-    # By sentences, words are a ranking of their own only where they count.
+    # By sentences, words are a separate ranking only where they count.
     kinds: tuple[str, ...] = ("words", "vectors")
     if by in _BY_SENTENCES:
         kinds = (by,) if fusion is None else ("words", by)

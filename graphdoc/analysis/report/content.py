@@ -98,7 +98,7 @@ def _depth(section: Mapping[str, Any]) -> int:
 
 
 def _new_ancestors(ancestors: Sequence[str], open_path: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Headings without text of their own that open before a section: they have no section of their own."""
+    """Headings without text that open before a section; they have no section themselves."""
     is_open = True
     for depth, text in enumerate(ancestors):
         is_open = is_open and depth < len(open_path) and open_path[depth] == text

@@ -1,4 +1,4 @@
-// The heat map on the page: pointing, keys, zoom, and the cursor on a canvas of its own above the cells.
+// The heat map on the page: pointing, keys, zoom, and the cursor on a separate canvas above the cells.
 
 class HeatMap {
   constructor(element, act) {

@@ -197,7 +197,7 @@ const drawHistogram = (canvas, measure, palette) => {
   for (let bin = 0; bin < bins; bin += 1) {
     const colour = palette.ramp[Math.round(((bin + 0.5) / bins) * 255)];
     const x = inset + bin * step;
-    // A square root keeps the few strong pairs visible beside thousands of weak ones.
+    // A square root keeps the few strong pairs visible among thousands of weak ones.
     const tall = counts[bin] ? Math.max(2, Math.sqrt(counts[bin] / tallest) * (base - 4)) : 0;
     const held = (bin + 1) / bins <= limit;
     context.fillStyle = css(held ? palette.line : palette.dark ? colour : palette.ramp[Math.max(60, Math.round(((bin + 0.5) / bins) * 255))]);

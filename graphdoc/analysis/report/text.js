@@ -1,4 +1,4 @@
-// The two texts: marks beside the passages, highlights, scrolling, and the ribbons between matching passages.
+// The two texts: marks next to the passages, highlights, scrolling, and the ribbons between matching passages.
 
 const WORD = /[\p{L}\p{N}]{4,}/gu;
 const isReduced = () => window.matchMedia('(prefers-reduced-motion: reduce)').matches;

@@ -1,4 +1,4 @@
-// Everything that is drawn anew when the state changes.
+// Everything that is redrawn when the state changes.
 
 const showMap = () => {
   const { selection, focus } = state;
