@@ -20,10 +20,10 @@ from ..runtime.text import counted, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
 from .output import (
     MOST_ROWS,
-    Column,
     Outputs,
     Reports,
     Table,
+    TableColumn,
     Terminal,
     indented,
     names,
@@ -183,7 +183,9 @@ def _print_sections(target: Terminal, comparison: Comparison) -> None:
             target.print("one section only: there is nothing to compare it with")
             return
         np.fill_diagonal(scores, -np.inf)
-    rows = Table([names("section of A", 44), names("best match in B", 44), "score", Column("contribution", signed)])
+    rows = Table(
+        [names("section of A", 44), names("best match in B", 44), "score", TableColumn("contribution", signed)]
+    )
     number = -1
     for row, best in enumerate(scores[:MOST_ROWS].argmax(axis=1).tolist()):
         before, number = number, comparison.a.section_numbers[row]
@@ -281,7 +283,7 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
     if len(encoded) > len(shown):
         target.lines([f"... and {counted(len(encoded) - len(shown), 'more document')}"])
     target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
-    closer = [] if background is None else [Column("closer than", percent_closer)]
+    closer = [] if background is None else [TableColumn("closer than", percent_closer)]
     rows = Table([names("documents"), "score", *closer, names("closest sections", 36), names("", 36), "score"])
     for a, b in pairs:
         score, block = float(comparison.document_scores[a, b]), comparison.sections_of(a, b)

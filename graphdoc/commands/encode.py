@@ -12,9 +12,9 @@ from ..runtime.text import counted
 from .options import COUNT, OUTPUT, EncodingModel, Json, Overwrite
 from .output import (
     MOST_ROWS,
-    Column,
     Outputs,
     Table,
+    TableColumn,
     Terminal,
     names,
     percent,
@@ -118,7 +118,7 @@ def _encode_here(
     kind = similarity_of(encoder.model.config.similarity).vectors
     similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, kind)
     np.fill_diagonal(similarity, -np.inf)
-    rows = Table([names("document", 44), "passages", Column("coverage", percent), names("nearest", 44), "score"])
+    rows = Table([names("document", 44), "passages", TableColumn("coverage", percent), names("nearest", 44), "score"])
     for row, scores in enumerate(similarity):
         coverage = encoded[row][0].coverage
         nearest = (ids[scores.argmax()], float(scores.max())) if len(ids) > 1 else ("", "")

@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 from ..documents.readers import ReadingReport
 from ..errors import EvaluationError, ModelError
 from .options import COUNT, File, Json, MeasuredModels
-from .output import Column, Outputs, Table, names, shown, signed_interval, write_json
+from .output import Outputs, Table, TableColumn, names, shown, signed_interval, write_json
 from .sources import LabelledReading
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def evaluate_all(
     }
     rows = list(dict.fromkeys(row for cells in lines.values() for row in cells))
     table, differences = (
-        Table([names("set"), names("measure"), *(Column(row, write) for row in rows)])
+        Table([names("set"), names("measure"), *(TableColumn(row, write) for row in rows)])
         for write in (str, signed_interval)
     )
     for (name, measure), cells in lines.items():

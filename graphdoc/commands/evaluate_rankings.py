@@ -17,9 +17,9 @@ from .evaluate import show
 from .index import update_index, update_lines
 from .options import COUNT, OUTPUT, File, Json, MeasuredModel
 from .output import (
-    Column,
     Outputs,
     Table,
+    TableColumn,
     Terminal,
     check_apart,
     half_interval,
@@ -129,8 +129,8 @@ def _show(
         chosen = ", ".join(f"{fold:g}" for fold in weight.fold_weights)
         notes.append(f"weight of words in {name}: {weight.weight:g}; by fold, without its queries: {chosen}")
     first = table.measures[0]
-    ahead = Column(f"against {table.against}", signed_interval)
-    best = Table([names("ranked by"), Column(first, half_interval), ahead, "ms"])
+    ahead = TableColumn(f"against {table.against}", signed_interval)
+    best = Table([names("ranked by"), TableColumn(first, half_interval), ahead, "ms"])
     means = Table([names("ranked by"), *table.measures])
     for name, scores in table.scores.items():
         milliseconds = rankings.milliseconds.get(name)

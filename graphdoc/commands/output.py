@@ -185,7 +185,7 @@ def signed_interval(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table: its heading, how values are written, most characters, and whether it is aligned left."""
 
     heading: str
@@ -194,9 +194,9 @@ class Column:
     left: bool = False
 
 
-def names(heading: str, width: int | None = None) -> Column:
+def names(heading: str, width: int | None = None) -> TableColumn:
     """A column of names or texts."""
-    return Column(heading, width=width, left=True)
+    return TableColumn(heading, width=width, left=True)
 
 
 class Table:
@@ -206,8 +206,8 @@ class Table:
     a terminal, in Markdown or in a spreadsheet. A string stands for a column of numbers with this heading.
     """
 
-    def __init__(self, columns: Sequence[Column | str], rows: Iterable[Sequence[Any]] = ()) -> None:
-        self.columns = [Column(column) if isinstance(column, str) else column for column in columns]
+    def __init__(self, columns: Sequence[TableColumn | str], rows: Iterable[Sequence[Any]] = ()) -> None:
+        self.columns = [TableColumn(column) if isinstance(column, str) else column for column in columns]
         self.rows = list(rows)
 
     def add(self, *values: Any) -> None:

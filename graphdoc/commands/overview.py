@@ -13,7 +13,7 @@ from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsEr
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, one_line, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
-from .output import Column, Outputs, Reports, Table, Terminal, check_apart, folder_next_to, write_json
+from .output import Outputs, Reports, Table, TableColumn, Terminal, check_apart, folder_next_to, write_json
 from .output import names as column_names
 from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
@@ -193,7 +193,7 @@ def _print(target: Terminal, whole: Overview) -> None:
         target.more(len(whole.groups), "group", SHOWN_GROUPS)
         target.print()
     background = whole.background
-    closer = [] if background is None else [Column("closer than", percent_closer)]
+    closer = [] if background is None else [TableColumn("closer than", percent_closer)]
     pairs = Table(["cosine", *closer, column_names("closest pairs", 44), column_names("", 44)])
     for a, b, score in whole.pairs(SHOWN_PAIRS):
         pairs.add(score, *([] if background is None else [background.share(score)]), title[a], title[b])

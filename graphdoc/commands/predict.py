@@ -12,9 +12,9 @@ from ..runtime.text import counted
 from .options import COUNT_FROM_0, OUTPUT, PROBABILITY, EncodingModel, Json
 from .output import (
     MOST_ROWS,
-    Column,
     Outputs,
     Table,
+    TableColumn,
     Terminal,
     names,
     percent,
@@ -144,11 +144,11 @@ def _print_one(target: Terminal, prediction: Prediction, passages: int) -> None:
 
 
 def _print_many(target: Terminal, shown: list[Prediction], near_chance: Counter[bool], counts: Counter[str]) -> None:
-    columns: list[Column | str] = [
+    columns: list[TableColumn | str] = [
         names("document", 36),
         names("label", 30),
         "probability",
-        Column("coverage", percent),
+        TableColumn("coverage", percent),
     ]
     explained = any(prediction.decisions for prediction in shown)
     rows = Table([*columns, names("passage that speaks most for it", 46)] if explained else columns)

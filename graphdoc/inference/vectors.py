@@ -27,7 +27,7 @@ from .segmenting import WINDOW_PASSAGES, AnyDocument, as_document, documents_of,
 
 logger = logging.getLogger("graphdoc")
 
-Queries = AnyDocument | Iterable[AnyDocument]
+QueryInput = AnyDocument | Iterable[AnyDocument]
 
 
 def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) -> Iterator[SegmentedDocument]:
@@ -89,15 +89,15 @@ class VectorPipeline(EncodingPipeline):
 
     @overload
     def encode_query(
-        self, queries: Queries, *, normalize: bool = False, dtype: Precision | None = None, output: Numpy = ...
+        self, queries: QueryInput, *, normalize: bool = False, dtype: Precision | None = None, output: Numpy = ...
     ) -> Vectors: ...
     @overload
     def encode_query(
-        self, queries: Queries, *, normalize: bool = False, dtype: Precision | None = None, output: Torch
+        self, queries: QueryInput, *, normalize: bool = False, dtype: Precision | None = None, output: Torch
     ) -> Tensor: ...
     def encode_query(
         self,
-        queries: Queries,
+        queries: QueryInput,
         *,
         normalize: bool = False,
         dtype: Precision | None = None,

@@ -44,7 +44,7 @@ from .table import (
     schema_of,
     table_of,
 )
-from .terms import Queries, Vector, random_queries, word_settings
+from .terms import QueryFactory, Vector, random_queries, word_settings
 from .updating import OnError, Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4
@@ -60,7 +60,7 @@ class DocumentIndex:
     def __init__(self, store: LanceStore, encoder: DocumentEncoder | None = None) -> None:
         self._store, self.place, self._encoder = store, store.place, encoder
         self._loading: dict[str, Any] = {}
-        self._queries = Queries(store, lambda: self.encoder, self._encoded_query)
+        self._queries = QueryFactory(store, lambda: self.encoder, self._encoded_query)
 
     @classmethod
     def create(

@@ -222,7 +222,7 @@ class Query:
     terms: QueryTerms | None = None
 
 
-class Queries:
+class QueryFactory:
     """Makes the queries of an index, whose encoder is loaded when a vector is needed."""
 
     def __init__(

@@ -29,7 +29,7 @@ from ..segmentation.repeats import RepeatFilter, Repeats
 from ..segmentation.spans import Coverage
 from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__
-from .shards import Record, ShardInput, ShardRecord, read_record, read_rows, shard_name
+from .shards import Provenance, ShardInput, ShardRecord, read_record, read_rows, shard_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "d
 class ShardEntry(BaseModel):
     """A shard as the manifest lists it: its file, documents and vectors in it, and the BLAKE2b hash of the file."""
 
-    model_config = Record.model_config
+    model_config = Provenance.model_config
 
     file: str
     documents: int
@@ -59,7 +59,7 @@ class ShardEntry(BaseModel):
 Shard = tuple[ShardEntry, ShardRecord]
 
 
-class Manifest(Record):
+class Manifest(Provenance):
     """What a folder of vectors holds and how it was made; nothing in it depends on when or in how many runs.
 
     Args:
@@ -273,7 +273,7 @@ class VectorFolder:
         path = self.folder / REPEATS_FILE
         return Repeats.load(path).describe() if os.path.lexists(path) else None
 
-    def _compare(self, there: Record, path: Path) -> None:
+    def _compare(self, there: Provenance, path: Path) -> None:
         differences = list(_differences(there.model_dump(), self.origin))
         if differences:
             # What repeats depends on the documents alone.

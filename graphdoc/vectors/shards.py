@@ -31,7 +31,7 @@ ROWS_PER_GROUP = 4096
 TEXT_COLUMNS = ("title", "text")
 
 
-class Record(BaseModel):
+class Provenance(BaseModel):
     """What vectors depend on besides the documents; parsed as it was written, or refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -44,7 +44,7 @@ class Record(BaseModel):
     versions: dict[str, str]
 
 
-class ShardRecord(Record):
+class ShardRecord(Provenance):
     """What is kept inside a shard, so that an interrupted run can be continued.
 
     Args:

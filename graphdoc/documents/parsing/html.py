@@ -15,7 +15,7 @@ from ...errors import DocumentError
 from ..section import FURNITURE_CHARACTERS
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
 from .outline import Outline, ParsedDocument, joined_lines, parsed_document
-from .page_furniture import FURNITURE, HEADINGS, Page, is_note, mark_furniture, shown
+from .page_furniture import FURNITURE, HEADINGS, PageElements, is_note, mark_furniture, shown
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -324,7 +324,7 @@ def _read(
         _mark(part)
     if not whole:
         _show_swallowed(roots)
-        mark_furniture(Page(roots, HTML.dropped), _page_title(root))
+        mark_furniture(PageElements(roots, HTML.dropped), _page_title(root))
         content, outside = _content_of(roots, HTML.dropped)
         furniture = sum(_length(root, _NO_TEXT - {"noscript"}) for root in roots)
         furniture -= sum(_length(element, HTML.dropped) for element in content)

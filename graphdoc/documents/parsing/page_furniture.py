@@ -58,7 +58,7 @@ def _count(text: str | None) -> int:
     return len(_NO_LETTER.sub("", text)) if text else 0
 
 
-class Page:
+class PageElements:
     """The measured elements of the trees of a page; those whose names are in ``dropped`` are not looked at."""
 
     def __init__(self, roots: Sequence[_Element], dropped: frozenset[str]) -> None:
@@ -206,7 +206,7 @@ _TITLE_PARTS = re.compile(r"\s+[|\u2013\u2014\u00b7\u2022\u00bb:-]+\s+|\s*\u2014
 _LONGEST_NAME, _LONGEST_INTERFACE, _LONGEST_STEPS = 300, 60, 400
 
 
-def mark_furniture(page: Page, title: str) -> None:
+def mark_furniture(page: PageElements, title: str) -> None:
     """Rename furniture after what it is, so that it is left out and counted; some text is always kept."""
     found: dict[_Element, str] = {}
     inside: set[_Element] = set()
@@ -236,7 +236,7 @@ def is_note(element: _Element) -> bool:
     return not _NOTES.isdisjoint(kinds)
 
 
-def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: str) -> str:
+def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool, title: str) -> str:
     measure = page.measures[element]
     if name in _CONTENT or name in page._dropped:
         return ""
@@ -287,7 +287,7 @@ def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: 
     return ""
 
 
-def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], share: float) -> str:
+def _edge_kind(page: PageElements, element: _Element, name: str, words: frozenset[str], share: float) -> str:
     """What an element outside the main part of a page is."""
     measure = page.measures[element]
     end = measure.position + measure.characters
@@ -369,7 +369,7 @@ def _split_name(written: str) -> frozenset[str]:
     return frozenset(word.lower() for word in (*whole, *_NAME_PARTS.findall(written)))
 
 
-def _is_contents(page: Page, element: _Element, measure: _Measures, words: frozenset[str]) -> bool:
+def _is_contents(page: PageElements, element: _Element, measure: _Measures, words: frozenset[str]) -> bool:
     if measure.first or not measure.links or measure.local < 0.8 * measure.linked or measure.density < 0.75:
         return False
     if not words.isdisjoint({"toc", "tableofcontents", "contents", "minitoc"}):
@@ -390,7 +390,7 @@ def _is_contents(page: Page, element: _Element, measure: _Measures, words: froze
     return listed
 
 
-def _is_site_name(page: Page, element: _Element, title: str) -> bool:
+def _is_site_name(page: PageElements, element: _Element, title: str) -> bool:
     """Whether a header holds the name of the site, where the page has a heading of its own."""
     parts = [_plain(part) for part in _TITLE_PARTS.split(title) if part.strip()]
     own = {_plain(shown(heading)) for heading in element.iter(*(f"{{*}}{name}" for name in HEADINGS))}
