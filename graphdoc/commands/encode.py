@@ -17,7 +17,7 @@ from .output import (
     TableColumn,
     Terminal,
     names,
-    percent,
+    whole_percent,
     write_json,
 )
 from .sources import LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
@@ -118,7 +118,9 @@ def _encode_here(
     kind = similarity_of(encoder.model.config.similarity).vectors
     similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, kind)
     np.fill_diagonal(similarity, -np.inf)
-    rows = Table([names("document", 44), "passages", TableColumn("coverage", percent), names("nearest", 44), "score"])
+    rows = Table(
+        [names("document", 44), "passages", TableColumn("coverage", whole_percent), names("nearest", 44), "score"]
+    )
     for row, scores in enumerate(similarity):
         coverage = encoded[row][0].coverage
         nearest = (ids[scores.argmax()], float(scores.max())) if len(ids) > 1 else ("", "")

@@ -12,7 +12,7 @@ from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
 from .evaluate import MeasuredRow, PartOptions, load_candidates, prepared_for, show
 from .options import COUNT, PROBABILITY, File, Json, MeasuredModel, MeasuredModels
-from .output import LINE_WIDTH, Outputs, Table, TableColumn, names, percent, shown
+from .output import LINE_WIDTH, Outputs, Table, TableColumn, names, shown, whole_percent
 from .sources import LabelledReading, not_empty
 
 # Mistakes that are printed.
@@ -82,7 +82,7 @@ def evaluate_cluster(
         TableColumn(heading, lambda values: f"{values[0]:.3f} ± {values[1]:.3f}") for heading in ("NMI", "purity")
     ]
     table = Table(
-        [names("vectors of", 44), names("kind"), TableColumn("coverage", percent), *spreads]
+        [names("vectors of", 44), names("kind"), TableColumn("coverage", whole_percent), *spreads]
         + (["accuracy", "macro F1"] if probe else [])
     )
     for row, numbers in zip(rows, metrics, strict=True):

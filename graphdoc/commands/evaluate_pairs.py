@@ -12,7 +12,7 @@ from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .evaluate import MeasuredRow, load_candidates, prepared_for, show
 from .options import File, Json, MeasuredModels
-from .output import Outputs, Table, TableColumn, half_interval, names, percent, shown, signed_interval
+from .output import Outputs, Table, TableColumn, half_interval, names, shown, signed_interval, whole_percent
 from .sources import CorpusReading
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def evaluate_compare(
     # A terminal has no room for all intervals.
     short = {"precision": shown, "recall": shown}
     metrics = [TableColumn(heading, short.get(name, half_interval)) for name, heading in HEADINGS.items()]
-    table = Table([names("similarity of", LONGEST_NAME), TableColumn("text", percent), *metrics])
+    table = Table([names("similarity of", LONGEST_NAME), TableColumn("text", whole_percent), *metrics])
     # The corner has the unit.
     buckets = rows[0].scores.lengths
     by_length = Table([names("AUC by words", LONGEST_NAME), *(name.replace(" words", "") for name in buckets)])

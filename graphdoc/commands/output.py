@@ -167,8 +167,8 @@ def signed(value: Any) -> str:
     return f"{value:+.3f}" if isinstance(value, float) else shown(value)
 
 
-def percent(value: float) -> str:
-    """A share in percent."""
+def whole_percent(value: float) -> str:
+    """A share in whole per cent."""
     return f"{value:.0%}"
 
 

@@ -17,8 +17,8 @@ from .output import (
     TableColumn,
     Terminal,
     names,
-    percent,
     plain,
+    whole_percent,
     write_json,
 )
 from .sources import CorpusReading, not_empty
@@ -148,7 +148,7 @@ def _print_many(target: Terminal, shown: list[Prediction], near_chance: Counter[
         names("document", 36),
         names("label", 30),
         "probability",
-        TableColumn("coverage", percent),
+        TableColumn("coverage", whole_percent),
     ]
     explained = any(prediction.decisions for prediction in shown)
     rows = Table([*columns, names("passage that speaks most for it", 46)] if explained else columns)

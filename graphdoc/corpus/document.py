@@ -119,8 +119,8 @@ def split_of(document: Document) -> str | None:
     return None if value is None else one_line(str(value)).lower()
 
 
-def text_hash(document: Document) -> int:
-    """Hash of a document's text as a signed number of 8 bytes; ids, titles and headings do not count."""
+def text_fingerprint(document: Document) -> int:
+    """Hash of a document's text as a signed 64-bit integer; ids, titles and headings do not count."""
     digest = hashlib.blake2b(document.text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 

@@ -32,7 +32,7 @@ from .document import (
     CorpusReport,
     TrainingDocument,
     split_of,
-    text_hash,
+    text_fingerprint,
     tokenise_in_order,
     values_hash,
 )
@@ -213,7 +213,7 @@ class CorpusSource:
                 if (split := unwanted.get(split_of(document) or "")) is not None:
                     report.splits_left_out[split] = report.splits_left_out.get(split, 0) + 1
                     continue
-                group = text_hash(document)
+                group = text_fingerprint(document)
                 if settings.deduplicate and seen.add(str(group)) is not None:
                     report.duplicates += 1
                     continue
