@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from ..runtime.files import write_csv, write_text
+from ..runtime.files import JsonResult, write_csv
 from ..segmentation.spans import SegmentedDocument
 from ..subtopics.subtopics import Subtopics
 
@@ -40,7 +39,7 @@ class MatchedView:
 
 
 @dataclass(frozen=True)
-class PairMatch:
+class PairMatch(JsonResult):
     """How well two documents match, and why.
 
     Args:
@@ -116,15 +115,6 @@ class PairMatch:
             "a": first,
             "b": second,
         }
-
-    @overload
-    def to_json(self, path: None = None) -> str: ...
-    @overload
-    def to_json(self, path: str | Path) -> Path: ...
-    def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Write the match as JSON (see :meth:`to_dict`), atomically; without a path its text is returned."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-        return text if path is None else write_text(path, text + "\n")
 
 
 def _document_dict(one: SegmentedDocument, clusters: list[int], beyond: int) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import errno
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, overload
 
 from filelock import FileLock, Timeout
 
@@ -57,6 +58,23 @@ def write_text(path: str | Path, text: str) -> Path:
     """Write a text file atomically as UTF-8 (see :func:`write_atomically`); halves of surrogate pairs become "?"."""
     content = text.encode("utf-8", "replace")
     return write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+
+class JsonResult(ABC):
+    """A result that can be written as JSON."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+
+    @overload
+    def to_json(self, path: None = None) -> str: ...
+    @overload
+    def to_json(self, path: str | Path) -> Path: ...
+    def to_json(self, path: str | Path | None = None) -> str | Path:
+        """Write the result as JSON (see :meth:`to_dict`), atomically; without a path its text is returned."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        return text if path is None else write_text(path, text + "\n")
 
 
 # In a folder of outputs: the files that graphdoc wrote there, with their checksums.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 
 from ..errors import SettingsError
 from ..runtime.arrays import Floats
-from ..runtime.files import write_csv, write_text
+from ..runtime.files import JsonResult, write_csv, write_text
 from ..runtime.text import require_one_of, require_whole
 from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
@@ -55,7 +54,7 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(JsonResult):
     """Two documents compared at every level, or one document within itself.
 
     Contributions split the document score. The document vectors are sums of one term per passage (see
@@ -315,15 +314,6 @@ class Comparison:
             "b": _document_dict(self.b, by_section.sum(0), by_passage.sum(0)),
             "coverage": {"a": self.a.segmented.coverage.to_dict(), "b": self.b.segmented.coverage.to_dict()},
         }
-
-    @overload
-    def to_json(self, path: None = None) -> str: ...
-    @overload
-    def to_json(self, path: str | Path) -> Path: ...
-    def to_json(self, path: str | Path | None = None) -> str | Path:
-        """Write the comparison as JSON (see :meth:`to_dict`), atomically; without a path its text is returned."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-        return text if path is None else write_text(path, text + "\n")
 
     @overload
     def to_html(self, path: None = None) -> str: ...
