@@ -42,11 +42,7 @@ logger = logging.getLogger("graphdoc")
 # Ways to search that take a document.
 BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
 # Options that have an effect in some ways to search alone.
-_EFFECTIVE = {
-    "--weight": ("hybrid", *BY_SENTENCES),
-    "--vectors-unit": ("hybrid", "vectors"),
-    "--pool": BY_SENTENCES,
-}
+_EFFECTIVE = {"--weight": ("hybrid", *BY_SENTENCES), "--vectors-unit": ("hybrid", "vectors"), "--pool": BY_SENTENCES}
 # What the score of a hit is, where it is not of words and vectors together.
 _SCORES = {
     "words": "BM25 of the words, above all in the best passage",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import count as numbers_from
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .lance import Candidates
+from .lance import RankedRows
 from .results import Part
 
 Fusion = Literal["score", "reciprocal_rank", "weighted"]
@@ -28,23 +28,28 @@ RANK_CONSTANT = 60.0
 class Ranking:
     """The documents that one search finds: scores, best first, and whether every document that matches is here.
 
-    ``passages`` are scores of the passages found, by document and number, none of one that was found as a whole.
+    ``passages`` gives scores of the passages found of a document, best first by number; none where it was found as a
+    whole.
     """
 
     scores: Scores
-    passages: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    passages: Callable[[str], Mapping[int, float]] = lambda id: {}
     is_complete: bool = True
 
     @classmethod
-    def of_passages(cls, rows: Candidates) -> Ranking:
-        """Rank documents by their three best passages, of which the others count less than the best.
+    def of(cls, rows: RankedRows) -> Ranking:
+        """Rank documents by their rows, or by their three best passages, of which the others count less than the best.
 
         A document that has fewer counts as if its best were repeated: a short answer is no worse than a long one. What
         a longer document has beside those that were found is at most as good as the last that was found.
 
-        >>> list(Ranking.of_passages(Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))).scores)
+        >>> rows = RankedRows(("a", "b", "b"), np.array([3.0, 2.0, 2.0]), True, (0, 0, 4), (1, 9, 9))
+        >>> list(Ranking.of(rows).scores)
         ['a', 'b']
         """
+        if not rows.numbers:
+            whole = dict(zip(rows.ids, rows.scores.tolist(), strict=True))
+            return cls(best_first(whole), is_complete=rows.is_complete)
         places = {id: place for place, id in enumerate(dict.fromkeys(rows.ids))}
         owners = np.array([places[id] for id in rows.ids], np.int64)
         # Document after document: best first, and passages of equal score in their order in the document.
@@ -52,36 +57,23 @@ class Ranking:
         owners, scores, found = owners[order], rows.scores[order], np.bincount(owners, minlength=len(places))
         ends, most = np.cumsum(found), len(PASSAGE_WEIGHTS)
         ranks = np.arange(len(owners)) - (ends - found)[owners]
-        counts = dict(zip(rows.ids, rows.passages or (), strict=False))
+        counts = dict(zip(rows.ids, rows.passages, strict=True))
         sizes = np.maximum(found, [counts.get(id, 0) for id in places])
         best = np.full((len(places), most), 0.0 if rows.is_complete else scores.min(initial=np.inf))
         best[owners[ranks < most], ranks[ranks < most]] = scores[ranks < most]
         best = np.where(np.arange(most) < sizes[:, None], best, best[:, :1])
         first, second, third = (weight * best[:, rank] for rank, weight in enumerate(PASSAGE_WEIGHTS))
         totals = first + second + third
-        passages = _PassageScores(places, np.append(0, ends), np.asarray(rows.numbers)[order], scores)
+        numbers = np.asarray(rows.numbers)[order]
+
+        def passages(id: str) -> Mapping[int, float]:
+            place = places.get(id)
+            if place is None:
+                return {}
+            own = slice(ends[place] - found[place], ends[place])
+            return dict(zip(numbers[own].tolist(), scores[own].tolist(), strict=True))
+
         return cls(best_first(dict(zip(places, totals.tolist(), strict=True))), passages, rows.is_complete)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _PassageScores(Mapping[str, Mapping[int, float]]):
-    """Scores of passages by document and number, best first; few of them are shown, and only those are made."""
-
-    places: Mapping[str, int]
-    bounds: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
-
-    def __getitem__(self, id: str) -> Mapping[int, float]:
-        place = self.places[id]
-        own = slice(self.bounds[place], self.bounds[place + 1])
-        return dict(zip(self.numbers[own].tolist(), self.scores[own].tolist(), strict=True))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
-
-    def __len__(self) -> int:
-        return len(self.places)
 
 
 class Fused(NamedTuple):
@@ -187,22 +179,3 @@ def _shares(
             added = above / spread if spread > 0 else np.ones(len(values))
         shares[name] = dict(zip(scores, (weight * added).tolist(), strict=True))
     return shares
-
-
-def compared_passages(source: Floats, passages: Floats) -> Floats:
-    """What every passage of a document adds to its similarity to a source, ``(passages,)``.
-
-    The sum is the mean of both directions: the mean over the passages of the source of the cosine of the closest one
-    (MaxSim, ColBERT's equation 3, divided by their number), and the same the other way round.
-
-    Args:
-        source: ``(source passages, node)``, of unit length.
-        passages: ``(passages, node)``, of unit length.
-
-    >>> compared_passages(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)).tolist()
-    [0.5, 0.5]
-    """
-    cosines = passages @ source.T
-    parts = cosines.max(1) / len(passages)
-    np.add.at(parts, cosines.argmax(0), cosines.max(0) / len(source))
-    return np.asarray(parts / 2, np.float32)

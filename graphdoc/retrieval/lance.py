@@ -82,24 +82,23 @@ def key_of(id: str, level: str, number: int) -> str:
     return f"{id}\x1f{level}\x1f{number:06d}"
 
 
-class Candidates(NamedTuple):
-    """The rows that a search finds, best first: their documents, their numbers there, and ``(rows,)``, their scores.
+class RankedRows(NamedTuple):
+    """The rows that a search finds, best first: their documents, ``(rows,)`` scores, and whether all matches are here.
 
-    ``passages`` is how many passages each document has, and ``is_complete`` whether all rows that match are here.
+    Of passages also their numbers in the document, and how many it has.
     """
 
     ids: Sequence[str]
-    numbers: Sequence[int]
     scores: npt.NDArray[np.float64]
-    passages: Sequence[int] | None = None
-    is_complete: bool = True
+    is_complete: bool
+    numbers: Sequence[int] = ()
+    passages: Sequence[int] = ()
 
 
 class State(NamedTuple):
-    """How large an index is.
+    """How large an index is; ``waiting`` rows came after the last maintenance.
 
-    ``waiting`` rows came after the last maintenance. The last of them, ``unindexed``, have no search structures: every
-    search reads them, and word search counts them roughly.
+    The last of them, ``unindexed``, have no search structures: a search reads them all, and counts words roughly.
     """
 
     documents: int
@@ -111,10 +110,7 @@ class State(NamedTuple):
 
     @property
     def is_search_slow(self) -> bool:
-        """Whether reading what is unindexed costs searches more than admitting it costs changes, of a passage some ms.
-
-        Admitting takes time in proportion to all rows, a search in proportion to those that are unindexed.
-        """
+        """Whether rows should be admitted: that costs by all rows, while searches cost by those that are unindexed."""
         return self.unindexed**2 > self.rows
 
     @property
@@ -283,31 +279,29 @@ class LanceStore:
         rows = self._do(lambda: self._table.take_offsets(offsets.tolist()).select(["level", *columns]).to_arrow())
         return rows.filter(pc.equal(rows.column("level"), level))
 
-    def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
+    def by_words(self, words: str, column: str, most: int, where: str | None = None) -> RankedRows:
         """Rows by BM25 of a text column."""
         nearest = self._table.query().nearest_to_text(_lancedb().query.MatchQuery(words, column)).limit(most)
-        # A document as a whole has neither a number nor passages that would have to be read.
-        columns = ("id", "number", "passages") if column == _TEXTS[0] else ("id",)
-        return self._candidates(nearest, "_score", most, where, columns)
+        return self._ranked(nearest, column, most, where)
 
     def holds_all(self, words: str) -> bool:
         """Whether one passage holds every term of a text."""
         query = _lancedb().query
         match = query.MatchQuery(words, _TEXTS[0], operator=query.FullTextOperator.AND)
-        return bool(self._candidates(self._table.query().nearest_to_text(match).limit(1), "_score", 1, None).ids)
+        return bool(self._ranked(self._table.query().nearest_to_text(match).limit(1), _TEXTS[0], 1, None).ids)
 
     def by_vector(
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
-    ) -> Candidates:
+    ) -> RankedRows:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
         if column == "document_vector":
             # With a condition partitions are searched until there are enough: documents are few among the rows.
             where = all_of(IS_DOCUMENT, where)
         if where is None:
-            found = self._candidates(self._nearest(vector, column, most, is_bounded=True), "_distance", most, None)
+            found = self._ranked(self._nearest(vector, column, most, is_bounded=True), column, most, None)
             if len(found.ids) >= min(most, self.state().passages):
                 return found
-        return self._candidates(self._nearest(vector, column, most, is_bounded=False), "_distance", most, where)
+        return self._ranked(self._nearest(vector, column, most, is_bounded=False), column, most, where)
 
     def _nearest(self, vector: npt.NDArray[np.float32], column: str, most: int, *, is_bounded: bool) -> Any:
         nearest = self._table.query().nearest_to(vector).column(column).distance_type(self.record["similarity"])
@@ -317,22 +311,16 @@ class LanceStore:
         nearest = nearest.maximum_nprobes(_PROBES) if is_bounded else nearest
         return nearest.refine_factor(1).limit(math.ceil(_READ * most))
 
-    def _candidates(
-        self,
-        query: Any,
-        score: str,
-        most: int,
-        where: str | None,
-        columns: Sequence[str] = ("id", "number", "passages"),
-    ) -> Candidates:
+    def _ranked(self, query: Any, column: str, most: int, where: str | None) -> RankedRows:
+        columns = ("id", "number", "passages") if column in (_TEXTS[0], _VECTORS[0]) else ("id",)
+        score = "_score" if column in _TEXTS else "_distance"
         found = self._do(lambda: _restricted(query, (*columns, score), where).to_arrow())
         rows = found[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
-        scores = values if score == "_score" else 1.0 - values
+        scores = values if column in _TEXTS else 1.0 - values
         ids, *counts = (rows.column(name).to_pylist() for name in columns)
-        numbers, passages = counts or ([0] * len(ids), None)
-        return Candidates(ids, numbers, scores, passages, len(found) < most)
+        return RankedRows(ids, scores, len(found) < most, *counts)
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""

@@ -29,7 +29,7 @@ from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
 from .fusion import Ranking, Scores, fused_scores
 from .index import DocumentIndex
-from .lance import DOCUMENT, Candidates
+from .lance import DOCUMENT, RankedRows
 from .table import DOCUMENT_COLUMNS, document_of, headings_above, text_hash, vectors_of
 
 Ranker = Literal["words", "vectors", "both"]
@@ -326,7 +326,7 @@ class PassageWords:
         rows = rows[scores[rows] > 0]
         owners = self._owners[rows]
         ids, counts = [self._ids[owner] for owner in owners], self._counts[owners].tolist()
-        return Ranking.of_passages(Candidates(ids, self._passages[rows].tolist(), scores[rows], counts)).scores
+        return Ranking.of(RankedRows(ids, scores[rows], True, self._passages[rows].tolist(), counts)).scores
 
 
 def bm25_weights(counts: csr_matrix) -> csr_matrix:

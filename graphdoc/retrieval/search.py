@@ -16,8 +16,9 @@ from ..segmentation.spans import PASSAGE_LIMIT
 from ..segmentation.term_weights import TermCounts
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
+from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
-from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, compared_passages, fuse, summed
+from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, fuse, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
@@ -84,7 +85,7 @@ class SearchSettings:
         passages: passages shown of each document. Not by sentences, nor are the three that follow.
         fusion: how both rankings are fused (:func:`fuse`); None for ``score``.
         vectors_unit: whether vector search ranks by passages, of which the best three count for a text and all for a
-            document (:func:`compared_passages`), or by document vectors; None for what the model was trained for.
+            document (:func:`~graphdoc.similarity.kinds.maxsim`), or by document vectors; None for what was trained.
         depth: rows that each ranking fetches; None for 20 a document wanted, and at least 1,000 by words and 200 by
             vectors.
         pool: how many of the documents that a hybrid search finds are ranked by sentences; None for all. By sentences
@@ -174,7 +175,7 @@ class Search:
         if not self._stands_out(rankings):
             self.warnings.append("no hit stands out: random words come as close to a document as this query does")
         ids = [fused.id for fused in chosen]
-        found = {name: {id: ranking.passages.get(id, {}) for id in ids} for name, ranking in rankings.items()}
+        found = {name: {id: ranking.passages(id) for id in ids} for name, ranking in rankings.items()}
         passages = self._with_passages(ids, found) if self._settings.passages else {}
         numbers = self._best_numbers(ids, passages)
         documents, rows = rows_of_hits(self._store, ids, numbers)
@@ -196,7 +197,7 @@ class Search:
         if unit != self._store.record["search_by"]:
             return True
         found = rankings["vectors"]
-        best = found.scores.values() if unit == "document" else (max(of.values()) for of in found.passages.values())
+        best = [max(found.passages(id).values(), default=score) for id, score in found.scores.items()]
         is_close = max(best, default=1.0) > reached
         return is_close or ("words" in rankings and self._store.holds_all(self._query.text))
 
@@ -236,10 +237,7 @@ class Search:
             rows = self._store.by_words(self._query.text, column, most, condition)
         else:
             rows = self._store.by_vector(self._vector, column, most, condition)
-        if unit == "passage":
-            return Ranking.of_passages(rows)
-        scores = dict(zip(rows.ids, rows.scores.tolist(), strict=True))
-        return Ranking(best_first(scores), is_complete=rows.is_complete)
+        return Ranking.of(rows)
 
     @property
     def _most_compared(self) -> int:
@@ -268,12 +266,12 @@ class Search:
             for id in together:
                 own = np.flatnonzero(names == id)
                 if len(own):
-                    parts = compared_passages(source, vectors[own]).tolist()
-                    passages[id] = dict(
-                        sorted(zip(numbers[own].tolist(), parts, strict=True), key=lambda one: -one[1])
-                    )
+                    cosines = source @ vectors[own].T
+                    parts = (maxsim_weights(cosines) * cosines).sum(0).tolist()
+                    numbered = zip(numbers[own].tolist(), parts, strict=True)
+                    passages[id] = dict(sorted(numbered, key=lambda one: -one[1]))
         scores = {id: sum(parts.values()) for id, parts in passages.items()}
-        return Ranking(best_first(scores), passages, nearest.is_complete)
+        return Ranking(best_first(scores), lambda id: passages.get(id, {}), nearest.is_complete)
 
     def _compared_terms(self, rankings: Mapping[str, Ranking]) -> Ranking:
         """Compare the words of a query document with those of the documents that were found."""
@@ -297,7 +295,7 @@ class Search:
         if name == "vectors" and len(self._vector) != width:
             name = "words"
         ranking = self.ranking(name, "passage", is_one_of("id", without), 100 * len(without))
-        return {**passages, name: {**passages.get(name, {}), **ranking.passages}}
+        return {**passages, name: {**passages.get(name, {}), **{id: ranking.passages(id) for id in without}}}
 
     def _best_numbers(self, ids: Sequence[str], passages: _PassageScores) -> dict[str, list[int]]:
         """The best passages of every document, by their scores relative to the best of each ranking."""
@@ -421,7 +419,7 @@ def term_parts(
             if term not in frequencies:
                 continue
             found = store.by_words(word, column, len(rows), where)
-            counts = (weights[number] if scored == "passage" else 1.0 for number in found.numbers)
+            counts = [weights[number] for number in found.numbers] or [1.0] * len(found.ids)
             part = count * sum(weight * score for weight, score in zip(counts, found.scores.tolist(), strict=True))
             if word in parts:
                 parts[word] = parts[word]._replace(part=parts[word].part + part)

@@ -200,7 +200,7 @@ class SentenceSearch:
         for rank, fused in enumerate(chosen, start=1):
             row = rows[fused.id]
             aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
-            explained = partial(self._explain, fused, row["content_hash"], words.passages.get(fused.id, {}))
+            explained = partial(self._explain, fused, row["content_hash"], words.passages(fused.id))
             about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
             hits.append(Hit(*about, (), row["metadata"], explained, aligned, row["cut"]))
         return tuple(hits)

@@ -286,6 +286,17 @@ def maxsim_of_pairs(passages: Sequence[npt.NDArray[Any]], pairs: npt.NDArray[np.
     return np.array([_maxsim_of([passages[first]], [passages[second]])[0, 0] for first, second in pairs.tolist()])
 
 
+def maxsim_weights(cosines: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What the cosine of each pair of passages counts in :func:`maxsim`, ``(passages of a, passages of b)`` both.
+
+    That is half of one over the passages of either document for every passage and its best partner, else 0.
+    """
+    found, (a, b) = np.zeros_like(cosines), cosines.shape
+    found[np.arange(a), cosines.argmax(axis=1)] += 0.5 / a
+    found[cosines.argmax(axis=0), np.arange(b)] += 0.5 / b
+    return found
+
+
 class MaxSim(Similarity):
     """Compares passages, each with its best partner."""
 
@@ -301,12 +312,8 @@ class MaxSim(Similarity):
         return np.asarray(document.passages, np.float64) / _lengths(document.passages)[:, None]
 
     def weights(self, a: Floats, b: Floats) -> Floats:
-        """Half of one over the passages of either document for every passage and its best partner, else 0."""
-        products = a @ b.T
-        found = np.zeros_like(products)
-        found[np.arange(len(a)), products.argmax(axis=1)] += 0.5 / len(a)
-        found[products.argmax(axis=0), np.arange(len(b))] += 0.5 / len(b)
-        return found
+        """Those of :func:`maxsim_weights`."""
+        return maxsim_weights(a @ b.T)
 
     def lexical_shares(self, document: EncodedDocument) -> Any:
         """Those in the passages, which are brought to unit length."""

@@ -15,10 +15,11 @@ from typed import Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.retrieval import updating
-from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, compared_passages, fuse, fused_scores
-from graphdoc.retrieval.lance import Candidates
+from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, fuse, fused_scores
+from graphdoc.retrieval.lance import RankedRows
 from graphdoc.retrieval.terms import best_words, counted_words, words_of
 from graphdoc.segmentation.term_weights import terms_of
+from graphdoc.similarity.kinds import maxsim_weights
 
 
 def passage_rows(index: DocumentIndex) -> list[dict[str, object]]:
@@ -144,7 +145,7 @@ def test_a_document_is_its_best_passages_of_which_others_count_less(
 ) -> None:
     ids, numbers, values = zip(*rows, strict=True) if rows else ((), (), ())
     counts = [sizes.get(id, 0) for id in ids]
-    found = Ranking.of_passages(Candidates(ids, numbers, np.array(values), counts, is_complete))
+    found = Ranking.of(RankedRows(ids, np.array(values), is_complete, numbers, counts))
     own = {id: sorted((-score, number) for other, number, score in rows if other == id) for id in ids}
     last, scores = 0.0 if is_complete else min(values, default=0.0), {}
     for id, passages in own.items():
@@ -156,8 +157,8 @@ def test_a_document_is_its_best_passages_of_which_others_count_less(
     assert found.scores == pytest.approx(scores)
     assert list(found.scores) == sorted(found.scores, key=lambda id: (-found.scores[id], id))
     assert sum(PASSAGE_WEIGHTS) == pytest.approx(1)
-    for id, passages in found.passages.items():
-        assert list(passages.items()) == [(number, -score) for score, number in own[id]]
+    for id, passages in own.items():
+        assert list(found.passages(id).items()) == [(number, -score) for score, number in passages]
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 99))
@@ -167,8 +168,7 @@ def test_passages_add_up_to_maxsim_in_both_directions(first: int, second: int, s
     a, b = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (a, b))
     cosines = np.array([[float(x @ y) for y in b] for x in a])
     expected = (cosines.max(1).mean() + cosines.max(0).mean()) / 2
-    assert compared_passages(a, b).shape == (second,)
-    assert compared_passages(a, b).sum() == pytest.approx(expected, abs=1e-6)
+    assert (maxsim_weights(cosines) * cosines).sum() == pytest.approx(expected, abs=1e-6)
 
 
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
@@ -237,6 +237,6 @@ def test_words_and_vectors_count_alike_and_the_best_passage_most(read_index: Doc
     usual = [(hit.id, hit.score) for hit in read_index.search("the tide of the sea")]
     assert usual == [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.5)]
     assert usual != [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.9)]
-    rows = Candidates(("a", "a", "a", "b"), (0, 1, 2, 0), np.array([3.0, 2.0, 1.0, 2.5]), (3, 3, 3, 1))
-    scores = Ranking.of_passages(rows).scores
+    rows = RankedRows(("a", "a", "a", "b"), np.array([3.0, 2.0, 1.0, 2.5]), True, (0, 1, 2, 0), (3, 3, 3, 1))
+    scores = Ranking.of(rows).scores
     assert scores == pytest.approx({"a": (3 + 0.25 * 2 + 0.1) / 1.35, "b": 2.5})
