@@ -58,7 +58,7 @@ VIEW_SAMPLINGS: dict[str, str] = {
 
 
 class RecipeTargets(NamedTuple):
-    """Where a way to train a model lives: the class of its settings, and what makes the recipe of a run."""
+    """Where a way to train a model lives: the classes of its settings and of its recipe."""
 
     settings: str
     recipe: str
@@ -68,7 +68,7 @@ class RecipeTargets(NamedTuple):
 # command, words that begin with it are further recipes of that command, of which the key ``recipe`` says which.
 RECIPES: dict[str, RecipeTargets] = {
     "pretrain": RecipeTargets(
-        "graphdoc.settings.pretraining:PretrainingSettings", "graphdoc.recipes.sub_documents:recipe"
+        "graphdoc.settings.pretraining:PretrainingSettings", "graphdoc.recipes.sub_documents:SubDocumentRecipe"
     ),
     "pretrain sentence_pairs": RecipeTargets(
         "graphdoc.settings.pretraining:SentencePairSettings", "graphdoc.recipes.sentence_pairs:SentencePairRecipe"

@@ -15,17 +15,7 @@ from .documents.document import Document
 from .encoder import DocumentEncoder
 from .errors import SettingsError
 from .evaluation.evaluator import Evaluator
-from .losses import (
-    ClassificationLoss,
-    InfoNCE,
-    Loss,
-    MaskedTokens,
-    PairContrast,
-    PairCosine,
-    SubDocumentContrast,
-    SubtopicLoss,
-    SupervisedContrastive,
-)
+from .losses import Loss, MaskedTokens
 from .registry import RECIPES, load
 from .runtime.files import write_text
 from .runtime.processes import place
@@ -38,21 +28,6 @@ from .training.run import RunContext, join_run, load_start, run_recipe
 
 # What messages and model cards call documents that are passed as objects.
 IN_HAND = "given documents"
-
-# What settings say of a loss, by its recipe and its class: fixed values, and fields of the same name.
-_OF_LOSSES: dict[tuple[str, type], tuple[dict[str, Any], tuple[str, ...]]] = {
-    ("pretrain", SubDocumentContrast): ({}, ("similarity", "temperature", "directions")),
-    ("pretrain sentence_pairs", PairCosine): ({"negatives": "drawn"}, ("margin",)),
-    ("pretrain sentence_pairs", PairContrast): ({"negatives": "batch"}, ("temperature",)),
-    ("pretrain sentence_pairs", MaskedTokens): ({}, ("weight",)),
-    ("finetune compare", SupervisedContrastive): ({"kind": "contrastive"}, ("temperature",)),
-    ("finetune compare", PairCosine): ({"kind": "cosine"}, ("margin",)),
-    ("finetune retrieve", InfoNCE): ({}, ("similarity", "temperature")),
-    ("finetune views", ClassificationLoss): ({"kind": "cross_entropy"}, ()),
-    ("finetune views", PairCosine): ({"kind": "cosine"}, ("margin",)),
-    ("finetune views", InfoNCE): ({"kind": "contrast"}, ("temperature",)),
-    ("finetune subtopics", SubtopicLoss): ({}, ("similar_weight", "dissimilar_weight")),
-}
 
 
 def train(
@@ -79,7 +54,7 @@ def train(
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
     """
-    (make,) = (load(recipe.recipe) for recipe in RECIPES.values() if load(recipe.settings) is type(settings))
+    (kind,) = (load(recipe.recipe) for recipe in RECIPES.values() if load(recipe.settings) is type(settings))
     if encoder is not None and device is None:
         device = encoder.device
     with join_run(settings.training, device) as processes:
@@ -94,7 +69,7 @@ def train(
         if evaluate is not None:
             evaluation = RunEvaluation(partial(evaluate, start, processes), evaluate.best, evaluate.greater_is_better)
         try:
-            return run_recipe(RunContext(settings, start, processes, show_progress, loss, evaluation), make, resume)
+            return run_recipe(RunContext(settings, start, processes, show_progress, loss, evaluation), kind.of, resume)
         finally:
             if encoder is not None:
                 finish_tuning(encoder.model)
@@ -218,20 +193,21 @@ class Trainer:
 
 
 def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss | None, dict[str, Any]]:
-    """A loss that settings have no words for, and what they say of others."""
+    """A loss that the settings of the recipe cannot describe, and the settings that describe the others."""
     losses: Sequence[Any] = [] if loss is None else loss if isinstance(loss, Sequence) else [loss]
     is_of_pairs = data.recipe == "pretrain sentence_pairs"
+    described = load(RECIPES[data.recipe].recipe).losses
     others = [each for each in losses if not (is_of_pairs and type(each) is MaskedTokens)]
     if len(others) > 1 or len(losses) - len(others) > 1:
-        beside = " and MaskedTokens" if is_of_pairs else ""
-        raise SettingsError(f"{type(data).__name__} takes one loss{beside}, and {len(losses)} are given")
+        masked = " and MaskedTokens" if is_of_pairs else ""
+        raise SettingsError(f"{type(data).__name__} takes one loss{masked}, and {len(losses)} are given")
     values: dict[str, Any] = {"mlm_weight": 0.0} if losses and is_of_pairs else {}
     if losses and not others:
         values["contrast_weight"] = 0.0
-    own = next((each for each in others if (data.recipe, type(each)) not in _OF_LOSSES), None)
+    own = next((each for each in others if type(each) not in described), None)
     for each in losses:
         if each is not own:
-            fixed, names = _OF_LOSSES[data.recipe, type(each)]
+            fixed, names = described[type(each)]
             values |= fixed | {name: getattr(each, name) for name in names}
     if is_of_pairs and "margin" in values:
         # There the setting is the distance of both.

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,14 @@ class CorpusRecipe(Recipe):
 
     Recipes are made of what a run begins with: settings, model and processes.
     """
+
+    # The losses that its settings can describe: fixed settings, and settings that are named as attributes of the loss.
+    losses: ClassVar[Mapping[type, tuple[Mapping[str, Any], tuple[str, ...]]]] = {}
+
+    @classmethod
+    def of(cls, run: RunContext[Any]) -> Recipe:
+        """The recipe of a run."""
+        return cls(run)
 
     def __init__(self, run: RunContext[Any]) -> None:
         self.run, self.settings, self.config = run, run.settings, run.encoder.model.config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -125,6 +125,10 @@ class ComparisonRecipe(CorpusRecipe):
     """
 
     how = "Comparison of documents that belong together (CoLDE)"
+    losses: ClassVar = {
+        SupervisedContrastive: ({"kind": "contrastive"}, ("temperature",)),
+        PairCosine: ({"kind": "cosine"}, ("margin",)),
+    }
 
     def __init__(self, run: RunContext[ComparisonSettings]) -> None:
         settings, model = run.settings, run.encoder.model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,7 @@ class RetrievalRecipe(CorpusRecipe):
 
     how = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
     unit = "pairs"
+    losses: ClassVar = {InfoNCE: ({}, ("similarity", "temperature"))}
 
     def __init__(self, run: RunContext[RetrievalSettings]) -> None:
         settings, encoder = run.settings, run.encoder

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -168,6 +168,11 @@ class SentencePairRecipe(CorpusRecipe):
 
     how = "Sentence pairs without labels (SDR, section 3.2)"
     unit = "pairs"
+    losses: ClassVar = {
+        PairCosine: ({"negatives": "drawn"}, ("margin",)),
+        PairContrast: ({"negatives": "batch"}, ("temperature",)),
+        MaskedTokens: ({}, ("weight",)),
+    }
 
     def __init__(self, run: RunContext[SentencePairSettings]) -> None:
         settings, loss, encoder = run.settings, run.settings.loss, run.encoder

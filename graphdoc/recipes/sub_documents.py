@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,11 +29,6 @@ from .base import HELD_OUT_EPOCH, CorpusRecipe, VectorsOfDocuments, batch_of_par
 logger = logging.getLogger(__name__)
 
 HOW = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
-
-
-def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
-    """The recipe for documents that are stored, or for those that are streamed."""
-    return StreamedRecipe(run) if run.settings.corpus.streaming else SubDocumentRecipe(run)
 
 
 def sub_document_batch(
@@ -105,6 +100,12 @@ class SubDocumentRecipe(CorpusRecipe):
     """
 
     how = HOW
+    losses: ClassVar = {SubDocumentContrast: ({}, ("similarity", "temperature", "directions"))}
+
+    @classmethod
+    def of(cls, run: RunContext[PretrainingSettings]) -> Recipe:
+        """The recipe for documents that are stored, or for those that are streamed."""
+        return StreamedRecipe(run) if run.settings.corpus.streaming else cls(run)
 
     def __init__(self, run: RunContext[PretrainingSettings]) -> None:
         self._split, self.objective = _begin(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -120,6 +120,7 @@ class SubtopicRecipe(CorpusRecipe):
 
     how = "Subtopics of pairs of documents (SST, section 3.2)"
     unit = "pairs"
+    losses: ClassVar = {SubtopicLoss: ({}, ("similar_weight", "dissimilar_weight"))}
 
     def __init__(self, run: RunContext[SubtopicRunSettings]) -> None:
         loss, wanted = run.settings.loss, run.settings.pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -157,6 +157,11 @@ class ViewRecipe(CorpusRecipe):
 
     how = "Matching of pairs of documents view by view (SST)"
     unit = "pairs"
+    losses: ClassVar = {
+        ClassificationLoss: ({"kind": "cross_entropy"}, ()),
+        PairCosine: ({"kind": "cosine"}, ("margin",)),
+        InfoNCE: ({"kind": "contrast"}, ("temperature",)),
+    }
 
     def __init__(self, run: RunContext[ViewRunSettings]) -> None:
         settings, encoder = run.settings, run.encoder
