@@ -98,7 +98,7 @@ def index(
     if maintain:
         opened.maintain()
     state = opened.state()
-    about = opened.describe() | {"rows": state.rows, "waiting": state.waiting}
+    about = opened.describe() | {name: getattr(state, name) for name in ("rows", "waiting", "unindexed")}
     target = outputs.write(json=lambda path: write_json(path, {**done, "index": about}))
     sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage")]
     lines.append(f"{opened.place}: {', '.join(sizes)}")
@@ -116,7 +116,7 @@ def _description(opened: DocumentIndex, about: dict[str, Any]) -> list[str]:
     return [
         f"sentences kept, by {opened.paragraph}" if opened.paragraph else "no sentences kept",
         f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
-        f"{counted(about['rows'], 'row')}, {about['waiting']:,} not yet indexed",
+        f"{counted(about['rows'], 'row')}, {about['unindexed']:,} not yet indexed",
         "fields: " + (", ".join(f"{name} ({kind})" for name, kind in about["fields"].items()) or "none"),
     ]
 

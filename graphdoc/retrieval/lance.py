@@ -343,10 +343,10 @@ class LanceStore:
     def admit(self) -> None:
         """Bring search structures up to date; rows that wait for maintenance still do."""
         self.prepare()
-        waiting = self.state().waiting
+        # If it is killed then, more rows seem to wait than do, and none is forgotten.
+        self.keep(ADMITTED, self.state().waiting)
         self._do(self._maintained)
         self._changed()
-        self.keep(ADMITTED, waiting)
 
     async def _maintained(self) -> None:
         table = self._table
