@@ -72,11 +72,11 @@ def overview(
     """
     if not sources and vectors is None:
         raise DocumentError("there is nothing to look at; name documents, or a folder of vectors with --vectors")
-    given: list[GivenName] | None = None
+    group_names: list[GivenName] | None = None
     if names is not None and Path(names).exists():
         from ..overview.names import read_names
 
-        given, names = read_names(names), None
+        group_names, names = read_names(names), None
     outputs = Outputs(sources, html=html, json=json, csv=csv, names=names)
     if reports is not None and (html is None or not sources or "-" in sources):
         raise SettingsError(f"--reports {reports} needs --html, and documents that can be read a second time")
@@ -118,8 +118,8 @@ def overview(
             whole = make(overwrite=True)
         if linked is not None:
             links = _write_reports(linked, whole, sources, reading, encoder)
-    if given is not None:
-        whole = whole.with_names(given)
+    if group_names is not None:
+        whole = whole.with_names(group_names)
     name = ", ".join(
         Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)]
     )

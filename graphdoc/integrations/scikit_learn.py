@@ -146,11 +146,11 @@ def _last_changes(model: str | Path) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir()))
 
 
-def _documents(given: Any) -> list[Any]:
+def _documents(values: Any) -> list[Any]:
     """Documents as a list, so that an iterator is read once."""
-    if is_single(given):
-        raise DocumentError(f"{described(given)} is a single document; give a list of documents")
-    documents = list(documents_of(given))
+    if is_single(values):
+        raise DocumentError(f"{described(values)} is a single document; give a list of documents")
+    documents = list(documents_of(values))
     if not documents:
         raise DocumentError("there are no documents (0 were given); give at least one")
     for value in documents:

@@ -151,12 +151,14 @@ class InfoNCE:
             least = torch.finfo(logits.dtype).min / 2
             others = logits.masked_fill(~functional.pad(is_negative, (0, 1)), least).logsumexp(dim=1, keepdim=True)
             losses = functional.softplus(others - logits.gather(1, columns)).masked_fill(~is_given, 0)
-            given = is_given.sum(dim=1)
-            share = mean_share(gather.rows((given > 0).sum().reshape(1))[0].sum(), gather)
-            loss = (losses.sum(dim=1) / given.clamp(min=1)).sum() * share
+            positives = is_given.sum(dim=1)
+            share = mean_share(gather.rows((positives > 0).sum().reshape(1))[0].sum(), gather)
+            loss = (losses.sum(dim=1) / positives.clamp(min=1)).sum() * share
             of_anchors = contrast_metrics(similarity.detach(), is_positive, is_negative)
             of_anchors["left_out_share"] = is_left_out.sum(dim=1) / max(is_left_out.shape[1], 1)
-            metrics = {name: values.masked_fill(given == 0, 0).sum() * share for name, values in of_anchors.items()}
+            metrics = {
+                name: values.masked_fill(positives == 0, 0).sum() * share for name, values in of_anchors.items()
+            }
         return LossOutput(loss, metrics)
 
 

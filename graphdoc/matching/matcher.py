@@ -281,13 +281,13 @@ def match_pairs(
         )
     ready: dict[int, tuple[object, PairDocument]] = {}
 
-    def document(given: AnyDocument | SegmentedDocument) -> PairDocument:
+    def document(source: AnyDocument | SegmentedDocument) -> PairDocument:
         # An object that is kept here cannot give its number to another one.
-        if (known := ready.get(id(given))) is not None:
+        if (known := ready.get(id(source))) is not None:
             return known[1]
-        plain = given.document if isinstance(given, SegmentedDocument) else as_document(given)
+        plain = source.document if isinstance(source, SegmentedDocument) else as_document(source)
         (made,) = matcher.documents(matcher.segmenter.segment_many([plain]))
-        ready[id(given)] = (given, made)
+        ready[id(source)] = (source, made)
         if len(ready) > _KEPT:
             del ready[next(iter(ready))]
         return made

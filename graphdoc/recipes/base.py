@@ -222,18 +222,18 @@ def prepared_once(run: RunContext[Any], evaluator: Evaluator) -> Callable[[], Ma
     return lambda: ready()(run.encoder, run.processes)
 
 
-def loss_of_kind(given: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
-    """The loss that was given, or the usual one, whose class it has to extend.
+def loss_of_kind(loss: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
+    """Return a custom loss, which has to extend the class of the usual one, or the usual one if there is none.
 
     Raises:
         SettingsError: it does not; ``why`` says what needs that class.
     """
-    if given is None:
+    if loss is None:
         return usual
-    if not isinstance(given, type(usual)):
-        name, wanted = type(given).__name__, type(usual).__name__
+    if not isinstance(loss, type(usual)):
+        name, wanted = type(loss).__name__, type(usual).__name__
         raise SettingsError(f"loss={name}: {why} needs {wanted}, or a loss that extends it")
-    return given
+    return loss
 
 
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:

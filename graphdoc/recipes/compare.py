@@ -38,8 +38,8 @@ from .pairs import CorpusPairs, PairValidation, rows_by_id
 logger = logging.getLogger(__name__)
 
 
-def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or a given one.
+def objective_of(settings: ComparisonSettings, model: DocumentModel, custom: Loss | None = None) -> Objective:
+    """What the model is trained for, by the loss of the settings or a custom one.
 
     Raises:
         SettingsError: the model has no vectors that the loss compares, or the given loss compares no passages.
@@ -59,14 +59,14 @@ def objective_of(settings: ComparisonSettings, model: DocumentModel, given: Loss
     if loss.takes_pairs:
         cosine = PairCosine(loss.margin)
         if reads_passages:
-            return PairMaxSim(loss_of_kind(given, cosine, f"model.settings.similarity={config.similarity}"))
-        return PairSimilarity(given or cosine)
+            return PairMaxSim(loss_of_kind(custom, cosine, f"model.settings.similarity={config.similarity}"))
+        return PairSimilarity(custom or cosine)
     if reads_passages:
         raise SettingsError(
             f"loss.kind={loss.kind} trains document vectors, and model.settings.similarity={config.similarity} "
             "compares passages; set loss.kind=cosine and groups.by=pairs, or another similarity"
         )
-    return SectionContrast(given or SupervisedContrastive(loss.temperature))
+    return SectionContrast(custom or SupervisedContrastive(loss.temperature))
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus) -> GroupLabels
         except DocumentError as error:
             columns = f"corpus.columns.label={settings.corpus.columns.label}"
             raise DocumentError(f"{settings.corpus.name}: {error} ({columns})") from error
-    given = (read_pair_file if groups.by == "pairs" else read_link_file)(groups.file or "")
-    row_of = rows_by_id(corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
+    listed = (read_pair_file if groups.by == "pairs" else read_link_file)(groups.file or "")
+    row_of = rows_by_id(corpus, listed.name, (id for pair in listed for id in (pair.a, pair.b)))
     if groups.on_unknown == "stop":
-        given.among(row_of, setting="groups.unknown=leave_out")
-    return groups_of_pairs(corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most)
+        listed.among(row_of, setting="groups.unknown=leave_out")
+    return groups_of_pairs(corpus.ids, listed, unknown=groups.on_unknown, joining=groups.joining, most=groups.most)
 
 
 class ComparisonRecipe(CorpusRecipe):
@@ -156,8 +156,8 @@ class ComparisonRecipe(CorpusRecipe):
     def _plan_pairs(self) -> Rows:
         """Draw batches of labelled pairs, and give the rows of their documents."""
         groups, corpus = self.settings.groups, self.corpus
-        given = read_pair_file(groups.file or "")
-        self._pairs = pairs = CorpusPairs.of(corpus, given, groups.on_unknown, setting="groups.unknown=leave_out")
+        listed = read_pair_file(groups.file or "")
+        self._pairs = pairs = CorpusPairs.of(corpus, listed, groups.on_unknown, setting="groups.unknown=leave_out")
         self._counts, self._ids = pairs.counts(), pairs.ids
         counts, firsts = corpus.passage_counts[pairs.rows].sum(axis=1), Examples(corpus, pairs.rows[:, 0])
         self.plan(EpochBatches, counts, examples=firsts, batch_size=self.settings.training.batch_size // 2)

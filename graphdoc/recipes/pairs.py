@@ -47,12 +47,12 @@ class CorpusPairs:
     left_out: Mapping[str, int]
 
     @classmethod
-    def of(cls, corpus: TrainingCorpus, given: Pairs, unknown: Unknown, *, setting: str) -> CorpusPairs:
-        """The pairs of a corpus among given ones.
+    def of(cls, corpus: TrainingCorpus, pairs: Pairs, unknown: Unknown, *, setting: str) -> CorpusPairs:
+        """The pairs whose documents are in the corpus, each once.
 
         Args:
             corpus: the documents.
-            given: the pairs.
+            pairs: all pairs.
             unknown: ``stop`` at a pair with a document that is not there, or ``leave_out`` such pairs.
             setting: what leaves them out, for the message.
 
@@ -60,18 +60,18 @@ class CorpusPairs:
             DocumentError: a document is not there, or its id is that of several.
             EvaluationError: the pairs do not have both labels.
         """
-        row_of = rows_by_id(corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
-        known = given.among(row_of, unknown, setting=setting)
+        row_of = rows_by_id(corpus, pairs.name, (id for pair in pairs for id in (pair.a, pair.b)))
+        known = pairs.among(row_of, unknown, setting=setting)
         first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
         kept = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
-        require_both_labels(kept, len(given))
+        require_both_labels(kept, len(pairs))
         return cls(
             kept,
             np.array([(row_of[pair.a], row_of[pair.b]) for pair in kept], np.int64),
             np.array([pair.label for pair in kept], np.int64),
             frozenset(id for pair in kept for id in (pair.a, pair.b)),
             {
-                "of unknown documents": len(given) - len(known),
+                "of unknown documents": len(pairs) - len(known),
                 "repeated": known.repeated,
                 "with themselves": len(known) - known.repeated - len(kept),
             },

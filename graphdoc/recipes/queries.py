@@ -90,11 +90,11 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
     queries, validation = settings.queries, settings.validation
     made, left_out = Counter[str](), dict[str, int]()
     if queries.made_from:
-        given, made, left_out = make_queries(settings)
+        judgements, made, left_out = make_queries(settings)
     else:
-        given = _read(settings, queries.source or "", queries.split)
-    given, own = _without_own(given, queries.own_grade)
-    test, left = _fold(settings, given)
+        judgements = _read(settings, queries.source or "", queries.split)
+    judgements, own = _without_own(judgements, queries.own_grade)
+    test, left = _fold(settings, judgements)
     measured: Judgements | None
     if validation.source is not None or validation.split is not None:
         source = validation.source or queries.source or ""
@@ -110,7 +110,7 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
     if measured is not None and validation.most_queries is not None:
         order = random_generator(settings.training.seed, "most queries").permutation(sorted(measured.queries))
         measured = _chosen(measured, order[: validation.most_queries].tolist())
-    return QuerySets(left, measured, test, own, made, {**left_out, **given.left_out})
+    return QuerySets(left, measured, test, own, made, {**left_out, **judgements.left_out})
 
 
 def make_queries(settings: RetrievalSettings) -> tuple[Judgements, Counter[str], dict[str, int]]:
@@ -172,22 +172,23 @@ def _read(settings: RetrievalSettings, source: str, split: str | None) -> Judgem
     )
 
 
-def _without_own(given: Judgements, grade: int | None) -> tuple[Judgements, dict[str, frozenset[str]]]:
+def _without_own(judgements: Judgements, grade: int | None) -> tuple[Judgements, dict[str, frozenset[str]]]:
     """Judgements without the documents that queries were made of, and these documents by query id."""
     if grade is None:
-        return given, {}
-    if not (own := own_documents(given.qrels, grade)):
+        return judgements, {}
+    if not (own := own_documents(judgements.qrels, grade)):
         raise EvaluationError(
-            f"{given.source}: no judgement has the grade queries.own_grade={grade}; leave it out, or check the grades"
+            f"{judgements.source}: no judgement has the grade queries.own_grade={grade}; leave it out, or check the "
+            "grades"
         )
-    return given.without(own), own
+    return judgements.without(own), own
 
 
-def _fold(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | None, Judgements]:
+def _fold(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgements | None, Judgements]:
     """The queries of the fold that is tested, and the others."""
-    folds, ids = settings.folds, list(given.queries)
+    folds, ids = settings.folds, list(judgements.queries)
     if folds.number is None:
-        return None, given
+        return None, judgements
     if folds.file is not None:
         fold_of = _read_folds(folds.file, folds.number)
         if missing := next((id for id in ids if id not in fold_of), None):
@@ -198,10 +199,10 @@ def _fold(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | 
     tested = [id for id in ids if fold_of[id] == folds.fold]
     if not tested or len(tested) == len(ids):
         raise EvaluationError(
-            f"{folds.file or given.source}: folds.fold={folds.fold} of folds.number={folds.number} has "
+            f"{folds.file or judgements.source}: folds.fold={folds.fold} of folds.number={folds.number} has "
             f"{len(tested):,} of {queries_counted(len(ids))}; there have to be some to test, and others to train on"
         )
-    return _chosen(given, tested), _chosen(given, [id for id in ids if fold_of[id] != folds.fold])
+    return _chosen(judgements, tested), _chosen(judgements, [id for id in ids if fold_of[id] != folds.fold])
 
 
 def _read_folds(path: str, number: int) -> dict[str, int]:
@@ -221,35 +222,36 @@ def _read_folds(path: str, number: int) -> dict[str, int]:
     return result
 
 
-def _held_out(settings: RetrievalSettings, given: Judgements) -> tuple[Judgements | None, Judgements]:
+def _held_out(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgements | None, Judgements]:
     """Queries that are measured and not trained on, and the others; of made queries all of a document together."""
     share = settings.validation.share
     if not share:
-        return None, given
-    unit: Callable[[str], str] = (lambda query: given.positives(query)[0]) if settings.queries.made_from else str
-    units = {query: unit(query) for query in given.queries}
+        return None, judgements
+    unit: Callable[[str], str] = (lambda query: judgements.positives(query)[0]) if settings.queries.made_from else str
+    units = {query: unit(query) for query in judgements.queries}
     there = sorted(set(units.values()))
     count = max(1, round(len(there) * share))
     if count >= len(there):
         raise EvaluationError(
-            f"{given.source}: validation.share={share:g} of {queries_counted(len(units))} leaves none to train on; "
-            "give more queries, or lower it"
+            f"{judgements.source}: validation.share={share:g} of {queries_counted(len(units))} leaves none to train "
+            "on; give more queries, or lower it"
         )
     held_out = set(random_generator(settings.training.seed, "validation").permutation(there)[:count].tolist())
     return (
-        _chosen(given, [query for query, one in units.items() if one in held_out]),
-        _chosen(given, [query for query, one in units.items() if one not in held_out]),
+        _chosen(judgements, [query for query, one in units.items() if one in held_out]),
+        _chosen(judgements, [query for query, one in units.items() if one not in held_out]),
     )
 
 
-def _chosen(given: Judgements, ids: Sequence[str] | Collection[str], what: str = "to train on") -> Judgements:
-    """Some of the queries, with their judgements; what was left out stays with those that are many."""
+def _chosen(judgements: Judgements, ids: Sequence[str] | Collection[str], what: str = "to train on") -> Judgements:
+    """Some of the queries, with their judgements; counts of what was left out stay behind."""
     if not ids:
         raise EvaluationError(
-            f"{given.source}: none of {queries_counted(len(given))} is left {what}; give more queries, or measure and "
-            "test fewer"
+            f"{judgements.source}: none of {queries_counted(len(judgements))} is left {what}; give more queries, or "
+            "measure and test fewer"
         )
-    return Judgements({id: given.queries[id] for id in ids}, {id: given.qrels[id] for id in ids}, given.source)
+    queries = {id: judgements.queries[id] for id in ids}
+    return Judgements(queries, {id: judgements.qrels[id] for id in ids}, judgements.source)
 
 
 class QueryMeasurement:

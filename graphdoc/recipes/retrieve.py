@@ -32,16 +32,16 @@ from .pairs import rows_by_id
 from .queries import QueryMeasurement, QuerySets, queries_counted, read_query_sets
 
 
-def objective_of(settings: RetrievalSettings, given: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or a given one.
+def objective_of(settings: RetrievalSettings, custom: Loss | None = None) -> Objective:
+    """What the model is trained for, by the loss of the settings or a custom one.
 
     Raises:
         SettingsError: the given loss compares no passages.
     """
     usual = InfoNCE(settings.loss.similarity, settings.loss.temperature)
     if settings.loss.unit == "document":
-        return QueryContrast(given or usual)
-    return BestPassageContrast(loss_of_kind(given, usual, "loss.unit=passage"))
+        return QueryContrast(custom or usual)
+    return BestPassageContrast(loss_of_kind(custom, usual, "loss.unit=passage"))
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class QueryCollator:
         drawn = [self.negatives.draw(epoch, pair, query).tolist() for pair, query in zip(pairs, queries, strict=True)]
         query_place = {query: number for number, query in enumerate(dict.fromkeys(queries))}
         place = {row: number for number, row in enumerate(dict.fromkeys([*positives, *chain(*drawn)]))}
-        given = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
-        documents = [given.get(row) or self.corpus[row] for row in place]
+        loaded = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
+        documents = [loaded.get(row) or self.corpus[row] for row in place]
         sections = JoinedGraphs.of_sections([one.sections for one in documents], self.graph)
         graphs = JoinedGraphs.join([JoinedGraphs.of_queries([0] * len(query_place)), sections])
         if self.passage_vectors is None:

@@ -130,9 +130,9 @@ class SubtopicRecipe(CorpusRecipe):
         # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
         self._validation = SubtopicValidation(run, self.objective)
         self.evaluation = self._validation.evaluation()
-        given = read_pair_file(wanted.file or "")
+        listed = read_pair_file(wanted.file or "")
         super().__init__(run)
-        self._pairs = CorpusPairs.of(self.corpus, given, wanted.on_unknown, setting="pairs.unknown=leave_out")
+        self._pairs = CorpusPairs.of(self.corpus, listed, wanted.on_unknown, setting="pairs.unknown=leave_out")
         rows = self._pairs.rows
         sentences, firsts = self.corpus.passage_counts[rows].sum(axis=1), Examples(self.corpus, rows[:, 0])
         self.plan(BalancedPairBatches, sentences, examples=firsts, labels=self._pairs.labels)
@@ -171,13 +171,13 @@ class SubtopicValidation(PairValidation):
         sentences = sentence_segmenter(run.encoder, with_context=False)
         super().__init__(run, training_segmenter(sentences, run.settings.corpus))
 
-    def use(self, given: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
+    def use(self, pairs: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
         """Take the pairs and their documents, by id."""
-        known = given.among(documents, "leave_out")
-        apart = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
-        require_both_labels(apart, len(given))
-        self.pairs, self._own = apart.pairs, apart.pairs[share_of(self.run.processes)]
-        self._count(apart, {"unknown": len(given) - len(known), "with themselves": len(known) - len(apart)})
+        known = pairs.among(documents, "leave_out")
+        distinct = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
+        require_both_labels(distinct, len(pairs))
+        self.pairs, self._own = distinct.pairs, distinct.pairs[share_of(self.run.processes)]
+        self._count(distinct, {"unknown": len(pairs) - len(known), "with themselves": len(known) - len(distinct)})
         own = {id for pair in self._own for id in (pair.a, pair.b)}
         self._documents = [document for id, document in documents.items() if id in own]
         measured = (document.coverage for id, document in documents.items() if id in self.ids)

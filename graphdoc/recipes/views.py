@@ -61,14 +61,14 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
     begin_training(encoder, settings.model)
 
 
-def objective_of(settings: ViewRunSettings, given: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or a given one."""
+def objective_of(settings: ViewRunSettings, custom: Loss | None = None) -> Objective:
+    """What the model is trained for, by the loss of the settings or a custom one."""
     loss = settings.loss
     if loss.kind == "cross_entropy":
-        return Classification(given or ClassificationLoss())
+        return Classification(custom or ClassificationLoss())
     if loss.kind == "cosine":
-        return PairSimilarity(given or PairCosine(loss.margin))
-    return QueryContrast(given or InfoNCE("cosine", loss.temperature), once=False)
+        return PairSimilarity(custom or PairCosine(loss.margin))
+    return QueryContrast(custom or InfoNCE("cosine", loss.temperature), once=False)
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ class ViewRecipe(CorpusRecipe):
         self.objective = objective_of(settings, run.loss)
         special = SpecialTokens.of(encoder.tokenizer)
         reader = view_reader(settings.views, encoder, special, settings.model.start)
-        given = pairs_of(settings.pairs)
+        listed = pairs_of(settings.pairs)
         super().__init__(run)
         corpus, model = self.corpus, encoder.model.subtopic_folder
-        self.pairs = CorpusPairs.of(corpus, given, settings.pairs.on_unknown, setting="pairs.unknown=leave_out")
+        self.pairs = CorpusPairs.of(corpus, listed, settings.pairs.on_unknown, setting="pairs.unknown=leave_out")
         rows, labels = self.pairs.rows, self.pairs.labels
         room = reader.room(settings.views.view_tokens)
         drawer = ViewDrawer(settings.views, encoder.model.config.language, room, model)

@@ -127,9 +127,9 @@ def groups_of_pairs(
     >>> groups_of_pairs(["a", "b", "c"], [LabelledPair("a", "b", 1), LabelledPair("a", "c", 0)]).labels
     array([0, 0, 1])
     """
-    given = Pairs.of(pairs)
+    listed = Pairs.of(pairs)
     row_of = {id: row for row, id in enumerate(ids)}
-    known = given.among(row_of, unknown)
+    known = listed.among(row_of, unknown)
     known.require_agreement()
     by_label: dict[int, dict[tuple[str, str], tuple[int, int]]] = {0: {}, 1: {}}
     for pair in known:
@@ -137,14 +137,14 @@ def groups_of_pairs(
             by_label[pair.label][pair.documents] = (row_of[pair.a], row_of[pair.b])
     similar, dissimilar = (np.array([*by_label[label].values()], np.int64).reshape(-1, 2) for label in (1, 0))
     if not len(similar):
-        raise DocumentError(f"{given.name}: no pair with label 1 joins two documents that are there")
+        raise DocumentError(f"{listed.name}: no pair with label 1 joins two documents that are there")
     found = _stars(similar, len(ids), most) if joining == "stars" else _components(similar, len(ids))
     # Numbered in the order of the documents, however they were found.
     _, first, inverse = np.unique(found, return_index=True, return_inverse=True)
     labels = np.argsort(np.argsort(first))[inverse].astype(np.int64)
     counts = {
         "used": len(similar),
-        "unknown": len(given) - len(known),
+        "unknown": len(listed) - len(known),
         "repeated": known.repeated,
         "with_themselves": known.with_themselves,
         "within": int((labels[similar[:, 0]] == labels[similar[:, 1]]).sum()),
@@ -152,7 +152,7 @@ def groups_of_pairs(
         "dissimilar": len(dissimilar),
         "dissimilar_within": int((labels[dissimilar[:, 0]] == labels[dissimilar[:, 1]]).sum()),
     }
-    return GroupLabels(labels, given.name, counts)
+    return GroupLabels(labels, listed.name, counts)
 
 
 def _components(edges: Rows, documents: int) -> Rows:

@@ -100,10 +100,10 @@ class CorpusSettings(Settings):
 
     def with_source(self, source: list[str] | str) -> Self:
         """The same way to read other documents."""
-        given = self.given_values()
+        values = self.given_values()
         for name in ("dataset", "dataset_config", "revision", "split"):
-            given.pop(name, None)
-        return type(self)(**given | {"source": source})
+            values.pop(name, None)
+        return type(self)(**values | {"source": source})
 
     @property
     def name(self) -> str:
@@ -292,12 +292,12 @@ class RunSettings(Settings):
         # Without a corpus, it is its source that is missing.
         filled: dict[str, Any] = {"corpus": {}, **values}
         for key, default in cls.defaults.items():
-            given = filled.get(key, {} if isinstance(default, Mapping) else default)
-            if isinstance(default, Mapping) and isinstance(given, Mapping):
-                given = {**default, **given}
-            elif isinstance(given, Settings):
-                given = given.replace(**{**default, **given.given_values()})
-            filled[key] = given
+            value = filled.get(key, {} if isinstance(default, Mapping) else default)
+            if isinstance(default, Mapping) and isinstance(value, Mapping):
+                value = {**default, **value}
+            elif isinstance(value, Settings):
+                value = value.replace(**{**default, **value.given_values()})
+            filled[key] = value
         return filled
 
     @model_validator(mode="after")
