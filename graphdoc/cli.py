@@ -202,7 +202,7 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """What is said of an error, and the exit status: 2 for what users can mend."""
+    """The message for an error, and the exit status: 2 if users can fix it."""
     if isinstance(error, GraphdocError):
         return str(error), 2
     if _is_out_of_memory(error):

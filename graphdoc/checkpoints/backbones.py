@@ -194,7 +194,7 @@ def load_language_model_head(transformer: PreTrainedModel, backbone: str | None)
 
 
 def _pretrained_head(transformer: PreTrainedModel, backbone: str | None) -> PretrainedHead:
-    """The head that comes with the weights of a backbone; any exception says that there is none."""
+    """The head that comes with the weights of a backbone; any exception means that there is none."""
     if backbone is None:
         raise ValueError("it does not say what it was made from")
     folder = backbone_folder(backbone)

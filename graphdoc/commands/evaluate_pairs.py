@@ -26,7 +26,7 @@ HEADINGS = {
     "auc": "AUC",
     "average_precision": "AP",
 }
-# As long as a backbone, what became of it, and what it is fused with.
+# Long enough for a backbone, what was done to it, and what it is fused with.
 LONGEST_NAME = 52
 
 

@@ -218,7 +218,7 @@ def _print(target: Terminal, whole: Overview) -> None:
 
 
 def _repeated(whole: Overview) -> list[str]:
-    """What is said of what was left out as repeated; nothing where nothing was."""
+    """Lines on what was left out as repeated; none if nothing was."""
     repeated = whole.repeats
     if not whole.knows_repeats:
         return ["left out as repeated: not known; encode the documents again (--overwrite)"]

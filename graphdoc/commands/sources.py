@@ -148,7 +148,7 @@ def is_missing_source(source: str) -> bool:
 
 
 def not_empty(documents: Iterable[T], sources: Iterable[str], report: ReadingReport) -> Iterator[T]:
-    """Documents as they come, or what is made of them; an error where there is none."""
+    """Pass on documents, or what is made of them; DocumentError if there are none."""
     rest = iter(documents)
     for first in rest:
         return chain([first], rest)

@@ -60,7 +60,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
 
     Attributes:
         folder: where it lies.
-        fingerprint: what it is known by; another corpus, tokenizer or setting has another one.
+        fingerprint: hash that identifies it; it changes with the corpus, the tokenizer and the settings.
         content: hash of its documents in their order, wherever they came from.
         report: what was read, kept and left out when it was prepared.
         passage_counts: passages of every document, ``(documents,)``.

@@ -51,7 +51,7 @@ class MappedParts:
         vars(self).update(state, _mapped=lru_cache(maxsize=_MOST_OPEN)(self.open))
 
     def missing(self, rank: int, count: int) -> list[int]:
-        """Those of every ``count``-th part that are not there yet, or not as they were written."""
+        """Numbers of the missing or damaged parts among every ``count``-th one from ``rank`` on."""
         result = []
         for number in range(rank, self.parts, count):
             try:

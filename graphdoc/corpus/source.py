@@ -179,8 +179,8 @@ class CorpusSource:
 
         Args:
             report: counts documents, copies and errors while they are read.
-            rank: which share is given. Of a data set it alone is read (:meth:`DataSet.rows`); of other sources all
-                documents are, and every ``count``-th that is no copy is given.
+            rank: which share to yield. Only this share of a data set is read (:meth:`DataSet.rows`); other sources are
+                read whole, and every ``count``-th document that is not a copy is yielded.
             count: number of shares.
         """
         settings, reading, seen = self._settings, ReadingReport(), SeenIds()

@@ -304,7 +304,7 @@ class ClassificationEvaluator(Evaluator):
         return sorted(mistakes, key=lambda mistake: -mistake["confidence"])
 
     def _loss(self, predicted: PredictedLabels) -> dict[str, float]:
-        """Mean cross entropy of the documents all of whose labels are known; nothing if there is none."""
+        """Mean cross entropy of the documents whose labels are all known; empty if there are none."""
         labels = self.labelled.labels
         rows = [row for row, names in enumerate(labels) if set(names) <= set(predicted.classes)]
         if not rows:

@@ -209,7 +209,7 @@ def _bucket(least: int, end: int) -> str:
 
 
 def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[str, AnyDocument]:
-    """Those of some documents that pairs name, by id, which only one of them may have."""
+    """The documents that pairs name, by id; ids have to be unique."""
     wanted = {id for part in pairs for pair in part for id in (pair.a, pair.b)}
     result: dict[str, AnyDocument] = {}
     for document in documents:

@@ -93,7 +93,7 @@ def rank_queries(
     # What is loaded on first use is no part of a query's time.
     index.scores(next(iter(queries.values())), k)
     start = time.perf_counter()
-    # Together, so that what is cut is said once.
+    # All at once, so that there is one message on what is cut.
     vectors = index.encoder.encode_query(list(queries.values()))
     encoding = (time.perf_counter() - start) / len(queries)
     with progress_bar(None, len(queries), "Searching", "queries") as bar:

@@ -106,7 +106,7 @@ def score_run(
     Raises:
         EvaluationError: no query has a positive, or a score is no finite number.
         MissingExtraError: ``ir_measures`` is not installed.
-        SettingsError: a measure is unknown or needs ``candidates``, or there is none.
+        SettingsError: a measure is unknown or needs ``candidates``, or no measure is named.
 
     >>> scores = score_run({"q1": {"tide": 0.5, "wave": 0.4, "gate": 0.1}}, {"q1": {"wave": 1}}, ["mrr@10", "p@5"])
     >>> scores.means

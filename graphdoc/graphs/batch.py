@@ -117,7 +117,7 @@ class BatchTerms:
 
     @classmethod
     def of(cls, weights: Any, device: torch.device | str = "cpu") -> BatchTerms:
-        """Those of a sparse matrix of scipy, ``(documents, terms)``, on a device."""
+        """The entries of a sparse SciPy matrix ``(documents, terms)``, on a device."""
         rows = sparse.csr_matrix(weights)
         parts = rows.indices.astype(np.int64), rows.data.astype(np.float32), rows.indptr[:-1].astype(np.int64)
         return cls(*(torch.from_numpy(part).to(device) for part in parts))

@@ -359,7 +359,7 @@ class _Words:
         numbers = min(self._settings.size, documents, terms)
         svd = TruncatedSVD(numbers, algorithm="randomized", random_state=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            # Documents that are all the same have no variance, which is said below.
+            # Documents that are all the same have no variance; they are refused below.
             svd.fit(weights)
         kept = int((svd.singular_values_ > _NOISE * svd.singular_values_[0]).sum())
         if kept < 2:

@@ -46,7 +46,7 @@ def training_precision(device: torch.device) -> Precision | None:
 
 
 def require_precision(dtype: object, *, may_be_auto: bool = False) -> None:
-    """Refuse what is no precision, nor ``auto`` where that counts as one."""
+    """Refuse anything but a precision, or ``auto`` where it is allowed."""
     choices = [*PRECISIONS, "auto"] if may_be_auto else list(PRECISIONS)
     if not isinstance(dtype, str) or dtype not in choices:
         raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(choices)}")

@@ -146,7 +146,7 @@ class InfoNCE:
             is_positive = is_positive.scatter(1, columns, True)[:, :-1]
             is_left_out = torch.zeros_like(is_positive) if left_out is None else left_out & ~is_positive
             is_negative = ~is_positive & ~is_left_out
-            # A finite number for what is no negative: the gradient of a sum over none would be NaN.
+            # A finite number masks what is not a negative: without negatives, the gradient would be NaN otherwise.
             logits = functional.pad(similarity / self.temperature, (0, 1))
             least = torch.finfo(logits.dtype).min / 2
             others = logits.masked_fill(~functional.pad(is_negative, (0, 1)), least).logsumexp(dim=1, keepdim=True)

@@ -35,9 +35,9 @@ ViewTokens = tuple[Ids, Ids]
 
 
 class ViewReader(ABC):
-    """Makes a model's input of the views of pairs, and scores of its output."""
+    """Turns views of pairs into model inputs, and model outputs into scores."""
 
-    # How the scores of several views become that of a pair, where nothing is said (SST, eq. 11-12).
+    # How the scores of several views become that of a pair by default (SST, eq. 11-12).
     aggregation: ClassVar[str]
     # Classes of the head that scores are read from; none where there is no head.
     labels: ClassVar[tuple[str, ...]] = ()
@@ -160,9 +160,9 @@ class SpecialTokens:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
-        """Those of a tokenizer, found by what it makes of two short texts.
+        """The special tokens of a tokenizer, found by tokenising two short texts.
 
-        Where it puts nothing between two texts, they are set apart by what stands after one.
+        If it puts nothing between two texts, they are separated by what ends a single one.
         """
         alone, pair = tokenizer("a"), tokenizer("a", "a")
         places, pair_places = np.array(alone.sequence_ids(0), float), np.array(pair.sequence_ids(0), float)

@@ -181,16 +181,16 @@ class LexicalReader:
         return np.asarray(unit * self.weight, np.float32)
 
     def unit_weights(self, counts: Counts) -> Counts:
-        """The tf-idf weights of terms brought to the length 1, sparse ``(texts, terms)``, which heads read."""
+        """The L2-normalised tf-idf weights of terms, sparse ``(texts, terms)``, which heads read."""
         return unit_rows(self.part.weights(counts))
 
     def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
-        """Those of whole documents, sparse ``(documents, terms)``."""
+        """The unit tf-idf weights of whole documents, sparse ``(documents, terms)``."""
         counts = self.counts(text for document in documents for text in document.texts)
         return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
 
     def append_to(self, vectors: Tensor, counts: Counts) -> Tensor:
-        """Vectors ``(rows, hidden)`` L2-normalised, with the lexical vectors of their texts behind.
+        """Vectors ``(rows, hidden)`` L2-normalised, followed by the lexical vectors of their texts.
 
         Args:
             vectors: ``(rows, hidden)``.

@@ -77,10 +77,10 @@ def fit_vectors_and_words(
 ) -> WordClassifier:
     r"""Fit a linear support vector machine to the vectors of documents and the weights of their words.
 
-    Every number of a vector is brought to mean 0 and one deviation over the documents, by which a vector is as
-    long as asked for next to its words; words stay as they are, so that a rare term counts as little as it weighs.
+    Every dimension of the vectors is scaled to mean 0 and one common deviation over the documents, which sets the
+    length of a vector relative to its words; words stay as they are, so a rare term counts by its weight alone.
     Each class is separated from all others by squared hinge loss, which for words is more accurate than logistic
-    loss. C and that length are chosen on a fifth of every label's documents, by accuracy and of equals by cross
+    loss. C and that length are chosen on a fifth of every label's documents, by accuracy, ties by cross
     entropy, and with them the slope that makes logits of margins: softmax of these has the lowest cross entropy
     there (Guo et al. 2017, "On Calibration of Modern Neural Networks", section 4.2). Of a label with fewer than
     five documents none is held out; where that leaves fewer than two labels there, all three stay in the middle.

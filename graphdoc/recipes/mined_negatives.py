@@ -119,7 +119,7 @@ class MinedNegatives:
         self._refresh_step = 0
         self._name: str | None = None
         self._content = ""
-        # The lists that a checkpoint was written with, to go on with the same.
+        # The lists of a checkpoint, which a resumed run continues with.
         self._begun: Mapping[str, str] = {}
 
     @property

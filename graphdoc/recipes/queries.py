@@ -128,7 +128,7 @@ def make_queries(settings: RetrievalSettings) -> tuple[Judgements, Counter[str],
         EvaluationError: no query can be made of them.
     """
     made_from, corpus, report = settings.queries.made_from, settings.corpus, CorpusReport()
-    # By the text in one case: as it is written first, what it is, and the ids of the documents that it is of.
+    # By case-folded text: its first spelling, its kind, and the ids of its documents.
     texts: dict[str, tuple[str, MadeFrom, dict[str, None]]] = {}
     for _, document in CorpusSource(corpus).documents(report):
         for kind in made_from:

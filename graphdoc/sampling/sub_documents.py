@@ -93,9 +93,9 @@ class DocumentSections:
     """Splits documents into sections for supervised contrastive training (CoLDE, section 3.1).
 
     A document is cut between its own sections where it has several: neighbours are merged, so that no more than
-    ``sections`` remain and their numbers of passages differ as little as they can (least sum of squares; of equals,
-    that whose last section begins first). A document without headings is cut between passages, into sections of equal
-    length. A document with fewer passages, or sections, than are asked for is split into as many as it has.
+    ``sections`` remain and their numbers of passages differ as little as possible (least sum of squares; ties go to
+    the split whose last section begins first). A document without headings is cut between passages, into sections of
+    equal length. A document with fewer passages, or sections, than requested is split into as many as it has.
 
     For the robustness test (CoLDE, section 4.4.3), where the sections of a text are shuffled before a model sees it,
     ``section_positions`` is what the model sees. With ``natural`` positions sections keep the ids that they have in

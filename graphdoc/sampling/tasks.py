@@ -89,7 +89,7 @@ class Groups(Task):
     sections: int = _setting("sections.number", 1)
 
     def values(self) -> dict[str, Any]:
-        """Those of :meth:`Task.values`."""
+        """The values of :meth:`Task.values`, with those of pairs and stars."""
         by = {} if self.pairs is None else {"groups.by": "pairs"}
         stars = {} if self.stars is None else {"groups.joining": "stars", "groups.most": self.stars}
         return {**super().values(), **by, **stars}

@@ -138,7 +138,7 @@ def negative(choice: Choice) -> Iterator[int]:
     """
     both = choice.own_counts + choice.other_counts
     order = np.lexsort((np.arange(len(both)), both, choice.common))
-    # Subtopics beyond the field of a view are none of it.
+    # Subtopics beyond the field of a view do not count.
     order = order[both[order] > 0]
     half = order[: max(len(order) // 2, 1)]
     if not choice.own_counts[half].any():
@@ -178,7 +178,7 @@ class SentenceLikelihoods(NamedTuple):
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]]) -> SentenceLikelihoods:
-        """Those of a document, by the terms of every sentence, each as often as it occurs."""
+        """The likelihoods of a document from the terms of every sentence, repetitions included."""
         counts = Counter(chain.from_iterable(sentences))
         total = counts.total()
         sums = [sum(np.log(counts[term] / total) for term in terms) for terms in sentences]

@@ -35,7 +35,7 @@ LEAST_SHARE = 0.01
 SHINGLE_WORDS = 5
 # Share of its shingles that have to be in as many documents: a year or a name may differ, not a sentence of three.
 OF_A_PASSAGE = 0.8
-# Share of a document from which its repeated passages are what it is about: versions of one text, a licence itself. A
+# Share of a document from which its repeated passages are its subject: versions of one text, a licence itself. A
 # notice is a passage or two, and may be more than half of a short letter; versions of a contract share many.
 OF_A_DOCUMENT = 0.75
 OF_MANY_PASSAGES, MANY_PASSAGES = 0.5, 5

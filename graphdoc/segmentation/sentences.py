@@ -288,7 +288,7 @@ def _count_words(text: str, without_spaces: bool) -> int:
     return max(words, len(text) // _MAX_CHARACTERS_PER_WORD)
 
 
-# A sentence ends before that, or is none.
+# A first sentence is looked for within this many characters.
 _LONGEST = 4_000
 
 

@@ -82,7 +82,7 @@ class LexicalFit(Settings):
         return self.numbers or (512 if self.projection == "random" else LEARNED_NUMBERS)
 
 
-# Whose vectors of sentences subtopics are found by where nothing is said.
+# The model whose sentence vectors find subtopics by default.
 DEFAULT_SUBTOPIC_MODEL = "mini"
 
 Aggregation = Literal["max", "mean"]

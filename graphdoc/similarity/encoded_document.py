@@ -155,8 +155,8 @@ class ChunkwiseAttention:
         pairs: ``(2, pairs)``, passages that are looked at, above those that look: from every section of the document
             to the next, from the last to the first; within the only one.
         weights: ``(pairs, heads)``, summing to 1 over the pairs of one passage that looks.
-        queries: ``(passages, heads, width)``, what a passage looks for, in the document that is not split.
-        keys: ``(passages, heads, width)``, what it is found by.
+        queries: ``(passages, heads, width)``, attention queries of the passages of the unsplit document.
+        keys: ``(passages, heads, width)``, their attention keys.
     """
 
     pairs: npt.NDArray[np.int64]

@@ -156,22 +156,22 @@ class ScoreMoments:
     def of_sample(
         cls, source: SentenceSet, sample: SentenceSet, *, by: By = "sentences", direction: Direction = "source"
     ) -> ScoreMoments:
-        """Those of a sample of documents, with which a score does not depend on what else is scored."""
+        """The moments of a sample of documents, which make a score independent of what else is scored."""
         return cls.of(*paragraph_scores(source.compared_by(by), sample.compared_by(by), direction=direction))
 
     @property
     def factors(self) -> Floats:
-        """What differences from the mean are multiplied by; 0 for rows that are all the same."""
+        """The reciprocal of every deviation; 0 for constant rows."""
         varies = self.deviations > 1e-12 * np.maximum(1.0, np.abs(self.means))
         return np.asarray(np.where(varies, 1.0 / np.where(varies, self.deviations, 1.0), 0.0))
 
     def normalised(self, scores: Floats) -> Floats:
-        """Z-scores of rows; those of a row that is all the same are 0."""
+        """Z-scores of every row; 0 for constant rows."""
         return np.asarray((scores - self.means[:, None]) * self.factors[:, None])
 
     @property
     def reversed(self) -> ScoreMoments:
-        """Those of scores from candidates to the source."""
+        """The moments of scores from candidates to the source."""
         if self.reverse is None:
             raise ValueError("these moments were made for one direction; make them with direction='both'")
         return self.reverse

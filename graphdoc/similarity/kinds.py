@@ -218,7 +218,7 @@ class Cosine(Similarity):
         return np.full((len(a), len(b)), 1 / scale)
 
     def lexical_shares(self, document: EncodedDocument) -> Any:
-        """Those in the passages' terms."""
+        """The lexical shares of the passages' terms in the document vector."""
         assert document.lexical is not None
         return document.lexical.of_document
 
@@ -312,11 +312,11 @@ class MaxSim(Similarity):
         return np.asarray(document.passages, np.float64) / _lengths(document.passages)[:, None]
 
     def weights(self, a: Floats, b: Floats) -> Floats:
-        """Those of :func:`maxsim_weights`."""
+        """The weights of :func:`maxsim_weights`."""
         return maxsim_weights(a @ b.T)
 
     def lexical_shares(self, document: EncodedDocument) -> Any:
-        """Those in the passages, which are brought to unit length."""
+        """The lexical shares of the passages, divided by the lengths of their vectors."""
         assert document.lexical is not None
         return (sparse.diags(1 / _lengths(document.passages)) @ document.lexical.of_passages).tocsr()
 

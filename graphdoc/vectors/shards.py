@@ -84,7 +84,7 @@ class ShardInput:
         self._hash.update(b"\xff")
 
     def skip(self, skipped: Skipped) -> None:
-        """Count something in that is no document."""
+        """Count an input that is not a document."""
         self.read += 1
         self.skipped.append(skipped)
 

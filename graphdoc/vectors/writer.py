@@ -316,7 +316,7 @@ class ShardEncoder:
             return task.number, path.read_bytes()
 
     def write(self, path: Path, documents: Iterable[SegmentedDocument], made_of: ShardInput, bar: tqdm[Any]) -> None:
-        """Encode the documents of a shard and write its file; what it is made of is known once they are read."""
+        """Encode the documents of a shard and write its file; ``made_of`` is complete once they are read."""
         encoder, settings = self.encoder, self.origin["settings"]
         coverage, without_text = Coverage(), list[Skipped]()
 

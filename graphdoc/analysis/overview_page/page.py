@@ -15,9 +15,9 @@ FORMAT = "graphdoc.overview/1"
 
 # Nothing on a page is longer; the files next to it have all of it.
 NAME_CHARACTERS, _OPENING_CHARACTERS, _PASSAGE_CHARACTERS = 160, 280, 240
-# A page of 20,000 documents shall stay below 15 MB: so much may openings, titles and ids take.
+# A page of 20,000 documents shall stay below 15 MB: at most these bytes of openings, and of titles and ids.
 _OPENING_BYTES, _NAME_BYTES = 5_000_000, 2_500_000
-# Colours tell no more values apart, and a field that few documents have is none of the collection.
+# More values cannot be told apart by colour, and a field that few documents have does not describe the collection.
 _MOST_VALUES, _LEAST_SHARE, _MOST_FIELDS = 60, 0.2, 8
 LISTED_SETS, LISTED_COPIES, LISTED_REPEATS = 100, 20, 100
 _NONE = 65_535

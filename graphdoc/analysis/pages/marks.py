@@ -77,7 +77,7 @@ def _pieces(text: str, ranges: Sequence[Range], first: int, last: int) -> Iterat
 def _stretch(
     text: str, ranges: Sequence[Range], most: int, *, before: int = _BEFORE, nearly: int = _NEARLY, word: int = _WORD
 ) -> Range:
-    """The stretch with most different matching words, of those the one with most matches, the first of equals."""
+    """The stretch with the most distinct matching words; ties go to the most matches, then to the first."""
     if len(text) <= most + nearly:
         return 0, len(text)
     words = [text[start:end].casefold() for start, end in ranges]

@@ -121,7 +121,7 @@ _SCHEME = re.compile(r"[^/?#]*:")
 
 
 def relative_link(link: Any) -> str | None:
-    """A link without a scheme and without a host; None for every other one, and for what is no link.
+    """The link if it has no scheme and no host; None for any other value.
 
     >>> relative_link("comparisons/3.html"), relative_link("javascript:alert(1)"), relative_link("//example.org")
     ('comparisons/3.html', None, None)
