@@ -336,7 +336,8 @@ def report(found: dict[str, dict[str, Any]], count: int) -> list[str]:
         describe_machine(),
         "CPU ms: median of a query, all threads together; in brackets what the clock says. Hits are documents. "
         "*Bare*: bm25s with 1,000 passages a query, and the product of a query with all vectors in NumPy with its "
-        "best 100. Changed passages have new vectors; what is nearest is then reckoned with them.",
+        "best 100. Changed passages have new vectors; what is nearest is then reckoned with them. "
+        "Writing counts its share of bringing search structures up to date.",
         "\n".join(lines),
     ]
 
