@@ -124,7 +124,7 @@ class AttentionTable:
 
     @property
     def document_vector(self) -> str:
-        """What the document vector is, in the words of the readout."""
+        """Description of the document vector, by the readout."""
         return str(load(READOUTS[self.model["readout"]]).description)
 
     @property

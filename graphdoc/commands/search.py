@@ -216,7 +216,7 @@ def _print(target: Terminal, results: SearchResults, passages: int) -> None:
 
 
 def _name(hit: Hit) -> str:
-    """What a hit is called: its title, else the first words found of it, since rows have ids that say nothing."""
+    """Name of a hit: its title, or else its first words, since ids of rows say little."""
     return hit.title or (one_line(hit.passages[0].text, 40) if hit.passages else hit.id)
 
 

@@ -89,7 +89,7 @@ class CorpusReading(OneDocument):
     """what cannot be read: skip it in folders and patterns but stop at a file named itself, skip all, or stop"""
 
     def on_unencodable(self, sources: Iterable[str]) -> Literal["skip", "stop"]:
-        """What is done with a document that was read, but gives no passages: in folders it is skipped by default."""
+        """Whether a document without passages is skipped or an error; in folders it is skipped by default."""
         if self.on_error == "skip_in_folders":
             return "skip" if all(map(is_folder_or_pattern, sources)) else "stop"
         return self.on_error

@@ -141,11 +141,11 @@ class TrainingCorpus(Dataset[TrainingDocument]):
 
     @property
     def splits(self) -> list[str | None]:
-        """What the field ``split`` of every document says, in lower case, ``(documents,)``."""
+        """The field ``split`` of every document, in lower case, ``(documents,)``."""
         return list(self._table["split"].to_pylist())
 
     def record(self) -> dict[str, Any]:
-        """What a run writes down about it."""
+        """Description of the corpus for the record of a run."""
         return {"fingerprint": self.fingerprint, "content": self.content, **self.report.to_dict()}
 
     def __reduce__(self) -> tuple[Any, ...]:

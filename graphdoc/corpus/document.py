@@ -139,7 +139,7 @@ _NAMED = 10
 
 @dataclass(slots=True)
 class CorpusReport:
-    """What became of the documents of a corpus.
+    """Counts of the documents of a corpus that were read, kept and left out.
 
     Args:
         documents: documents read.

@@ -97,7 +97,7 @@ class DataSet:
             self._rows = self._loaded(lambda: self._builder.as_streaming_dataset(split=settings.split))
 
     def identity(self) -> dict[str, Any]:
-        """What differs when its rows may have changed."""
+        """Version of the data set; it differs when its rows may have changed."""
         settings = self._settings
         # The last part of the cache is a hash of the revision, or of addresses with their times.
         version = file_identities(self._local_files) or Path(self._builder.cache_dir).parts[-4:]
@@ -288,7 +288,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
 
     @property
     def state(self) -> dict[str, int]:
-        """Where this process is: the epoch, and the documents of its share that have been taken, short ones too."""
+        """Position of this process: the epoch, and the documents taken of its share, short ones included."""
         return {"epoch": self._epoch, "documents": self._consumed}
 
     def load_state(self, state: Mapping[str, int]) -> None:

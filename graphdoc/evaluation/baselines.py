@@ -93,7 +93,7 @@ def has_same_passage_vectors(a: DocumentEncoder, b: DocumentEncoder) -> bool:
 
 
 class SharedPassages(Generic[T]):
-    """What is made of the documents once for all encoders that read passages alike.
+    """Results that are computed once for all encoders that read passages alike.
 
     Args:
         make: makes it for an encoder, with the vectors of passages.
@@ -105,7 +105,7 @@ class SharedPassages(Generic[T]):
         self._made: list[tuple[DocumentEncoder, T]] = []
 
     def of(self, encoder: DocumentEncoder) -> T:
-        """What serves an encoder."""
+        """The result for an encoder."""
         for other, made in self._made:
             if has_same_passage_vectors(other, encoder):
                 return made

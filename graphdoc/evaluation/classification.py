@@ -77,7 +77,7 @@ class ClassificationScores:
     multi_label: bool = False
 
     def metrics(self) -> dict[str, float]:
-        """What was measured as one flat table, as trackers take it."""
+        """All numbers in one flat table, for trackers."""
         result = {"accuracy": self.accuracy, "macro_f1": self.macro_f1}
         if self.multi_label:
             result["micro_f1"] = self.micro_f1
@@ -167,7 +167,7 @@ def calibration_error(probabilities: Floats, right: npt.NDArray[np.bool_], bins:
 
 @dataclass(frozen=True)
 class PredictedLabels:
-    """What a model predicts for the documents of an evaluator; see :func:`threshold_of` for the threshold."""
+    """Predictions of a model for the documents of an evaluator; see :func:`threshold_of` for the threshold."""
 
     logits: Vectors  # (documents, classes)
     classes: tuple[str, ...]

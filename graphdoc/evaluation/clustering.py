@@ -35,7 +35,7 @@ MOST_STEPS = 500
 
 
 class ProbeScores(NamedTuple):
-    """What a linear classifier on frozen vectors reaches on test documents."""
+    """Scores of a linear classifier on frozen vectors, on test documents."""
 
     accuracy: float
     macro_f1: float

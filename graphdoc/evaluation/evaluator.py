@@ -136,7 +136,7 @@ def share_of(processes: Processes | None) -> slice:
 
 
 def interleaved(shares: Sequence[Sequence[T]]) -> list[T]:
-    """What the processes computed of their shares (see :func:`share_of`), in the order of all items."""
+    """Merge the results of all processes (see :func:`share_of`) in the order of all items."""
     results: list[Any] = [None] * sum(map(len, shares))
     for rank, share in enumerate(shares):
         results[rank :: len(shares)] = share
@@ -149,5 +149,5 @@ def gathered(processes: Processes | None, value: T) -> list[T]:
 
 
 def measured_once(processes: Processes | None, measure: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """What the first process measures, in all processes."""
+    """Measure in the first process, and return its numbers in all."""
     return measure() if processes is None else processes.from_first(measure)

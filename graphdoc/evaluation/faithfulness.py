@@ -38,7 +38,7 @@ _MOST_PAIRS = 2**18
 
 
 class Shortened(NamedTuple):
-    """What a model gives for a document each time that it is shortened; no logits without a head."""
+    """Outputs of a model for every shortened version of a document; no logits without a head."""
 
     vectors: Floats  # (times, hidden)
     passages: list[Floats]  # (passages, node size) each, those that are left

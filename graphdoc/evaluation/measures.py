@@ -121,5 +121,5 @@ def require_measures(measures: Sequence[str]) -> list[Measure]:
 
 
 def metric_name(measure: str) -> str:
-    """What a measure is called among the numbers of an evaluator, such as ``ndcg_at_10``."""
+    """Name of a measure among the numbers of an evaluator, such as ``ndcg_at_10``."""
     return str(Measure.parse(measure)).lower().replace("@", "_at_")

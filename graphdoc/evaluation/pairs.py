@@ -37,7 +37,7 @@ LENGTHS = (500, 1000, 2000, 4000, 8000)
 
 @dataclass(frozen=True, slots=True)
 class ComparisonScores:
-    """What was measured of one way to compare: test pairs, validation pairs, and test pairs by length.
+    """Scores of one similarity: on test pairs, validation pairs, and test pairs by length.
 
     Validation pairs are measured with the threshold that is best there, and all others with that one too; lengths are
     those of the longer document, such as ``500-999 words``.
@@ -56,7 +56,7 @@ class ComparisonScores:
         }
 
     def metrics(self) -> dict[str, float]:
-        """What was measured as one flat table, as trackers take it."""
+        """All numbers in one flat table, for trackers."""
         return {f"pair_{name}": value for name, value in self.test.values.items() if value is not None}
 
 

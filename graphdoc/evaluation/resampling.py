@@ -45,7 +45,7 @@ class Estimate:
 
     @property
     def verdict(self) -> Verdict:
-        """What a difference says: better or worse where its whole interval is above or below 0.
+        """Verdict on a difference: better or worse where its whole interval is above or below 0.
 
         >>> Estimate(0.02, np.array([0.01, 0.03])).verdict, Estimate(0.02, np.array([-0.01, 0.05])).verdict
         ('better', 'no difference')

@@ -134,7 +134,7 @@ class MeasuredSet:
         return replace(self, train=train, test=test, others=others)
 
     def clustering(self, seeds: int = SEEDS) -> ClusteringEvaluator:
-        """What measures vectors by labels."""
+        """The evaluator of vectors by labels."""
         return ClusteringEvaluator(self.train, self.test, seeds=range(seeds), starts=1, normalize=True)
 
     def random_pairs(self, seed: int) -> list[LabelledPair]:
@@ -193,7 +193,7 @@ class Representation(NamedTuple):
 
 
 def encoder_vectors(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
-    """What an encoder gives for the documents of a set."""
+    """Vectors of an encoder for the documents of a set."""
 
     def similarities(pairs: Sequence[LabelledPair]) -> Floats:
         return PairEvaluator(data.documents, pairs).similarities(encoder, show_progress=False)

@@ -50,7 +50,7 @@ _SPREAD = 2_654_435_761
 
 @dataclass(frozen=True)
 class Fit:
-    """What a model was fitted to.
+    """Summary of a fit.
 
     Args:
         documents: number of documents.

@@ -133,7 +133,7 @@ class EncodingPipeline:
 
     @property
     def lexical(self) -> LexicalReader | None:
-        """What reads the words of texts; None for a model without a lexical part."""
+        """The reader of the words of texts; None for a model without a lexical part."""
         part, weight = self.model.lexical, float(self.model.config.lexical_weight)
         if part is None:
             return None
@@ -149,7 +149,7 @@ class EncodingPipeline:
 
     @property
     def evidence(self) -> Reference | None:
-        """What ``similarity=evidence`` measures few documents by, which the model itself has to know, or None."""
+        """The model's own reference, by which ``similarity=evidence`` measures few documents; None if it has none."""
         values, lexical = (self.model.config.background or {}).get("evidence"), self.model.lexical
         if values is None or lexical is None or self.model.config.similarity != "evidence":
             return None

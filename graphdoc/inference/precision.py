@@ -29,7 +29,7 @@ logger = logging.getLogger("graphdoc.precision")
 
 
 def training_precision(device: torch.device) -> Precision | None:
-    """What a transformer is trained in on a device; None for the precision of its weights, float32.
+    """Precision that a transformer is trained in on a device; None for the precision of its weights, float32.
 
     That is bfloat16 on a GPU that has it, float16 on another one, and float32 elsewhere, unless ``accelerate launch
     --mixed_precision`` says otherwise.

@@ -176,7 +176,7 @@ def segment_in_order(documents: Many, segmenter: Segmenter, workers: Workers) ->
 
 
 def _uncut(block: _Block) -> list[Document]:
-    """What has to travel to a process: what is cut, and what is counted as left out."""
+    """The documents of a block that have to go to a worker process to be cut."""
     return [
         Document(
             one.id,

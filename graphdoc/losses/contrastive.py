@@ -26,7 +26,7 @@ def require_temperature(temperature: float) -> None:
 
 
 def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tensor) -> dict[str, Tensor]:
-    """What is worth knowing of the similarities ``(anchors, candidates)`` of anchors, without gradient.
+    """Metrics of the similarities ``(anchors, candidates)``, without gradient.
 
     Returns:
         For every anchor, ``(anchors,)``: its mean ``positive_similarity`` and ``negative_similarity``, 0 where it has

@@ -82,7 +82,7 @@ ONE_PROCESS = Gather(processes=1)
 
 
 def mean_share(count: Tensor, gather: Gather) -> Tensor:
-    """What to multiply the sum over this process's rows by, so that the mean over processes is that over all rows."""
+    """Factor for the sum over this process's rows that makes the mean over processes the mean over all rows."""
     return gather.processes / count.clamp(min=1)
 
 

@@ -32,7 +32,7 @@ _USUAL = {"unit": "passage", "context": "none", "sentence_context": "none"}
 
 
 def configuration_names() -> list[str]:
-    """What a model can be loaded with, in the order of the alphabet."""
+    """Names of the settings that a model can be loaded with, in alphabetical order."""
     return sorted([*setting_names(), *_LEARNED])
 
 
@@ -109,7 +109,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             )
 
     def describe(self) -> dict[str, Any]:
-        """What vectors are made with, as plain values; settings of parts that the model does not have are left out."""
+        """Settings that affect vectors, as plain values, without those of parts that the model does not have."""
         keys = [
             *("backbone", "pooling", "projection_size", "normalize_passages", "graph_kind", "graph_layers"),
             *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
@@ -142,7 +142,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
 
     @property
     def words(self) -> LexicalSettings | None:
-        """What the lexical part is made with; None for a model without one."""
+        """Settings of the lexical part; None for a model without one."""
         return None if self.lexical is None else LexicalSettings(**self.lexical)
 
     @property

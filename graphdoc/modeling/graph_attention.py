@@ -88,7 +88,7 @@ class GraphAttention(nn.Module):
         self.conv = GraphWeights(hidden_size, heads, residual=skip == "linear")
 
     def skip(self, nodes: Tensor) -> Tensor:
-        """What the skip connection makes of nodes, ``(..., hidden)``."""
+        """The skip connection of nodes, ``(..., hidden)``."""
         return nodes if self.conv.res is None else self.conv.res(nodes)
 
     def forward(

@@ -154,7 +154,7 @@ class StructuralEmbeddings(nn.Module):
         self.chunks = nn.Parameter(torch.zeros(chunks, embedding_size))
 
     def forward(self, structure: Tensor) -> Tensor:
-        """What is added to tokens, ``(passages, embedding)``, by section and chunk ids, ``(passages, 2)``."""
+        """Embeddings ``(passages, embedding)``, to be added to tokens, of section and chunk ids ``(passages, 2)``."""
         section, chunk = structure.unbind(dim=1)
         sections = self.sections[section.clamp(max=len(self.sections) - 1)]
         return sections + self.chunks[chunk.clamp(max=len(self.chunks) - 1)]

@@ -84,7 +84,7 @@ class Readout(nn.Module, ABC):
 
     @property
     def own_attention(self) -> str | None:
-        """Where it looks, in words; None for one without weights, where the graph's attention stands for it."""
+        """Description of the readout's attention; None if it has no weights and the graph's attention is shown."""
         return None
 
     @classmethod
@@ -94,7 +94,7 @@ class Readout(nn.Module, ABC):
 
     @classmethod
     def describe(cls, config: DocumentConfig) -> dict[str, Any]:
-        """What it is made with: the fields of the configuration that it has, without switches that are off."""
+        """The fields of the configuration that the readout has, without switches that are off."""
         return {name: value for name in cls.settings if (value := getattr(config, name)) is not False}
 
     def init_weights(self, module: nn.Module) -> bool:

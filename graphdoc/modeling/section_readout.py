@@ -64,7 +64,7 @@ def _lstm_end(lstm: nn.LSTM, suffix: str, whole: Tensor, states: Tensor, share: 
 
 
 def _tanh_ratio(values: Tensor) -> Tensor:
-    """What tanh multiplies a number by."""
+    """The ratio of tanh(x) to x."""
     return torch.where(values.abs() > 1e-12, torch.tanh(values) / values, torch.ones_like(values))
 
 
@@ -93,7 +93,7 @@ class ChunkAttention(nn.Module):
         self.output = nn.Linear(hidden_size, hidden_size)
 
     def queries_and_keys(self, chunks: Tensor) -> tuple[Tensor, Tensor]:
-        """What chunks look for and what they are found by, each ``(chunks, heads, width)``."""
+        """Attention queries and keys of chunks, each ``(chunks, heads, width)``."""
         chunks = chunks if self.norm is None else self.norm(chunks)
         return self.by_head(self.query(chunks)), self.by_head(self.key(chunks))
 

@@ -53,7 +53,7 @@ class Decision:
 
     @property
     def rest(self) -> float:
-        """What of the logit stems from no passage: with exact contributions the bias of the class."""
+        """The part of the logit that comes from no passage: the bias of the class."""
         return self.logit - float(self.contributions.sum(dtype=np.float64))
 
     @property
@@ -68,7 +68,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model predicts for one document.
+    """Prediction of a model for one document.
 
     Args:
         segmented: the document and its passages, without token ids.
@@ -161,7 +161,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Predictions(Sequence[Prediction]):
-    """What a model predicts for many documents, in their order.
+    """Predictions of a model for many documents, in their order.
 
     Args:
         items: one prediction per document.

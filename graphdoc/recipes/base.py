@@ -81,10 +81,10 @@ class CorpusRecipe(Recipe):
 
     @abstractmethod
     def collator(self) -> Collate:
-        """What makes batches, in the processes that load ahead."""
+        """The collator, which makes batches in the processes that load ahead."""
 
     def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
+        """Description of the data for the record of a run."""
         return {**self.corpus.record(), **self.counts()}
 
     def hold_out(self, share: float, least: int) -> tuple[Rows, Rows]:

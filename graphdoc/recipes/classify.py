@@ -204,7 +204,7 @@ class ClassRecipe(CorpusRecipe):
             )
 
     def collator(self) -> LabelledCollator:
-        """What makes batches of whole documents."""
+        """The collator of whole documents."""
         place = {name: number for number, name in enumerate(self.classes)}
         if self.settings.labels.multi_label:
             targets: npt.NDArray[Any] = np.zeros((len(self._names), len(place)), np.float32)

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 def objective_of(settings: ComparisonSettings, model: DocumentModel, custom: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or a custom one.
+    """The training objective, with the loss of the settings or a custom one.
 
     Raises:
         SettingsError: the model has no vectors that the loss compares, or the given loss compares no passages.
@@ -204,7 +204,7 @@ class ComparisonRecipe(CorpusRecipe):
         return sum(len(one.sections) - len(split.order) for one, split in zip(examples, kept, strict=True))
 
     def collator(self) -> LabelledCollator | PairCollator:
-        """What makes batches of documents with their groups, or of pairs with their labels."""
+        """The collator of documents with their groups, or of pairs with their labels."""
         most = self.settings.sections.most_tokens
         documents = LabelledCollator(
             "group", self._labels, self.config.vector_graph, self.vectors, self._sections, most
@@ -214,5 +214,5 @@ class ComparisonRecipe(CorpusRecipe):
         return PairCollator(self.corpus, documents, self._pairs.rows, self._pairs.labels)
 
     def counts(self) -> dict[str, Any]:
-        """What there is to train on and to measure."""
+        """Counts of the training and validation data."""
         return {**self._counts, "passages_beyond_most_tokens": self._beyond, **self._validation.counts(self._ids)}

@@ -78,7 +78,7 @@ class CorpusPairs:
         )
 
     def counts(self) -> dict[str, Any]:
-        """What there is to train on."""
+        """Counts of the training pairs."""
         return {
             "pairs": len(self.pairs),
             "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
@@ -152,7 +152,7 @@ class PairValidation:
         return RunEvaluation(measure, f"pair_{self.settings.validation.best}", True, size=self.measured["pairs"])
 
     def counts(self, trained: Collection[str]) -> dict[str, Any]:
-        """What is measured, and how many of its documents, by their ids, are trained on too."""
+        """Counts of the validation pairs, and of their documents that are trained on too."""
         seen = {"documents trained on too": len(set(trained).intersection(self.ids))}
         return {"measured": {**self.measured, **seen}} if self.measured else {}
 

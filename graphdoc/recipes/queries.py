@@ -67,7 +67,7 @@ class QuerySets:
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     def counts(self) -> dict[str, Any]:
-        """What there is to measure and to test, and what queries were made of."""
+        """Counts of measured, tested and left-out queries, and of what queries were made of."""
         texts, measured = set(self.train.queries.values()), list[str]()
         if self.validation is not None:
             measured = list(self.validation.queries.values())
@@ -297,7 +297,7 @@ class QueryMeasurement:
         return f"fold {folds.fold} of {folds.number}, {len(queries):,} queries: {numbers}; wrote {path}"
 
     def _evaluator(self, queries: Judgements, others: int | None, depth: int = DEPTH) -> RankingEvaluator:
-        """What ranks answers, and a number of other documents, for some queries."""
+        """The evaluator that ranks answers, and a number of other documents, for some queries."""
         settings = self._settings
         documents = ranked_documents(settings, queries, others)
         answers = {id for query in queries.queries for id in queries.positives(query)}

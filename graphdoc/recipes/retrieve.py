@@ -33,7 +33,7 @@ from .queries import QueryMeasurement, QuerySets, queries_counted, read_query_se
 
 
 def objective_of(settings: RetrievalSettings, custom: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or a custom one.
+    """The training objective, with the loss of the settings or a custom one.
 
     Raises:
         SettingsError: the given loss compares no passages.
@@ -157,7 +157,7 @@ class RetrievalRecipe(CorpusRecipe):
         self.evaluation = self._measurement.evaluation()
 
     def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:
-        """What draws negatives, and what makes lists of them; there has to be something to be separated from."""
+        """Make what draws negatives and what mines lists of them; there has to be something to separate from."""
         wanted, judged, groups = self.settings.negatives, self.judgements, self.corpus.groups
         pools = mined = None
         if wanted.per_query and wanted.kind == "judged":
@@ -186,7 +186,7 @@ class RetrievalRecipe(CorpusRecipe):
         return draws, mined
 
     def collator(self) -> QueryCollator:
-        """What makes batches of queries and documents; queries are tokenised and, where possible, encoded once."""
+        """The collator of queries and documents; queries are tokenised and, where possible, encoded once."""
         encoder, training, vectors = self.run.encoder, self.settings.training, None
         texts = segment_queries(encoder, self.judgements.queries.values())
         token_ids = tuple(np.asarray(one.token_ids[0]) for one in texts)
@@ -225,7 +225,7 @@ class RetrievalRecipe(CorpusRecipe):
         self._negatives.use(RowLists.of(self._rows_of(lists.get(query, ())) for query in names))
 
     def counts(self) -> dict[str, Any]:
-        """What there is to train on, to measure and to test."""
+        """Counts of the training, validation and test data."""
         queries, measured, wanted = self.judgements, self._sets.validation, self.settings.negatives.per_query
         values = {
             "queries": len(queries),

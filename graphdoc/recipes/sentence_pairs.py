@@ -243,11 +243,11 @@ class SentencePairRecipe(CorpusRecipe):
         return SentencePairCollator(self.corpus, pairs, self._masks, self.settings)
 
     def collator(self) -> SentencePairCollator:
-        """What draws partners and masks tokens."""
+        """The collator, which draws partners and masks tokens."""
         return self._collator(self._pairs)
 
     def counts(self) -> dict[str, Any]:
-        """What there is to train on and to measure."""
+        """Counts of the training and validation data."""
         return {
             "sentences": len(self._pairs),
             "sentences_alone": self._pairs.alone,

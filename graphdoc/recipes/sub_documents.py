@@ -130,7 +130,7 @@ class SubDocumentRecipe(CorpusRecipe):
             )
 
     def collator(self) -> Collate:
-        """What splits documents."""
+        """The collator, which splits documents."""
         graph = self.config.vector_graph
         return partial(_collate, split=self._split, graph=graph, passage_vectors=self.vectors)
 
@@ -193,11 +193,11 @@ class StreamedRecipe(Recipe):
 
     @property
     def report(self) -> CorpusReport:  # type: ignore[override]
-        """What was read, kept and left out of the epoch so far."""
+        """Counts of what was read, kept and left out in this epoch so far."""
         return self._corpus.report
 
     def counts(self) -> dict[str, Any]:
-        """What the corpus is called; how much there is of it, a stream does not know."""
+        """The name of the corpus; a stream does not know its size."""
         return {"streamed": self._name}
 
     def finish(self) -> str:

@@ -143,13 +143,13 @@ class SubtopicRecipe(CorpusRecipe):
         self._validation.encode()
 
     def collator(self) -> SubtopicCollator:
-        """What makes graphs of pairs."""
+        """The collator, which makes graphs of pairs."""
         clustering = self.config.clustering
         assert self.vectors is not None and clustering is not None
         return SubtopicCollator(self.vectors, self._pairs.rows, self._pairs.labels, clustering)
 
     def counts(self) -> dict[str, Any]:
-        """What there is to train on and to measure."""
+        """Counts of the training and validation data."""
         return {**self._pairs.counts(), **self._validation.counts(self._pairs.ids)}
 
 

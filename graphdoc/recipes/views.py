@@ -62,7 +62,7 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
 
 
 def objective_of(settings: ViewRunSettings, custom: Loss | None = None) -> Objective:
-    """What the model is trained for, by the loss of the settings or a custom one."""
+    """The training objective, with the loss of the settings or a custom one."""
     loss = settings.loss
     if loss.kind == "cross_entropy":
         return Classification(custom or ClassificationLoss())
@@ -209,7 +209,7 @@ class ViewRecipe(CorpusRecipe):
         self.plan(EpochBatches, ones, examples=examples, rows=chosen)
 
     def collator(self) -> ViewCollator:
-        """What makes batches of views."""
+        """The collator of views."""
         return self._collator
 
     def _texts_of(self, rows: Rows) -> Iterator[tuple[int, Sequence[str]]]:
@@ -222,7 +222,7 @@ class ViewRecipe(CorpusRecipe):
             yield row, one.texts
 
     def counts(self) -> dict[str, Any]:
-        """What there is to train on and to measure."""
+        """Counts of the training and validation data."""
         views = {"views_of_a_pair": self.settings.views_drawn, "sentences_beyond_field": self._beyond}
         return {**self.pairs.counts(), **views, **self._validation.counts(self.pairs.ids)}
 

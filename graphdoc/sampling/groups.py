@@ -66,7 +66,7 @@ class GroupLabels:
         }
 
     def warnings(self) -> list[str]:
-        """What makes groups of little use, a line each."""
+        """Warnings about groups of little use, one line each."""
         counts, pairs, lines = self.record(), self.pairs, list[str]()
         if not pairs:
             return lines

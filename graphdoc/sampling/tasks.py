@@ -29,7 +29,7 @@ class Task:
     documents: Any
 
     def values(self) -> dict[str, Any]:
-        """What the settings of the recipe say of the task, by their names, such as ``labels.multi_label``."""
+        """The settings of the recipe that describe the task, by name, such as ``labels.multi_label``."""
         return {each.metadata["setting"]: getattr(self, each.name) for each in fields(self) if each.metadata}
 
 

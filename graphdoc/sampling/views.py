@@ -63,7 +63,7 @@ class ViewSide:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What a sampling chooses from.
+    """The sentences that a sampling chooses from.
 
     Args:
         own: the document that a view is drawn of.

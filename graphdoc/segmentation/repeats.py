@@ -88,13 +88,13 @@ def _marks() -> dict[int, None]:
 
 
 class RepeatFilter(Protocol):
-    """What says which passages of a document are left out."""
+    """Interface of filters for repeated passages."""
 
     def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
         """Which passages repeat, and whether these are so much of the document that all of them count."""
 
     def describe(self) -> dict[str, Any]:
-        """What it is, as plain values for records."""
+        """Description of the filter as plain values, for records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +116,7 @@ class Repeats:
         return len(self.hashes) > 0
 
     def describe(self) -> dict[str, Any]:
-        """What they are, as plain values, with a hash of them all; nothing where there are none."""
+        """Description of the repeats as plain values, with a hash of them all; empty if there are none."""
         if not self:
             return {}
         # Not the number of documents: with more of them the same may repeat, and work goes on.
@@ -192,7 +192,7 @@ class RepeatCounter:
             self._hashes = sum(len(hashes) for _, hashes in self._kept)
 
     def found(self) -> Repeats:
-        """What is repeated in the documents that were counted."""
+        """The repeats of the documents that were counted."""
         documents = len(self._kept)
         least = max(self._least_documents, int(np.ceil(self._least_share * documents - 1e-9)))
         if documents < least:
@@ -245,7 +245,7 @@ class RepeatedPassage:
 
 @dataclass(slots=True)
 class RepeatList:
-    """What repeats in a corpus.
+    """The repeated passages of a corpus.
 
     Args:
         passages: the passages, those of most documents first.
@@ -305,7 +305,7 @@ class RepeatLister:
         return places
 
     def found(self) -> RepeatList:
-        """What repeats in the documents so far."""
+        """The repeated passages of the documents so far."""
         passages = sorted(
             self._list.passages, key=lambda passage: (-passage.documents, -passage.characters, passage.text)
         )

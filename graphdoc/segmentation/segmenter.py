@@ -101,7 +101,7 @@ def prefix_of(
     most_tokens: int,
     prompt: Prefix,
 ) -> Prefix:
-    """What stands before the passages of a section: ``Title. Heading. ``, without what is empty or there twice.
+    """Context before the passages of a section: ``Title. Heading. ``, without empty or repeated parts.
 
     Title and heading have an equal share of ``most_tokens``; the prompt comes before them.
     """

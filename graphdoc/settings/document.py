@@ -31,7 +31,7 @@ class SubtopicSettings(ClusterSettings):
 
 
 class ClusteringSettings(SubtopicSettings):
-    """What a model with learned subtopics has to know of the graphs of pairs, and of its head (SST, section 3.2)."""
+    """Settings of learned subtopics: of the graphs of pairs and of the head (SST, section 3.2)."""
 
     columns: Annotated[int, Field(ge=1, le=4096)]
     """most subtopics of a pair, the width of the head"""
@@ -49,7 +49,7 @@ Projection = Literal["decomposition", "random"]
 
 
 class LexicalSettings(Settings):
-    """What a model with a lexical part has to know of it (see :mod:`graphdoc.modeling.lexical`)."""
+    """Settings of the lexical part of a model (see :mod:`graphdoc.modeling.lexical`)."""
 
     terms: Terms
     """rows of its table, terms of the vocabulary"""
@@ -245,7 +245,7 @@ class DocumentSettings(DocumentFields, Settings):
 
 
 def setting_names() -> list[str]:
-    """What can be set of a model, in the order of the alphabet."""
+    """Names of the settings of a model, in alphabetical order."""
     return sorted(DocumentSettings.model_fields)
 
 

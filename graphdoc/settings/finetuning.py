@@ -67,7 +67,7 @@ class PairFileSettings(Settings):
 
     @property
     def on_unknown(self) -> Unknown:
-        """What becomes of pairs with a document that is not in the corpus."""
+        """Whether pairs with a document that is not in the corpus are left out or an error."""
         return self.unknown or "stop"
 
 
@@ -93,7 +93,7 @@ class GroupSettings(PairFileSettings):
 
     @property
     def on_unknown(self) -> Unknown:
-        """What becomes of pairs with a document that is not in the corpus."""
+        """Whether pairs with a document that is not in the corpus are left out or an error."""
         return self.unknown or ("leave_out" if self.by == "links" else "stop")
 
 

@@ -114,7 +114,7 @@ class Comparison(JsonResult):
 
     @cached_property
     def total(self) -> float:
-        """What contributions add up to: the score, or the sum of z-scores that it shows."""
+        """The sum of all contributions: the score, or the sum of z-scores that it shows."""
         return self.document if self.parts is None else self.parts["sum"]
 
     @cached_property
@@ -162,12 +162,12 @@ class Comparison(JsonResult):
 
     @cached_property
     def passage_contributions(self) -> Floats:
-        """What every pair of passages adds to the document score, ``(passages of a, passages of b)``."""
+        """Contribution of every pair of passages to the document score, ``(passages of a, passages of b)``."""
         return self.kind.contributions(self.a, self.b)
 
     @cached_property
     def section_contributions(self) -> Floats:
-        """What every pair of sections adds to the document score, ``(sections of a, sections of b)``."""
+        """Contribution of every pair of sections to the document score, ``(sections of a, sections of b)``."""
         totals = np.zeros((len(self.a.section_numbers), len(self.b.section_numbers)))
         np.add.at(totals, (self.a.section_rows[:, None], self.b.section_rows[None, :]), self.passage_contributions)
         return totals

@@ -128,7 +128,7 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What evidence measures documents by.
+    """Reference values that evidence measures documents by.
 
     Args:
         centre: ``(hidden,)``, the mean document vector.
@@ -205,7 +205,7 @@ class Evidence(Cosine):
         return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]), known)
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
-        """What every pair of passages adds to the sum of z-scores; what lies below 0 without any is spread evenly."""
+        """Contribution of every pair of passages to the sum of z-scores; the offset of the means is spread evenly."""
         if self.reference is None:
             return super().contributions(a, b)
         vectors, words = self.reference.calibration.vectors, self.reference.calibration.words

@@ -88,7 +88,7 @@ class SentenceSet:
         return SentenceSet(self.vectors[places[0] : places[-1]], places - places[0], documents - documents[0])
 
     def compared_by(self, by: By) -> SentenceSet:
-        """What is compared in place of the sentences (see :func:`score_documents`)."""
+        """The parts that are compared in place of the sentences (see :func:`score_documents`)."""
         require_one_of("by", by, WAYS)
         if by == "sentences":
             return self

@@ -94,7 +94,7 @@ def best_passages(similarity: Tensor, passage_counts: Tensor, best: int = BEST_P
 
 
 class Compared(NamedTuple):
-    """What scores read of a document: vector ``(hidden,)``, passages ``(passages, node size)``, counts of terms."""
+    """The parts of a document to score: vector ``(hidden,)``, passages ``(passages, node size)``, counts of terms."""
 
     vector: Floats
     passages: Floats
@@ -128,7 +128,7 @@ class Similarity(ABC):
 
     @abstractmethod
     def parts(self, document: EncodedDocument) -> Floats:
-        """What is compared of every passage, ``(passages, hidden)``."""
+        """The compared vector of every passage, ``(passages, hidden)``."""
 
     @abstractmethod
     def weights(self, a: Floats, b: Floats) -> Floats:
@@ -147,7 +147,7 @@ class Similarity(ABC):
         return self
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
-        """What every pair of passages adds to the score, ``(passages of a, passages of b)``."""
+        """Contribution of every pair of passages to the score, ``(passages of a, passages of b)``."""
         left, right = self.parts(a), self.parts(b)
         return self.weights(left, right) * (left @ right.T)
 
@@ -287,7 +287,7 @@ def maxsim_of_pairs(passages: Sequence[npt.NDArray[Any]], pairs: npt.NDArray[np.
 
 
 def maxsim_weights(cosines: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """What the cosine of each pair of passages counts in :func:`maxsim`, ``(passages of a, passages of b)`` both.
+    """Weight of the cosine of every pair of passages in :func:`maxsim`, ``(passages of a, passages of b)`` both.
 
     That is half of one over the passages of either document for every passage and its best partner, else 0.
     """

@@ -56,7 +56,7 @@ class MutualComparison:
 
     @cached_property
     def _measure(self) -> Reference | None:
-        """What evidence measures these documents by."""
+        """The reference that evidence measures these documents by."""
         if self.similarity != "evidence" or len(self.documents) < FEWEST_DOCUMENTS:
             return self.evidence
         return Reference.of(self.documents)

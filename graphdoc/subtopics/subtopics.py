@@ -171,7 +171,7 @@ class SubtopicFinder(ABC):
 
     @property
     def identity(self) -> str:
-        """What subtopics depend on in addition to texts and settings, such as a hash of weights."""
+        """Identity of everything besides texts and settings that affects subtopics, such as a hash of weights."""
         return ""
 
     @classmethod
@@ -181,7 +181,7 @@ class SubtopicFinder(ABC):
 
     @abstractmethod
     def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Any:
-        """What is needed of sentences, with their vectors ``(sentences, width)`` where :attr:`reads_vectors`."""
+        """Features of sentences, with their vectors ``(sentences, width)`` where :attr:`reads_vectors`."""
 
     @abstractmethod
     def similarity(self, first: Any, second: Any) -> Floats:

@@ -60,7 +60,7 @@ Shard = tuple[ShardEntry, ShardRecord]
 
 
 class Manifest(Provenance):
-    """What a folder of vectors holds and how it was made; nothing in it depends on when or in how many runs.
+    """Content and origin of a folder of vectors; nothing in it depends on when or in how many runs it was made.
 
     Args:
         folder: where it lies; not written to the file.
@@ -173,7 +173,7 @@ class VectorFolder:
         self._finished: Manifest | None = None
 
     def path(self, number: int) -> Path:
-        """Where a shard lies."""
+        """The path of a shard."""
         return self.folder / shard_name(number)
 
     def prepare(self, overwrite: bool) -> None:
@@ -339,7 +339,7 @@ def _precision_of(folder: Path) -> str | None:
 
 
 def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sentences: bool = True) -> dict[str, Any]:
-    """What vectors depend on besides the documents: model, weights, settings and versions, as plain values."""
+    """All that affects vectors besides the documents: model, weights, settings and versions, as plain values."""
     model = encoder.describe()
     if not has_sentences:
         for name in SENTENCE_SETTINGS:

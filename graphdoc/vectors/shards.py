@@ -32,7 +32,7 @@ TEXT_COLUMNS = ("title", "text")
 
 
 class Provenance(BaseModel):
-    """What vectors depend on besides the documents; parsed as it was written, or refused."""
+    """All that affects vectors besides the documents; parsed strictly."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 

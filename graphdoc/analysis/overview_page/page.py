@@ -53,7 +53,7 @@ def render_overview(
 
 
 def page_data(overview: Mapping[str, Any], links: Mapping[tuple[int, int], str]) -> dict[str, Any]:
-    """What the script needs, in about 400 bytes a document."""
+    """Data for the script of the page, about 400 bytes a document."""
     documents = overview["documents"]
     near = [other for document in documents for other in document["neighbours"]]
     words = sorted({word for document in documents for word in document["telling_words"]})
@@ -125,7 +125,7 @@ def lists_of(overview: Mapping[str, Any], links: Mapping[tuple[int, int], str]) 
 
 
 def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What documents can be coloured by besides their groups: label, date, folder, and metadata that they share."""
+    """Fields to colour documents by, besides their groups: label, date, folder, and metadata that they share."""
     usual = ("label", "date", "folder")
     names = {name for document in documents for name in document["metadata"]}
     values = {name: [document[name] for document in documents] for name in usual}
