@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..settings.document import VectorSimilarity
+from ..settings.pretraining import Directions
+from ..settings.run import LEAST_TEMPERATURE
 from .gathering import ONE_PROCESS, Gather, LossOutput, mean_share
-
-Similarity = Literal["cosine", "dot"]
-Directions = Literal["both", "one"]
-# With less than this, exponents and gradients leave the range of float32.
-LEAST_TEMPERATURE = 1e-4
 
 
 def require_temperature(temperature: float) -> None:
@@ -73,11 +71,11 @@ class InfoNCE:
     0.073
     """
 
-    similarity: Similarity = "dot"
+    similarity: VectorSimilarity = "dot"
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.similarity not in get_args(Similarity):
+        if self.similarity not in get_args(VectorSimilarity):
             raise ValueError(f"similarity {self.similarity!r} is unknown; use dot or cosine")
         require_temperature(self.temperature)
 
@@ -190,7 +188,7 @@ class SubDocumentContrast:
     (0.0001, 1.0)
     """
 
-    similarity: Similarity = "dot"
+    similarity: VectorSimilarity = "dot"
     temperature: float = 1.0
     directions: Directions = "both"
 

@@ -87,10 +87,10 @@ class LexicalPart(nn.Module):
 
     def centred(self, vectors: npt.NDArray[Any]) -> Floats:
         """Vectors brought to unit length, without the mean and brought to unit length again; zeros stay zeros."""
-        unit = vectors.astype(np.float64) / _lengths(vectors)[:, None]
+        unit = vectors.astype(np.float64) / row_lengths(vectors)[:, None]
         if self.has_mean:
             unit -= self.mean.cpu().numpy() * unit.any(axis=1, keepdims=True)
-            unit /= _lengths(unit)[:, None]
+            unit /= row_lengths(unit)[:, None]
         return unit
 
 
@@ -230,7 +230,7 @@ class LexicalReader:
 
         def of_unit_length(weights: Counts, table: Floats) -> Counts:
             vectors = weights @ table
-            lengths = _lengths(vectors.sum(axis=0, keepdims=True) if together else vectors)
+            lengths = row_lengths(vectors.sum(axis=0, keepdims=True) if together else vectors)
             return weights.multiply(1 / lengths[:, None]).tocsr()
 
         weights = of_unit_length(weights, table)
@@ -246,7 +246,7 @@ class LexicalReader:
             ``(terms,)``, the rows of its terms; their weights, sparse ``(passages, terms)``.
         """
         rows, weights = self._split_weights(counts)
-        return rows, weights / float(_lengths(weights.sum(axis=0))[0])
+        return rows, weights / float(row_lengths(weights.sum(axis=0))[0])
 
     def written(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
         """Terms that occur in texts, by their rows, each as it is first written there."""
@@ -324,7 +324,7 @@ def _dense(table: Any) -> Any:
     return table.toarray() if sparse.issparse(table) else table
 
 
-def _lengths(vectors: npt.NDArray[Any]) -> Floats:
+def row_lengths(vectors: npt.NDArray[Any]) -> Floats:
     """The lengths of rows, ``(rows,)``; 1 for those of zeros."""
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     return np.asarray(np.where(lengths > 0, lengths, 1.0))

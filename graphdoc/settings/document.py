@@ -122,7 +122,7 @@ class ViewSettings(ClusterSettings):
 
 
 SectionAggregation = Literal["lstm", "mean"]
-Similarity = Literal["cosine", "dot"]
+VectorSimilarity = Literal["cosine", "dot"]
 Skip = Literal["identity", "linear"]
 Unit = Literal["passage", "chunk", "sentence"]
 Context = Literal["none", "title", "heading", "both"]

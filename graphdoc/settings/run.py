@@ -16,7 +16,7 @@ from ..documents.readers.folders import source_reaching
 from ..documents.readers.reading import LabelFrom, OnError
 from ..errors import SettingsError
 from .base import Count, FileName, Seed, Settings, Share, output_folder, require_one, shown
-from .document import DocumentSettings, Similarity, Unit
+from .document import DocumentSettings, Unit, VectorSimilarity
 
 Passages = Annotated[int, Field(ge=1, le=10**6)]
 
@@ -243,7 +243,7 @@ class TemperatureSettings(Settings):
 class ContrastSettings(TemperatureSettings):
     """How vectors are compared by a contrastive loss, and from then on."""
 
-    similarity: Similarity = "dot"
+    similarity: VectorSimilarity = "dot"
     """dot is the paper's; the trained model compares by it from then on"""
 
 
@@ -333,9 +333,9 @@ class RunSettings(Settings):
         return False
 
     @property
-    def similarity(self) -> Similarity:
+    def similarity(self) -> VectorSimilarity:
         """How vectors are compared by the loss, and from then on."""
-        similarity: Similarity = getattr(getattr(self, "loss", None), "similarity", "cosine")
+        similarity: VectorSimilarity = getattr(getattr(self, "loss", None), "similarity", "cosine")
         return similarity
 
     @property

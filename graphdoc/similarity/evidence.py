@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ..modeling.lexical import inverse_frequencies, unit_rows
+from ..modeling.lexical import inverse_frequencies, row_lengths, unit_rows
 from ..runtime.arrays import Floats
 from .encoded_document import EncodedDocument
 from .kinds import Compared, Cosine, WordPart
@@ -45,11 +45,11 @@ def shown_score(score: Any) -> Any:
 def centred_units(vectors: npt.ArrayLike, centre: npt.ArrayLike) -> Floats:
     """Vectors brought to unit length, without the centre ``(hidden,)`` and of unit length again; zeros stay."""
     rows = np.asarray(vectors, np.float64)
-    rows = rows / _lengths(rows)
+    rows = rows / row_lengths(rows)[:, None]
     rows = np.where(rows.any(axis=1, keepdims=True), rows - np.asarray(centre, np.float64), 0.0)
     # Vectors that are all alike leave nothing but rounding.
     rows[np.linalg.norm(rows, axis=1) < 1e-6] = 0
-    return np.asarray(rows / _lengths(rows))
+    return np.asarray(rows / row_lengths(rows)[:, None])
 
 
 def collection_idf(counts: Any) -> Floats:
@@ -144,7 +144,7 @@ class Reference:
     def of(cls, documents: Sequence[EncodedDocument]) -> Self:
         """Learn from a collection."""
         vectors = np.stack([one.vector[: one.own_numbers] for one in documents]).astype(np.float64)
-        centre = np.asarray((vectors / _lengths(vectors)).mean(axis=0))
+        centre = np.asarray((vectors / row_lengths(vectors)[:, None]).mean(axis=0))
         counts, terms = term_counts([one.term_totals for one in documents])
         idf = collection_idf(counts)
         calibration = Calibration.of(centred_units(vectors, centre), word_weights(counts, idf))
@@ -262,7 +262,7 @@ class Evidence(Cosine):
         assert self.reference is not None
         size, count = len(self.reference.centre), len(document.terms)
         whole = document.vector[None, :size].astype(np.float64)
-        length = float(_lengths(whole)[0, 0])
+        length = float(row_lengths(whole)[0])
         shares = document.terms[:, :size] / length - self.reference.centre / count
         total = float(np.linalg.norm(whole / length - self.reference.centre))
         return np.asarray(shares / total if whole.any() and total > 1e-6 else np.zeros_like(shares))
@@ -292,8 +292,3 @@ def term_counts(documents: Sequence[Mapping[str, float]]) -> tuple[Any, list[str
     values = [value for document in documents for value in document.values()]
     ends = np.cumsum([0, *map(len, documents)])
     return sparse.csr_matrix((np.array(values, np.float64), columns, ends), (len(documents), len(column))), [*column]
-
-
-def _lengths(rows: Floats) -> Floats:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(np.where(lengths > 0, lengths, 1.0))

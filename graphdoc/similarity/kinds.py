@@ -17,7 +17,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..modeling.lexical import MEAN_ROW, LexicalShares
+from ..modeling.lexical import MEAN_ROW, LexicalShares, row_lengths
 from ..registry import SIMILARITIES, load
 from ..runtime.arrays import Floats
 
@@ -309,7 +309,7 @@ class MaxSim(Similarity):
 
     def parts(self, document: EncodedDocument) -> Floats:
         """The passages, L2-normalised."""
-        return np.asarray(document.passages, np.float64) / _lengths(document.passages)[:, None]
+        return np.asarray(document.passages, np.float64) / row_lengths(document.passages)[:, None]
 
     def weights(self, a: Floats, b: Floats) -> Floats:
         """The weights of :func:`maxsim_weights`."""
@@ -318,7 +318,7 @@ class MaxSim(Similarity):
     def lexical_shares(self, document: EncodedDocument) -> Any:
         """The lexical shares of the passages, divided by the lengths of their vectors."""
         assert document.lexical is not None
-        return (sparse.diags(1 / _lengths(document.passages)) @ document.lexical.of_passages).tocsr()
+        return (sparse.diags(1 / row_lengths(document.passages)) @ document.lexical.of_passages).tocsr()
 
     def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
         """MaxSim of all pairs of documents."""
@@ -352,11 +352,6 @@ def _largest(products: Tensor, counts: Tensor) -> Tensor:
     if bool((counts == first).all()):
         return products.view(len(counts), first, -1).amax(dim=1)
     return torch.segment_reduce(products, "max", lengths=counts, axis=0)
-
-
-def _lengths(vectors: npt.NDArray[Any]) -> Floats:
-    lengths = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
-    return np.asarray(np.where(lengths > 0, lengths, 1.0))
 
 
 # Shares of pairs that are more alike than each of the scores kept: halved every fourth step, down to one in 2,048.
