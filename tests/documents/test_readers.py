@@ -240,9 +240,8 @@ def test_folders_are_read_without_what_is_broken_in_them_and_named_files_are_not
     (tmp_path / "inner" / "c.jsonl").write_text("x\n")
     assert ids([rows, tmp_path / "inner", str(tmp_path / "inner" / "[a]*")], **lenient, unique_ids=False,
                report=report) == ["row", "a", "a"]  # fmt: skip
-    assert [entry.source for entry in report.skipped] == [
-        str(tmp_path / "inner" / "b.pdf"), f"{tmp_path / 'inner' / 'c.jsonl'}:1",
-    ]  # fmt: skip
+    broken = [str(tmp_path / "inner" / "b.pdf"), f"{tmp_path / 'inner' / 'c.jsonl'}:1"]
+    assert [entry.source for entry in report.skipped] == broken
     named = tmp_path / "empty.txt"
     assert error([tmp_path / "inner", named], **lenient).startswith(f"{named}: ")
     assert "gone" in error([tmp_path / "inner", tmp_path / "gone"], **lenient)
@@ -364,8 +363,7 @@ def test_missing_things(tmp_path: Path, monkeypatch: Patch, source: Any, value: 
     [
         ("b.txt", "é".encode("utf-16"), None, None),
         ("f.txt", codecs.BOM_UTF8 + "é".encode(), None, None),
-        ("d.xml", "<?xml version='1.0' encoding='ISO-8859-1'?><article><body><p>é</p></body></article>"
-         .encode("latin-1"), None, None),
+        ("d.xml", "<?xml version='1.0' encoding='ISO-8859-1'?><html><p>é</p></html>".encode("latin-1"), None, None),
         ("a.txt", "é".encode("latin-1"), "latin-1", None),
         ("e.csv", "text\né\n".encode("cp1252"), "cp1252", None),
         ("e.csv", "text\né\n".encode("cp1252"), "utf-16", "utf-16"),
@@ -445,9 +443,8 @@ def test_ids_that_clash_between_folders_get_their_folder_in_front(tmp_path: Path
     for name in ("tides/a.txt", "tides/only.txt", "vinegar/a.md", "old/tides/a.txt", "a.txt"):
         stored(tmp_path / name, f"Text of {name}.")
     texts = {document.id: document.text for document in read_documents(["tides", "vinegar"])}
-    assert {id: text.partition(" of ")[2] for id, text in texts.items()} == {
-        "tides/a": "tides/a.txt.", "only": "tides/only.txt.", "vinegar/a": "vinegar/a.md.",
-    }  # fmt: skip
+    places = {"tides/a": "tides/a.txt.", "only": "tides/only.txt.", "vinegar/a": "vinegar/a.md."}
+    assert {id: text.partition(" of ")[2] for id, text in texts.items()} == places
     # One source gives what it always gave; folders of one name get their path, and a file too.
     assert ids("tides") == ["a", "only"]
     assert ids(["tides", "old/tides"]) == ["tides/a", "only", "old/tides/a"]

@@ -106,6 +106,8 @@ def _show_scripted(roots: Sequence[_Element]) -> None:
     if length > sum(_length(root, _NO_TEXT) for root in roots):
         for element in scripted:
             element.tag = "div"
+            for head in element.iterancestors("{*}head", "head"):
+                head.addnext(element)
 
 
 # Characters outside of links; a menu has fewer.
@@ -135,12 +137,12 @@ def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[lis
     """The elements that hold the content of a page.
 
     These are its ``<main>`` elements (or those with this role) unless they hold less than a tenth of the text, or less
-    than a third where the ``<h1>`` stands outside of them; or else its only ``<article>`` if that holds at least half
-    of it; without either the whole page.
+    than a third where the ``<h1>``, or without one the first ``<h2>``, stands outside of them; or else its only
+    ``<article>`` if that holds at least half of it; without either the whole page.
     """
     whole = sum(_length(root, dropped) for root in roots)
     found = _outermost(roots, "main", dropped)
-    apart = _has_title(roots) and not _has_title(found)
+    apart = _is_titled_outside(roots, found, dropped)
     if (3 if apart else _SMALL_MAIN) * sum(_length(element, dropped) for element in found) < whole:
         found = []
     swallowed = _outermost(roots, "main", dropped - _NAVIGATION)
@@ -165,8 +167,10 @@ def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[lis
     return found, outside
 
 
-def _has_title(elements: Sequence[_Element]) -> bool:
-    return any(local_name(part) == "h1" for element in elements for part in element.iter("*"))
+def _is_titled_outside(roots: Sequence[_Element], content: Sequence[_Element], dropped: frozenset[str]) -> bool:
+    """Whether the ``<h1>`` of a page, or without one its first ``<h2>``, stands outside of its content."""
+    titles = {part for root in roots for part in root.iter("{*}h1", "h1")} or set(_outermost(roots, "h2", dropped)[:1])
+    return bool(titles) and titles.isdisjoint(part for element in content for part in element.iter("*"))
 
 
 def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
@@ -226,6 +230,8 @@ HTML = Vocabulary(
 )
 
 
+# Between the names of a page and of its site, either of which may be missing; what Texinfo calls the first page.
+_AROUND_TITLES, _TOP = " :|-\u2013\u2014", re.compile(r"^Top \((.+)\)$")
 _COMMENT_END = re.compile(r"--!?>")
 # A title without an end, which would take in the page: after it no end comes before what cannot be in a title.
 _OPEN_TITLE = re.compile(
@@ -342,5 +348,6 @@ def _page_title(root: _Element | None) -> str:
         if isinstance(element.tag, str) and local_name(element) == "title":
             parent = element.getparent()
             if parent is not None and local_name(parent) == "head":
-                return joined_lines("".join(map(str, element.itertext())))
+                title = joined_lines("".join(map(str, element.itertext()))).strip(_AROUND_TITLES)
+                return _TOP.sub(r"\1", title)
     return ""

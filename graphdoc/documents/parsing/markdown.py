@@ -29,6 +29,8 @@ _FRONT_MATTER = re.compile(r"\n*+---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)
 _TOML_FRONT_MATTER = re.compile(r"\n*+\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
 _PANDOC_TITLE = re.compile(r"% (?P<title>.+)\n(?:% (?P<author>.*)\n)?(?:% (?P<date>.*)\n)?[ \t]*\n")
 _ENTRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*(?: [\w.-]+)*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
+# What MyST puts before a heading to refer to it.
+_TARGET = re.compile(r"\([\w :.-]+\)=")
 _LONGEST_FRONT_MATTER = 65_536
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _OPENING = re.compile(r"<([A-Za-z][\w-]*)(?![\w-])[^<>]*>")
@@ -169,6 +171,8 @@ class _Writer:
                         outline.start_section(heading, heading_level)
                     else:
                         outline.separate(Break.PARAGRAPH)
+                case "inline" if _TARGET.fullmatch(token.content):
+                    pass
                 case "inline":
                     written = _inline_text(token.children or ()).strip(" \n")
                     outline.write(written, picture=_is_picture(token.children or ()))

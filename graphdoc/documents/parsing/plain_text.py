@@ -61,6 +61,11 @@ def parse_plain_text(text: str, *, headings: bool = True) -> ParsedDocument:
     if not title and found and found[0].kind == "underline" and not any(map(str.strip, lines[: found[0].line])):
         top = [heading for heading in found if levels[heading.line] == 1]
         title = found.pop(0).text if len(top) == 1 else ""
+    underlined = [] if title else _underlined(lines)
+    if len(underlined) == 1 and not any(map(str.strip, lines[: underlined[0].line])):
+        # Other headings stand out by other means.
+        title = underlined[0].text
+        found = [heading for heading in found if heading.line != underlined[0].line]
     joined = _joiner(text)
     start = _after_title(lines, title)
     for heading in found:
@@ -131,9 +136,11 @@ def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
         _Heading(number, match[2].strip(), "mark", len(match[1]))
         for number, line in enumerate(lines)
         if number not in taken
-        and len(line) <= _LONGEST_HEADING
+        and len(line) <= 2 * _LONGEST_HEADING
         and _stands_alone(lines, number)
         and (match := _MARKED.fullmatch(line.rstrip()))
+        # Several in a row are a comment.
+        and not (number + 1 < len(lines) and lines[number + 1].startswith(f"{match[1]} "))
     ]
     if len(found) + len(marked) >= 2:
         return sorted([*found, *marked], key=lambda heading: heading.line)

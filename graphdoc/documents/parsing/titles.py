@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..section import Section
 from .outline import ParsedDocument, joined_lines
 
 # ``Key: value`` as in mails, memos and proposals, or ``:Key: value`` of reStructuredText.
@@ -45,6 +47,15 @@ _NO_TITLE = re.compile(
 _LONGEST_TITLE = 120
 _NO_FIRST_LINE = re.compile(r"#!|\w+://|(?:dear|hello|hi|sehr geehrte|liebe|cher|chère|estimad[oa])\b", re.IGNORECASE)
 _ENDS_NO_TITLE = (".", ",", ";", ":", "!", "?", "…", "-")
+# What parts are called, and numbers as they tell parts apart.
+_PART_NAMES = """
+abstract background building contents description foreword installation introduction name options overview preface
+status summary synopsis usage einführung einleitung inhalt vorwort zusammenfassung résumé sommaire
+"""
+_PARTS = frozenset(_PART_NAMES.split())
+_NUMBERS = re.compile(r"\b[IVXLC]+\b|\d+(?:\.\d+)*|[\s.:()]+")
+_MANUAL_NAME = re.compile(r"[^\s,]+(?:, [^\s,]+)* [-\u2013\u2014] .{3,100}")
+_LONGEST_OPENING, _MOST_SPREAD = 1_000, 8
 
 
 def split_fields(text: str) -> tuple[dict[str, str], str]:
@@ -125,23 +136,47 @@ def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
 
     The heading stays where it is, and so does the line, which counts in plain text alone.
     """
-    if parsed.title and not _NO_TITLE.match(parsed.title):
+    if not parsed.sections or (parsed.title and not _NO_TITLE.match(parsed.title)):
         return parsed
-    title = ""
-    if parsed.sections:
-        first = parsed.sections[0]
+    title = _name_of_all(parsed.sections, is_text=is_text)
+    first = parsed.sections[0]
+    if is_text and not title and not first.heading:
         line, _, rest = first.text.strip().partition("\n")
-        stands_apart = rest.startswith("\n") and len(rest.strip()) > len(line)
-        letters = sum(map(str.isalpha, line))
-        if first.heading:
-            title = first.heading
-        elif (
-            is_text
-            and stands_apart
+        stands_apart = len(rest) > len(line) + 1 if rest.startswith("\n") else not rest and len(parsed.sections) > 1
+        if (
+            (stands_apart or _is_centred(first.text))
             and len(line) <= _LONGEST_TITLE
             and not line.rstrip().endswith(_ENDS_NO_TITLE)
-            and 2 * letters > len(line)
+            and 2 * sum(map(str.isalpha, line)) > len(line)
             and not _NO_FIRST_LINE.match(line)
         ):
             title = joined_lines(line)
     return replace(parsed, title=title or parsed.title)
+
+
+def _name_of_all(sections: Sequence[Section], *, is_text: bool) -> str:
+    """The first heading where it names the document and not a part of it; of a manual page what its "Name" says.
+
+    "Changes in 1.2" over "Changes in 1.1", and "Introduction" beside other headings, are parts. Text may stand before
+    the only heading of level 1.
+    """
+    headings = [section for section in sections if section.heading]
+    if not headings:
+        return ""
+    first, *others = headings
+    called, *further = (_NUMBERS.sub(" ", section.heading).strip().casefold() for section in headings)
+    if called == "name" and _MANUAL_NAME.fullmatch(joined_lines(first.text)):
+        return joined_lines(first.text)
+    is_only = all(other.level > first.level for other in others)
+    is_part = called in _PARTS or (called != first.heading.casefold() and called in further)
+    if first is sections[0]:
+        return first.heading if is_only or not is_part else ""
+    may_follow = is_only and first.level == 1 and not is_text and len(sections[0].text) <= _LONGEST_OPENING
+    return first.heading if may_follow and not is_part else ""
+
+
+def _is_centred(text: str) -> bool:
+    """Whether the first lines, up to an empty one, stand around the same middle, as those of a title page do."""
+    head = [line.expandtabs().rstrip() for line in itertools.takewhile(str.strip, text.strip("\n").split("\n"))]
+    middles = [2 * len(line) - len(line.lstrip()) for line in head if line.startswith(_CENTRED)]
+    return len(middles) == len(head) > 1 and max(middles) - min(middles) <= _MOST_SPREAD

@@ -1,4 +1,4 @@
-"""JATS and TEI to sections."""
+"""JATS, DocBook and TEI to sections."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from .outline import Outline, ParsedDocument, joined_lines, parsed_document
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-# https://jats.nlm.nih.gov/archiving/
+# https://jats.nlm.nih.gov/archiving/, and what https://docbook.org/ has in an article.
 JATS = Vocabulary(
     dropped=names(
         "ref-list front front-stub processing-meta permissions object-id graphic media inline-graphic "
-        "related-object second-form"
+        "related-object second-form articleinfo info"
     ),
     blocks=names(
         "abstract ack app app-group array attrib back bio body boxed-text caption code def-list disp-formula "
         "disp-formula-group disp-quote fig fig-group floats-group fn fn-group glossary list notes p preformat "
         "sec speech statement subtitle supplementary-material table table-wrap table-wrap-foot tbody tfoot "
-        "thead title trans-abstract verse-group"
+        "thead title trans-abstract verse-group para simpara programlisting screen "
+        "itemizedlist orderedlist variablelist legalnotice"
     ),
-    lines=names("list-item def-item term def verse-line speaker"),
+    lines=names("list-item def-item term def verse-line speaker listitem"),
     rows=names("tr"),
     cells=names("td th"),
-    verbatim=names("preformat code"),
+    verbatim=names("preformat code programlisting screen"),
     line_breaks=names("break"),
-    sections=names("sec abstract trans-abstract ack app glossary notes fn-group bio sub-article response"),
+    sections=names("sec abstract trans-abstract ack app glossary notes fn-group bio sub-article response")
+    | names("section sect1 sect2 sect3 sect4 sect5 appendix"),
     headings=names("title"),
     default_headings={"abstract": "Abstract", "trans-abstract": "Abstract", "ack": "Acknowledgements"},
     labels=names("label"),
@@ -68,7 +70,7 @@ _WITHOUT_TEXT = ("second-form", "front-stub", "graphic", "inline-graphic", "obje
 
 
 def parse_xml(text: str) -> ParsedDocument:
-    """Parse JATS (root ``article``), TEI (root ``TEI``) or XHTML into sections of readable plain text.
+    """Parse JATS or DocBook (root ``article``), TEI (root ``TEI``) or XHTML into sections of readable plain text.
 
     A section's level is its depth. Abstracts come first. Reference lists are dropped and counted in the metadata under
     ``dropped_elements``; notes inside a paragraph follow it.
@@ -87,8 +89,8 @@ def parse_xml(text: str) -> ParsedDocument:
             return parse_html_tree(root)
         case name:
             raise DocumentError(
-                f"its root element <{_shortened(name)}> is unknown; XML is read as JATS (<article>), TEI (<TEI>) or "
-                "XHTML (<html>): convert it to one of these, to HTML or to plain text"
+                f"its root element <{_shortened(name)}> is unknown; XML is read as JATS or DocBook (<article>), TEI "
+                "(<TEI>) or XHTML (<html>): convert it to one of these, to HTML or to plain text"
             )
 
 
@@ -97,8 +99,9 @@ def _shortened(name: str) -> str:
 
 
 def _parse_jats(root: _Element) -> ParsedDocument:
-    title = _title(root, "front", "article-meta", "title-group", "article-title")
-    parts = _children(root, "front", "article-meta")
+    title = _title(root, "front", "article-meta", "title-group", "article-title") or _title(root, "title")
+    title = title or _title(root, "articleinfo", "title") or _title(root, "info", "title")
+    parts = [*_children(root, "front", "article-meta"), *_children(root, "articleinfo"), *_children(root, "info")]
     abstracts = [part for part in parts if local_name(part) in ("abstract", "trans-abstract")]
     for article in [element for element in root.iter() if local_name(element) in ("sub-article", "response")]:
         # Its title stands in metadata, which are no text; as a heading it keeps its place in the outline.
@@ -109,7 +112,7 @@ def _parse_jats(root: _Element) -> ParsedDocument:
     outline = Outline()
     reader = ElementReader(outline, JATS)
     for element in (*abstracts, *_children(root)):
-        if local_name(element) != "front":
+        if local_name(element) not in ("front", "title"):
             reader.read(element)
     return _finished(outline, title, reader.dropped)
 

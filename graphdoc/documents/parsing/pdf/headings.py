@@ -208,6 +208,10 @@ class HeadingFinder:
         }
         plain = {place for place in loose if not _NUMBER.match(self._texts[place])}
         terms = _hanging_terms(self._blocks, loose, self._size) | _scattered(self._blocks, loose, self._size)
+        # The largest line of the first page is a title wherever it begins.
+        largest = max(found, key=lambda place: (self._looks[place].size, -place), default=-1)
+        if self._blocks and self._blocks[largest].first.page == self._blocks[0].first.page:
+            plain.discard(largest)
         return {place for place in terms & plain if not _KNOWN.fullmatch(self._texts[place])}
 
     def _look(self, block: Block, text: str) -> _Look:

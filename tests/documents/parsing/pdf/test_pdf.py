@@ -65,6 +65,9 @@ def test_sizes_weights_and_numbers_make_headings_of_levels() -> None:
     looks = (("A river in two moods", 20, "B"), (HIGH, 14, "B"), ("At body size", 10, "B"), ("Slanted", 10, "I"))
     parsed = read(column(*looks, (LOW, 14, "B"), ("Slanted again", 10, "I")))
     assert parsed.title == "A river in two moods"
+    # Wherever it begins.
+    page = [Words(100, 790, "A river", 25, "B"), *column(*((HIGH, 17, "B"),) * 4, top=690)]
+    assert read(page).title == "A river"
     levels = [(2, HIGH), (3, "At body size"), (4, "Slanted"), (2, LOW), (4, "Slanted again")]
     assert headings(parsed) == levels and [section.text for section in parsed.sections] == [TEXT] * 6
     numbered = column(("1 Banks", 12, "B"), ("1.1 Mud", 12, "B"), top=760)
