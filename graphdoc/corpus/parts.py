@@ -25,8 +25,6 @@ from ..settings.run import RunSettings
 from ..vectors.folder import NOT_COMPUTED_WITH
 from .corpus import TrainingCorpus, remove_abandoned
 
-Counts = npt.NDArray[np.int64]
-
 FORMAT_VERSION = 1
 # Passages of one part, about: enough to sort by length, and at 768 numbers each 50 MB to lose to an interruption.
 PART_PASSAGES = 16_384
@@ -95,7 +93,7 @@ class PassageVectors(MappedParts):
         hidden_size: length of a vector.
     """
 
-    def __init__(self, folder: Path, passage_counts: Counts, hidden_size: int) -> None:
+    def __init__(self, folder: Path, passage_counts: npt.NDArray[np.int64], hidden_size: int) -> None:
         self.hidden_size = hidden_size
         self._counts = passage_counts
         self._ends = np.cumsum(passage_counts, dtype=np.int64)

@@ -27,7 +27,6 @@ from .labels import LabelledDocuments, ReadyDocument, named, ordered_classes, pl
 
 BINS = 15
 
-Floats = npt.NDArray[Any]
 Labels = Sequence[tuple[str, ...]]
 
 
@@ -98,7 +97,7 @@ def classification_scores(
     truth: Labels,
     predicted: Labels,
     classes: Sequence[str],
-    probabilities: Floats | None = None,
+    probabilities: npt.NDArray[Any] | None = None,
     *,
     multi_label: bool = False,
 ) -> ClassificationScores:
@@ -149,7 +148,7 @@ def classification_scores(
     )
 
 
-def calibration_error(probabilities: Floats, right: npt.NDArray[np.bool_], bins: int = BINS) -> float:
+def calibration_error(probabilities: npt.NDArray[Any], right: npt.NDArray[np.bool_], bins: int = BINS) -> float:
     """Expected calibration error (Guo et al. 2017, "On Calibration of Modern Neural Networks").
 
     Predictions, ``(predictions,)``, are sorted into bins of equal width, which include their upper edge, and the first

@@ -17,9 +17,10 @@ from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOption
 from ..inference.precision import as_numpy, inference
 from ..inference.segmenting import AnyDocument, Window
 from ..modeling.attribution import logit_contributions
+from ..runtime.arrays import Vectors
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import WordPart
-from .records import Decision, Floats, Prediction, Predictions, place_of
+from .records import Decision, Prediction, Predictions, place_of
 
 # Least probability of a class that a document gets, for models with several labels.
 THRESHOLD = 0.5
@@ -183,12 +184,12 @@ def word_contributions(
     return np.asarray(shares @ weights, np.float64), list(parts)
 
 
-def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:
+def probabilities_of(logits: Tensor, multi_label: bool) -> Vectors:
     """Probabilities of classes, ``(documents, classes)``: softmax over logits, or the sigmoid of each."""
     return as_numpy(torch.sigmoid(logits) if multi_label else torch.softmax(logits, dim=-1))
 
 
-def given_labels(probabilities: Floats, classes: Sequence[str], threshold: float | None) -> tuple[str, ...]:
+def given_labels(probabilities: Vectors, classes: Sequence[str], threshold: float | None) -> tuple[str, ...]:
     """The classes that a document gets, of ``(classes,)``; without a threshold the most likely one."""
     if threshold is None:
         return (classes[int(probabilities.argmax())],)

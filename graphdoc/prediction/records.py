@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from ..documents.document import Document
 from ..errors import OutputError, SettingsError
+from ..runtime.arrays import Vectors
 from ..runtime.files import write_atomically, write_rows, write_text
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import WordPart
@@ -27,8 +27,6 @@ FORMAT = "graphdoc.predictions/1"
 LISTED_PASSAGES, LISTED_WORDS = 3, 10
 SUFFIXES = (".jsonl", ".csv", ".parquet")
 _GROUP_ROWS = 1024
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Decision:
     label: str
     probability: float
     logit: float
-    contributions: Floats
+    contributions: Vectors
     words: tuple[WordPart, ...] | None = None
 
     @property
@@ -83,8 +81,8 @@ class Prediction:
 
     segmented: SegmentedDocument
     classes: tuple[str, ...]
-    logits: Floats
-    probabilities: Floats
+    logits: Vectors
+    probabilities: Vectors
     labels: tuple[str, ...]
     decisions: tuple[Decision, ...] = ()
     multi_label: bool = False
@@ -198,7 +196,7 @@ class Predictions(Sequence[Prediction]):
         return [item.labels if self.multi_label else item.label for item in self]
 
     @property
-    def probabilities(self) -> Floats:
+    def probabilities(self) -> Vectors:
         """Probabilities of all classes, ``(documents, classes)``."""
         return np.array([item.probabilities for item in self], np.float32).reshape(len(self), len(self.classes))
 

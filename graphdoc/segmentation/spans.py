@@ -33,7 +33,7 @@ _FIXES = {
 }
 # Only models with a context, corpora with repeated passages, and pages have any.
 _RARE = ("shortened_contexts", "kept_repeats", "furniture")
-Integers = npt.NDArray[np.int32]
+Int32s = npt.NDArray[np.int32]
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -230,9 +230,9 @@ class PassageArrays:
     ``(tokens,)``.
     """
 
-    sections: Integers
-    lengths: Integers
-    token_ids: Integers
+    sections: Int32s
+    lengths: Int32s
+    token_ids: Int32s
 
     @classmethod
     def of(cls, segmented: SegmentedDocument) -> PassageArrays:
@@ -249,7 +249,7 @@ class PassageArrays:
         return len(self.lengths)
 
     @property
-    def tokens(self) -> tuple[Integers, ...]:
+    def tokens(self) -> tuple[Int32s, ...]:
         """Token ids of every passage, each ``(tokens,)``."""
         return tuple(self.token_ids[start:end] for start, end in pairwise(_offsets(self.lengths).tolist()))
 
@@ -285,9 +285,9 @@ class PassageColumns:
 
     def __init__(self, batch: Any) -> None:
         outer = batch.column("token_ids")
-        self._sections: Integers = batch.column("sections").values.to_numpy()
-        self._passages: Integers = outer.offsets.to_numpy()
-        self._tokens: Integers = outer.values.offsets.to_numpy()
+        self._sections: Int32s = batch.column("sections").values.to_numpy()
+        self._passages: Int32s = outer.offsets.to_numpy()
+        self._tokens: Int32s = outer.values.offsets.to_numpy()
         self._token_ids: npt.NDArray[np.integer[Any]] = outer.values.values.to_numpy()
 
     @property
@@ -313,5 +313,5 @@ class PassageColumns:
         )
 
 
-def _offsets(lengths: Sequence[int] | Integers) -> Integers:
+def _offsets(lengths: Sequence[int] | Int32s) -> Int32s:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
