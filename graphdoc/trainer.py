@@ -27,7 +27,7 @@ from .training.optimizer import finish_tuning
 from .training.run import RunContext, join_run, load_start, run_recipe
 
 # What messages and model cards call documents that are passed as objects.
-IN_HAND = "given documents"
+IN_MEMORY = "given documents"
 
 
 def train(
@@ -133,7 +133,7 @@ class Trainer:
         self._device, self._show_progress = device, show_progress
         kind: type[RunSettings] = load(RECIPES[data.recipe].settings)
         start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
-        source, in_hand = _documents(data.documents)
+        source, in_memory = _documents(data.documents)
         self._loss, of_loss = _loss_values(data, loss)
         measured = evaluation if isinstance(evaluation, Mapping) else {}
         sections: dict[str, Mapping[str, Any]] = {
@@ -165,8 +165,8 @@ class Trainer:
             else:
                 values[section] = value
         self.settings = kind(**values)
-        if in_hand is not None:
-            self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.holding(in_hand)})
+        if in_memory is not None:
+            self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.holding(in_memory)})
 
     def train(self, resume: bool = False) -> Path:
         """Train to the end.
@@ -220,7 +220,7 @@ def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss |
 def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
     """Settings of a corpus, and the documents themselves where they are passed as objects, readable several times."""
     if isinstance(documents, CorpusSettings):
-        return documents.given_values(), documents.in_hand
+        return documents.given_values(), documents.in_memory
     if isinstance(documents, str | PathLike):
         return {"source": fspath(documents)}, None
     if isinstance(documents, Iterable) and not isinstance(documents, Document | Mapping):
@@ -230,7 +230,7 @@ def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
         kept: Any = documents if is_read_again else list(documents)
         if isinstance(kept, Sequence) and kept and all(isinstance(one, str | PathLike) for one in kept):
             return {"source": [fspath(one) for one in kept]}, None
-        return {"source": IN_HAND}, kept
+        return {"source": IN_MEMORY}, kept
     raise SettingsError(f"documents={type(documents).__name__} cannot be read; give documents, a data set or a path")
 
 
@@ -240,7 +240,7 @@ def _file(rows: str | PathLike[str] | Iterable[Sequence[Any]]) -> str:
         return fspath(rows)
     text = "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
     name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    path = CorpusSettings(source=IN_HAND).corpora_folder.parent / "pairs" / f"{name}.tsv"
+    path = CorpusSettings(source=IN_MEMORY).corpora_folder.parent / "pairs" / f"{name}.tsv"
     if not path.is_file():
         write_text(path, text)
     return str(path)

@@ -162,13 +162,13 @@ class CorpusSource:
 
     def __init__(self, settings: CorpusSettings, without_first_sentence: bool = False) -> None:
         self._settings, self.without_first_sentence = settings, without_first_sentence
-        self._data_set = DataSet(settings) if settings.dataset and settings.in_hand is None else None
+        self._data_set = DataSet(settings) if settings.dataset and settings.in_memory is None else None
 
     def identity(self) -> dict[str, Any]:
         """Hashes of the files, or the version of the data set: what differs when documents may have changed."""
         settings = self._settings
-        if settings.in_hand is not None:
-            documents = read_documents(settings.in_hand, columns=settings.columns, on_error="skip")
+        if settings.in_memory is not None:
+            documents = read_documents(settings.in_memory, columns=settings.columns, on_error="skip")
             return {"documents": values_hash(map(_content, documents))}
         if self._data_set is not None:
             return self._data_set.identity()
@@ -190,7 +190,7 @@ class CorpusSource:
         # Recipes name the usual splits, whether there are any; another name that nothing has is a slip.
         usual = (*VALIDATION_SPLITS, *TEST_SPLITS)
         report.splits_left_out = {split: 0 for name, split in unwanted.items() if name not in usual}
-        source: Any = settings.sources if settings.in_hand is None else settings.in_hand
+        source: Any = settings.sources if settings.in_memory is None else settings.in_memory
         documents: Iterable[Document] = read_documents(
             source if self._data_set is None else self._data_set.rows(rank, count),
             columns=settings.columns,

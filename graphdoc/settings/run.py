@@ -30,7 +30,7 @@ class CorpusSettings(Settings):
     """Where a training corpus comes from and how it is made ready."""
 
     # Given documents, read instead of the source that names them.
-    _in_hand: Any = PrivateAttr(default=None)
+    _in_memory: Any = PrivateAttr(default=None)
 
     source: list[FileName] | FileName | None = None
     """files, folders, glob patterns and corpora, one or a list"""
@@ -77,19 +77,19 @@ class CorpusSettings(Settings):
         return self
 
     @property
-    def in_hand(self) -> Any:
-        """Given documents, read instead of ``source``; None where there are none."""
-        return self._in_hand
+    def in_memory(self) -> Any:
+        """Documents passed as objects, read instead of ``source``; None if there are none."""
+        return self._in_memory
 
     def holding(self, documents: Any) -> Self:
-        """The same settings for given documents, which can be read several times."""
+        """The same settings for documents passed as objects, which can be read several times."""
         held = self.model_copy()
-        held._in_hand = documents
+        held._in_memory = documents
         return held
 
     def replace(self, **changes: Any) -> Self:
         """The same settings with some changed, and checked, for the same documents."""
-        return super().replace(**changes).holding(self._in_hand)
+        return super().replace(**changes).holding(self._in_memory)
 
     @property
     def sources(self) -> list[str]:

@@ -147,7 +147,7 @@ def test_defaults_of_a_recipe_lie_below_what_is_given() -> None:
     assert (settings.training.epochs, settings.training.batch_size) == (3, 8)
     documents = ["in hand"]
     held = settings.replace(corpus=CorpusSettings(source="a").holding(documents))
-    assert held.corpus.in_hand is documents and held.corpus.max_passages == 1000
+    assert held.corpus.in_memory is documents and held.corpus.max_passages == 1000
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
