@@ -31,7 +31,7 @@ from graphdoc.evaluation import (
 from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, fused, rank_documents
 from graphdoc.evaluation.trec import Run, ranked
 from graphdoc.segmentation.sentences import split_sentences
-from graphdoc.similarity.hierarchical import By, Direction, Normalisation
+from graphdoc.similarity.hierarchical import Direction, Normalisation, SentenceScoring
 
 MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100", "MRR-published")
 AGAINST = "mean of passages"
@@ -42,7 +42,7 @@ SECTION_SENTENCES, DOCUMENT_SENTENCES = 5, 48
 class BySentences(NamedTuple):
     """A way to score documents by their sentences."""
 
-    by: By
+    by: SentenceScoring
     normalisation: Normalisation = "none"
     direction: Direction = "source"
 

@@ -31,7 +31,7 @@ from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import SentencePairSettings
 from graphdoc.trainer import train
 
-WAYS = ("document", "paragraphs", "sentences", "flat")
+SENTENCE_SCORINGS = ("document", "paragraphs", "sentences", "flat")
 ZSCORE = "sentences, z-score"
 MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100")
 UNTRAINED = {
@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def section(measure: str, table: Mapping[str, Sequence[Mapping[str, Mapping[str, float]]]]) -> str:
     """The table of a measure as Markdown."""
-    ways = (*WAYS, ZSCORE)
+    ways = (*SENTENCE_SCORINGS, ZSCORE)
     lines = [f"## {measure}", "", f"| trained | {' | '.join(ways)} |", f"|---|{'---|' * len(ways)}"]
     for row, scores in table.items():
         cells = [spread([one[way][measure] for one in scores]) for way in ways]

@@ -26,8 +26,7 @@ from .errors import GraphdocError, SettingsError
 from .runtime.text import one_line
 from .version import __version__
 
-# Of every command its module, which is imported when it is asked for, and what it does. The function in the module is
-# called as the command.
+# The module of each command, imported when the command is run, and a summary. The function has the command's name.
 COMMANDS = {
     "compare": ("compare", "compare two or more documents, or the parts of one, down to their passages"),
     "overview": ("overview", "see a whole collection: a map, groups with names, closest pairs, copies and outliers"),
@@ -74,7 +73,7 @@ Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, -
 _LONGEST_MESSAGE = 1000
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 # Stands for "-", standard input or output, which no option is called.
-_STANDARD = "\0-"
+_STDIO_PLACEHOLDER = "\0-"
 # What torch and oneDNN say when they cannot allocate, and the dynamic linker when a library does not fit.
 _NO_MEMORY = re.compile(
     "can't allocate memory|annot allocate memory|std::bad_alloc|could not create a (primitive|memory object)"
@@ -136,7 +135,7 @@ def _words_of(arguments: Sequence[str]) -> list[str]:
 
 def parse(arguments: Sequence[str]) -> Callable[..., Any]:
     """The call that runs the command that is asked for."""
-    tokens = [_STANDARD if argument == "-" else argument for argument in arguments]
+    tokens = [_STDIO_PLACEHOLDER if argument == "-" else argument for argument in arguments]
     try:
         call, bound, _ = build_app().parse_args(tokens, print_error=False, exit_on_error=False)
     except CycloptsError as error:
@@ -144,7 +143,7 @@ def parse(arguments: Sequence[str]) -> Callable[..., Any]:
         near = [] if words else difflib.get_close_matches(" ".join(arguments[:2]), COMMANDS, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]}?" if near else ""
         see = " ".join(["graphdoc", *words, "--help"])
-        raise SettingsError(f"{str(error).replace(_STANDARD, '-')}{hint} (see {see})") from error
+        raise SettingsError(f"{str(error).replace(_STDIO_PLACEHOLDER, '-')}{hint} (see {see})") from error
     values = {name: _standard(value) for name, value in bound.kwargs.items()}
     return partial(call, *map(_standard, bound.args), **values)
 
@@ -154,7 +153,7 @@ def _standard(value: Any) -> Any:
         return tuple(map(_standard, value))
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: _standard(getattr(value, field.name)) for field in fields(value)})
-    return "-" if isinstance(value, str) and value == _STANDARD else value
+    return "-" if isinstance(value, str) and value == _STDIO_PLACEHOLDER else value
 
 
 def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] | None = None) -> int:

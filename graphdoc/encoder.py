@@ -20,7 +20,7 @@ from .errors import ModelError, SettingsError
 from .inference.fitting import Fit, FitOptions, fit
 from .inference.levels import encode_all_levels, with_sentences
 from .inference.precision import LoadPrecision, Precision
-from .inference.segmenting import AnyDocument, Many, documents_of
+from .inference.segmenting import AnyDocument, ManyDocuments, documents_of
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_DRAWING = threading.Lock()
+_RNG_LOCK = threading.Lock()
 
 
 class DocumentEncoder(VectorPipeline):
@@ -115,7 +115,7 @@ class DocumentEncoder(VectorPipeline):
             raise SettingsError(f"seed={described(seed)} must be less than 2**64")
         config = backbone_config(str(backbone), **settings)
         # Torch has one generator for all threads.
-        with _DRAWING, torch.random.fork_rng(devices=[]):
+        with _RNG_LOCK, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, tokenizer = load_backbone(config)
         return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
@@ -123,7 +123,7 @@ class DocumentEncoder(VectorPipeline):
     def __repr__(self) -> str:
         return f"DocumentEncoder({self.name!r}, vectors of {self.hidden_size})"
 
-    def fit(self, documents: Many | AnyDocument, **options: Unpack[FitOptions]) -> Fit:
+    def fit(self, documents: ManyDocuments | AnyDocument, **options: Unpack[FitOptions]) -> Fit:
         """Fit the encoder to a corpus without training, in one pass and bounded memory.
 
         No labels are read. See :class:`~graphdoc.inference.fitting.FitOptions` for what is learned, and how.
@@ -167,7 +167,7 @@ class DocumentEncoder(VectorPipeline):
 
         return build_graph(self.segment_with_text(document), self.model.config.graph)
 
-    def predict(self, documents: Many | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
+    def predict(self, documents: ManyDocuments | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
         """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
         See :func:`graphdoc.prediction.predict` for the options.
@@ -231,7 +231,7 @@ class DocumentEncoder(VectorPipeline):
         return Comparison(first, second, model, similarity, b is None, table, self.background, self.evidence)
 
     def _compared_by(self, documents: int) -> str:
-        """How a number of documents is compared: by evidence only where it is known what to measure them by."""
+        """The similarity for a number of documents; evidence without a reference is the cosine."""
         similarity = str(self.model.config.similarity)
         is_known = documents >= FEWEST_DOCUMENTS or self.evidence is not None
         return similarity if similarity != "evidence" or is_known else "cosine"
@@ -269,7 +269,7 @@ class DocumentEncoder(VectorPipeline):
         return MutualComparison(encoded, model, similarity, self.background, self.evidence)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
-        """Show which node attends to which, for every layer and head; what passages add to the vector without graph.
+        """Attention by layer and head or, in a model without any, what each passage adds to the vector.
 
         Returns:
             A table of layer, head, source, target, edge kind and weight; weights of one target sum to 1. With the
@@ -344,7 +344,9 @@ class DocumentEncoder(VectorPipeline):
                 f"document {document.segmented.document.id!r} was encoded by {document.model.get('name')!r}, which "
                 f"differs from {self.name!r} in {', '.join(differences[:3])}; encode it again"
             )
-        lacks = (sentences and document.sentence_vectors is None) or (lone and document.lone_sentence_vectors is None)
+        lacks = (sentences and document.sentence_vectors is None) or (
+            lone and document.context_free_sentence_vectors is None
+        )
         return with_sentences(self, document, dtype, lone=lone) if lacks else document
 
     def _warn_if_untrained(self, numbers: str) -> None:

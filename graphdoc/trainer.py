@@ -18,7 +18,7 @@ from .evaluation.evaluator import Evaluator
 from .losses import Loss, MaskedTokens
 from .registry import RECIPES, load
 from .runtime.files import write_text
-from .runtime.processes import place
+from .runtime.processes import move_to_device
 from .sampling.tasks import Task
 from .settings.base import Settings
 from .settings.run import CorpusSettings, RunSettings, Tune
@@ -63,7 +63,7 @@ def train(
             start = load_start(settings.model, processes.device, settings.similarity)
             start.name = settings.folder.name
         else:
-            place(start.model, processes.device)
+            move_to_device(start.model, processes.device)
             start.model.config.similarity = settings.similarity
         evaluation = None
         if evaluate is not None:

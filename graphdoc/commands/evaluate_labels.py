@@ -149,7 +149,7 @@ def evaluate_classify(
     with quick_imports():
         from ..evaluation import ClassificationEvaluator, LabelledDocuments, classification_scores
         from ..evaluation.baselines import TFIDF_SVM, lexical_predictions
-        from ..evaluation.labels import named
+        from ..evaluation.labels import first_three_names
     from ..segmentation.spans import Coverage
 
     with Processes(usable_device(model.device)) as processes:
@@ -228,7 +228,7 @@ def evaluate_classify(
             f"left out: {len(labelled.without_label):,} without a label, {several:,} with several or an empty list"
         )
     if scores.unknown:
-        unknown = named(f"{name} ({count:,})" for name, count in scores.unknown.items())
+        unknown = first_three_names(f"{name} ({count:,})" for name, count in scores.unknown.items())
         known = "" if scores.accuracy_known is None else f"; without these documents {scores.accuracy_known:.3f}"
         lines.append(f"labels that the model does not know count as missed: {unknown}{known}")
     by_class = [{"name": row.name, "role": row.role, **one._asdict()} for row in rows for one in row.scores.classes]

@@ -190,12 +190,12 @@ def evaluate_search(
     with quick_imports():
         from ..evaluation import RankingTable, own_documents, read_judgements
         from ..evaluation.judgements import UNKNOWN_DOCUMENTS
-        from ..evaluation.measures import DEFAULT_MEASURES, OF_RANKS
+        from ..evaluation.measures import DEFAULT_MEASURES, RANK_MEASURES
         from ..evaluation.rankers import SEARCHES, WEIGHTED, rank_queries
         from ..evaluation.trec import leave_out
 
     measures = ranking.measures(DEFAULT_MEASURES)
-    if of_ranks := [measure for measure in measures if measure.partition("@")[0] in OF_RANKS]:
+    if of_ranks := [measure for measure in measures if measure.partition("@")[0] in RANK_MEASURES]:
         raise SettingsError(f"--measure {of_ranks[0]} needs rankings of all documents, which evaluate related makes")
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)

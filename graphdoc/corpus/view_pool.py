@@ -15,7 +15,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..matching.matcher import ViewDrawer, ViewPair
-from ..matching.reader import FieldTokens, SentenceFeatures, SpecialTokens
+from ..matching.reader import ReceptiveField, SentenceFeatures, SpecialTokens
 from ..runtime.arrays import Rows
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
@@ -96,7 +96,7 @@ class _Shared:
 
     drawer: ViewDrawer
     rows: Rows
-    fields: dict[int, FieldTokens]
+    fields: dict[int, ReceptiveField]
     features: dict[int, Any]
     views: int
     likelihoods: dict[int, SentenceLikelihoods]
@@ -157,7 +157,7 @@ def prepare_view_pool(
         with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
             for row, texts in texts_of(wanted):
                 example = corpus[row]
-                fields = FieldTokens.of(example.id, example.token_ids, drawer.settings.receptive_field, special)
+                fields = ReceptiveField.of(example.id, example.token_ids, drawer.settings.receptive_field, special)
                 shared.fields[row] = fields
                 shared.features[row] = features_of(texts[: len(fields)])
                 if is_ordered:

@@ -23,7 +23,7 @@ from ..runtime.arrays import Vectors
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
 from .evaluator import Evaluator, measured_once
-from .labels import LabelledDocuments, ReadyDocument, named, ordered_classes, plain_document
+from .labels import LabelledDocuments, ReadyDocument, first_three_names, ordered_classes, plain_document
 
 BINS = 15
 
@@ -251,8 +251,8 @@ class ClassificationEvaluator(Evaluator):
         there = self.labelled.classes
         if there and not set(there) & set(classes):
             raise EvaluationError(
-                f"no document has a label that the model knows: it knows {named(classes)}, documents have "
-                f"{named(there)}"
+                f"no document has a label that the model knows: it knows {first_three_names(classes)}, documents have "
+                f"{first_three_names(there)}"
             )
 
         def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[Vectors]:

@@ -25,7 +25,7 @@ from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage
 from ..similarity.kinds import similarity_of
 from .evaluator import Evaluator, measured_once
-from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, held_out_rows, named, require_labels
+from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, first_three_names, held_out_rows, require_labels
 from .resampling import RESAMPLES, Estimate, mean_estimate, resampled
 
 STARTS, NEIGHBOURS = 10, 10
@@ -234,7 +234,7 @@ def _fitted_probe(vectors: npt.NDArray[Any], labels: npt.NDArray[Any], strength:
 def _require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> None:
     if unknown := sorted(set(test_labels) - set(train_labels)):
         raise EvaluationError(
-            f"test documents have labels that no train document has ({named(unknown)}); "
+            f"test documents have labels that no train document has ({first_three_names(unknown)}); "
             "leave them out, or do without the linear probe"
         )
 

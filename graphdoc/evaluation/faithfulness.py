@@ -29,7 +29,7 @@ from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
-from ..similarity.kinds import Compared, similarity_of
+from ..similarity.kinds import DocumentFeatures, similarity_of
 from .labels import ReadyDocument, plain_document
 
 STEPS, ORDERS = 10, 5
@@ -211,7 +211,7 @@ def _similarities(
     encoder: DocumentEncoder, documents: Sequence[SegmentedDocument], pairs: Sequence[LabelledPair]
 ) -> Iterator[Case]:
     """Both documents of every pair with what their passages add to the similarity, and the similarity to the other."""
-    similarity = similarity_of(encoder.model.config.similarity).measured_by(encoder.evidence)
+    similarity = similarity_of(encoder.model.config.similarity).with_reference(encoder.evidence)
     reads_words = encoder.evidence is not None
     encoded = {document.document.id: encode_all_levels(encoder, document) for document in documents}
     for pair in pairs:
@@ -221,7 +221,7 @@ def _similarities(
                 vectors, passages, _, kept = shortened
                 # Words are read for evidence alone.
                 totals = [own.passage_terms.totals(some) for some in kept] if reads_words else [{}] * len(kept)
-                times = [Compared(*time) for time in zip(vectors, passages, totals, strict=True)]
+                times = [DocumentFeatures(*time) for time in zip(vectors, passages, totals, strict=True)]
                 return similarity.scores(times, [other])[:, 0]
 
             yield a.segmented, similarity.contributions(a, b).sum(axis=1), compare

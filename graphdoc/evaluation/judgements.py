@@ -14,7 +14,7 @@ from ..documents.readers.corpora import read_corpus
 from ..documents.section import clean_text, is_missing
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.text import counted
-from .labels import named
+from .labels import first_three_names
 from .trec import Qrels, leave_out, read_columns, read_qrels
 
 TEXT_COLUMN, SPLIT = "text", "split"
@@ -53,7 +53,7 @@ class Judgements:
         if qrels and len(unknown) == len(qrels):
             raise EvaluationError(
                 f"{source or 'the judgements'}: none of the {counted(len(unknown), 'query id')} in the judgements is "
-                f"the id of a query ({named(map(repr, unknown))})"
+                f"the id of a query ({first_three_names(map(repr, unknown))})"
             )
         with_text = {query: text for query, text in queries.items() if text.strip()}
         left_out = {WITHOUT_TEXT: len(queries) - len(with_text), UNKNOWN_QUERIES: len(unknown)}
@@ -88,7 +88,7 @@ class Judgements:
         if not any(kept.values()):
             raise EvaluationError(
                 f"{self.source or 'the judgements'}: none of the {counted(len(unknown), 'judged document')} is there "
-                f"({named(map(repr, unknown))})"
+                f"({first_three_names(map(repr, unknown))})"
             )
         return self._answered(kept, len(unknown))
 

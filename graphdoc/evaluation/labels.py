@@ -143,7 +143,7 @@ def held_out_rows(labels: Sequence[str], share: float, seed: int = 0) -> npt.NDA
     return result
 
 
-def named(names: Iterable[str]) -> str:
+def first_three_names(names: Iterable[str]) -> str:
     """The first three of some names, for messages."""
     listed = list(names)
     return ", ".join(listed[:3]) + (", ..." if len(listed) > 3 else "")

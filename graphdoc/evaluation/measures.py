@@ -26,7 +26,7 @@ class RankedDocuments:
 
 
 # Measures of ranks that no library has (SDR, section 4.2), and as its published code counts them.
-OF_RANKS = ("MPR", "MPR-published", "MRR-published", "HR-published")
+RANK_MEASURES = ("MPR", "MPR-published", "MRR-published", "HR-published")
 # Means over pairs of a query and a relevant document, not over queries.
 OVER_PAIRS = ("MPR", "MPR-published")
 
@@ -61,7 +61,7 @@ def measure_ranks(
 # What ir_measures calls the others, and what else users call all of them.
 _OF_LIBRARY = {"nDCG": "nDCG", "MAP": "AP", "MRR": "RR", "P": "P", "recall": "R", "success": "Success", "HR": "R"}
 _ALIASES = {"ap": "MAP", "rr": "MRR", "precision": "P", "r": "recall"}
-_NAMES = {name.lower(): name for name in (*_OF_LIBRARY, *OF_RANKS)} | _ALIASES
+_NAMES = {name.lower(): name for name in (*_OF_LIBRARY, *RANK_MEASURES)} | _ALIASES
 _NEED_CUTOFF = ("P", "recall", "success", "HR", "HR-published")
 _WITHOUT_CUTOFF = ("MPR", "MPR-published", "MRR-published")
 
@@ -106,7 +106,7 @@ class Measure:
 
     def of_library(self, library: Any) -> Any:
         """The measure of ``ir_measures``; None if it has none."""
-        if self.kind in OF_RANKS:
+        if self.kind in RANK_MEASURES:
             return None
         measure = getattr(library, _OF_LIBRARY[self.kind])
         return measure if self.cutoff is None else measure @ self.cutoff

@@ -23,7 +23,7 @@ from ..retrieval.sentences import encode_sentences
 from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
-from ..similarity.hierarchical import By, Direction, DocumentScorer, Normalisation, SentenceSet
+from ..similarity.hierarchical import Direction, DocumentScorer, Normalisation, SentenceScoring, SentenceSet
 from ..similarity.kinds import similarity_matrix, similarity_of
 from .baselines import TfidfVectors, text_of
 from .measures import DEFAULT_MEASURES
@@ -218,7 +218,7 @@ def by_vectors(vectors: np.ndarray, kind: str = "cosine") -> Scorer:
     return lambda place: similarity_matrix(vectors[place : place + 1], vectors, kind)[0]
 
 
-def by_sentences(corpus: RankedCorpus, by: By) -> Scorer:
+def by_sentences(corpus: RankedCorpus, by: SentenceScoring) -> Scorer:
     """Scores by sentences (SDR, section 3.3); the query document, with which nothing is compared, gets 0."""
     sentences = corpus.sentences
 
@@ -242,7 +242,7 @@ RANKERS: dict[str, Ranker] = {
     "bm25": bm25,
     "words-documents": keywords,
     "vectors": document_vectors,
-    **{name: partial(by_sentences, by=name) for name in get_args(By)},
+    **{name: partial(by_sentences, by=name) for name in get_args(SentenceScoring)},
 }
 """By name; ``document``, ``paragraphs``, ``flat`` and ``sentences`` compare sentences
 (see :mod:`graphdoc.similarity.hierarchical`)."""

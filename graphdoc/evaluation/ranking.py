@@ -14,8 +14,8 @@ from ..runtime.arrays import Floats
 from ..runtime.text import require_whole
 from .measures import (
     DEFAULT_MEASURES,
-    OF_RANKS,
     OVER_PAIRS,
+    RANK_MEASURES,
     Measure,
     RankedDocuments,
     measure_ranks,
@@ -127,7 +127,7 @@ def score_run(
     values = np.zeros((len(judged), len(wanted)))
     columns: dict[Any, list[int]] = {}
     for column, measure in enumerate(wanted):
-        if measure.kind not in OF_RANKS:
+        if measure.kind not in RANK_MEASURES:
             columns.setdefault(measure.of_library(ir_measures), []).append(column)
             continue
         if candidates is None:

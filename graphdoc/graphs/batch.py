@@ -15,8 +15,9 @@ from scipy import sparse
 from torch import Tensor
 
 from ..errors import SettingsError
+from ..runtime.arrays import Rows
 from ..segmentation.spans import SegmentedDocument
-from .kinds import GraphKind, Integers, JoinedGraphs, NodeKind
+from .kinds import GraphKind, JoinedGraphs, NodeKind
 from .layout import AttentionPlan, Form, SectionLayout, places_of, plan_attention, section_ids
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class NodeRows:
     section_counts: Tensor
 
     @classmethod
-    def of(cls, node_kind: Integers, section_of: Integers, document_of: Integers, documents: int) -> NodeRows:
+    def of(cls, node_kind: Rows, section_of: Rows, document_of: Rows, documents: int) -> NodeRows:
         """Find the rows.
 
         Args:
@@ -251,7 +252,7 @@ class GraphBatch:
     node_counts: tuple[int, ...]
     edge_counts: tuple[int, ...]
     passage_counts: tuple[int, ...]
-    places: Integers
+    places: Rows
     rows: NodeRows
     sections: SectionLayout
     plan: AttentionPlan | None
@@ -286,8 +287,8 @@ class GraphBatch:
         graphs: Sequence[DocumentGraph] | JoinedGraphs,
         token_ids: tuple[TokenIds, ...] = (),
         *,
-        section_ids: Integers | None = None,
-        chunk_ids: Integers | None = None,
+        section_ids: Rows | None = None,
+        chunk_ids: Rows | None = None,
         passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
         second_from: tuple[int, ...] | None = None,
     ) -> GraphBatch:
@@ -324,8 +325,8 @@ class GraphBatch:
         cls,
         token_ids: tuple[TokenIds, ...],
         graphs: JoinedGraphs,
-        section_ids: Integers | None,
-        chunk_ids: Integers | None,
+        section_ids: Rows | None,
+        chunk_ids: Rows | None,
     ) -> GraphBatch:
         document_of = np.repeat(np.arange(len(graphs)), graphs.node_counts)
         rows = NodeRows.of(graphs.node_kind, graphs.section_of, document_of, len(graphs))
@@ -368,7 +369,7 @@ class GraphBatch:
         """Which nodes are queries, ``(nodes,)``: passages that are all of their document and its graph."""
         return self.node_kind == NodeKind.QUERY
 
-    def split_into(self, section_ids: Integers | None, chunk_ids: Integers | None = None) -> GraphBatch:
+    def split_into(self, section_ids: Rows | None, chunk_ids: Rows | None = None) -> GraphBatch:
         """The same documents in other sections, on the same device (see :meth:`from_graphs`)."""
         origin = self.origin or self
         documents = origin.rows.document_of.numpy()

@@ -21,7 +21,7 @@ class DocumentGraph(Data):  # type: ignore[misc]
     follow where the graph kind has them. Attributes are named so that PyG's collation leaves their values alone.
 
     Attributes:
-        node_kind, section_of: see :class:`~graphdoc.graphs.kinds.JoinedGraphs`, as for edge_kind.
+        node_kind, section_of, edge_kind: see :class:`~graphdoc.graphs.kinds.JoinedGraphs`.
         edge_index: ``(2, edges)``, source above target, sorted by target and then source; both directions and
             self-loops are present.
         edge_weight: ``(edges,)``, how much every edge counts in graph attention; not there where all count alike.

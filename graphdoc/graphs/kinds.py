@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..errors import DocumentError, SettingsError
 from ..registry import GRAPH_KINDS, load
+from ..runtime.arrays import Rows
 
 
 class NodeKind(IntEnum):
@@ -43,8 +44,6 @@ class EdgeKind(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-Integers = npt.NDArray[np.int64]
-
 # Edges of nodes that are all connected; beyond, a graph does not fit in memory.
 MAXIMUM_EDGES = 40_000_000
 
@@ -61,10 +60,10 @@ class GraphKind(ABC):
     """
 
     @abstractmethod
-    def pairs(self, section_of: Integers) -> Integers:
+    def pairs(self, section_of: Rows) -> Rows:
         """The connected pairs of nodes, each once, ``(2, pairs)``, of passages in sections ``(passages,)``."""
 
-    def section_nodes(self, section_of: Integers) -> Integers:
+    def section_nodes(self, section_of: Rows) -> Rows:
         """Section number of every extra node, ``(section nodes,)``; none unless a kind says otherwise."""
         return np.empty(0, np.int64)
 
@@ -82,13 +81,13 @@ def graph_kind(name: str, **settings: Any) -> GraphKind:
     return kind(**{name: settings[name] for name in names})  # type: ignore[no-any-return]
 
 
-def section_starts(section_of: Integers) -> Integers:
+def section_starts(section_of: Rows) -> Rows:
     """Positions of the first passage of every section, in reading order."""
     _, first = np.unique(section_of, return_index=True)
     return np.sort(first).astype(np.int64)
 
 
-def all_pairs(nodes: Integers) -> Integers:
+def all_pairs(nodes: Rows) -> Rows:
     """Every pair of the given nodes once, ``(2, pairs)``."""
     count = len(nodes)
     if count * count > MAXIMUM_EDGES:
@@ -99,12 +98,12 @@ def all_pairs(nodes: Integers) -> Integers:
     return nodes[np.stack(np.triu_indices(count, k=1))]
 
 
-def star(center: int, leaves: Integers) -> Integers:
+def star(center: int, leaves: Rows) -> Rows:
     """A node with each of some others, ``(2, pairs)``."""
     return np.stack([np.full(len(leaves), center, np.int64), leaves])
 
 
-def pairs_within_sections(section_of: Integers) -> Integers:
+def pairs_within_sections(section_of: Rows) -> Rows:
     """Every pair of passages of one section, ``(2, pairs)``."""
     _, sizes = np.unique(section_of, return_counts=True)
     members = np.split(np.argsort(section_of, kind="stable") + 1, np.cumsum(sizes)[:-1])
@@ -116,7 +115,7 @@ def pairs_within_sections(section_of: Integers) -> Integers:
 class FullGraph(GraphKind):
     """Every pair of nodes is connected, the document node included (Graph-RoBERTa, section 3.1)."""
 
-    def pairs(self, section_of: Integers) -> Integers:
+    def pairs(self, section_of: Rows) -> Rows:
         """All pairs of nodes."""
         return all_pairs(np.arange(len(section_of) + 1, dtype=np.int64))
 
@@ -128,7 +127,7 @@ class SectionGraph(GraphKind):
     Source: Graph-RoBERTa, section 3.3.
     """
 
-    def pairs(self, section_of: Integers) -> Integers:
+    def pairs(self, section_of: Rows) -> Rows:
         """Pairs within sections, and pairs of the document node and the first passages."""
         hubs = np.concatenate([np.zeros(1, np.int64), section_starts(section_of) + 1])
         return np.concatenate([pairs_within_sections(section_of), all_pairs(hubs)], axis=1)
@@ -144,7 +143,7 @@ class WindowGraph(GraphKind):
         if self.window < 1:
             raise SettingsError(f"window={self.window} must be at least 1")
 
-    def pairs(self, section_of: Integers) -> Integers:
+    def pairs(self, section_of: Rows) -> Rows:
         """A star around the document node, and passages at every distance up to the window."""
         passages = np.arange(1, len(section_of) + 1, dtype=np.int64)
         distances = range(1, min(self.window, len(passages) - 1) + 1)
@@ -156,7 +155,7 @@ class WindowGraph(GraphKind):
 class HierarchicalGraph(GraphKind):
     """Passages of a section with each other and with their section's node; section nodes with the document node."""
 
-    def pairs(self, section_of: Integers) -> Integers:
+    def pairs(self, section_of: Rows) -> Rows:
         """Pairs within sections, passages with their section's node, and section nodes with the document node."""
         count, starts = len(section_of), section_starts(section_of)
         nodes = np.arange(len(starts), dtype=np.int64) + count + 1
@@ -165,7 +164,7 @@ class HierarchicalGraph(GraphKind):
         membership = np.stack([nodes[rank], np.arange(1, count + 1, dtype=np.int64)])
         return np.concatenate([pairs_within_sections(section_of), membership, star(0, nodes)], axis=1)
 
-    def section_nodes(self, section_of: Integers) -> Integers:
+    def section_nodes(self, section_of: Rows) -> Rows:
         """One node for every section that has passages, in reading order."""
         return section_of[section_starts(section_of)]
 
@@ -196,16 +195,16 @@ class JoinedGraphs:
         edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
     """
 
-    node_kind: Integers
-    section_of: Integers
-    edge_index: Integers
-    edge_kind: Integers
-    node_counts: Integers
-    edge_counts: Integers
+    node_kind: Rows
+    section_of: Rows
+    edge_index: Rows
+    edge_kind: Rows
+    node_counts: Rows
+    edge_counts: Rows
     edge_weights: npt.NDArray[np.float32] | None = None
 
     @classmethod
-    def of_sections(cls, sections: Sequence[Integers], kind: GraphKind | str | None) -> JoinedGraphs:
+    def of_sections(cls, sections: Sequence[Rows], kind: GraphKind | str | None) -> JoinedGraphs:
         """Build graphs from the section number of every passage of every document, in reading order.
 
         Args:
@@ -239,7 +238,7 @@ class JoinedGraphs:
         )
 
     @classmethod
-    def of_similarities(cls, sections: Sequence[Integers], similarities: Sequence[npt.ArrayLike]) -> JoinedGraphs:
+    def of_similarities(cls, sections: Sequence[Rows], similarities: Sequence[npt.ArrayLike]) -> JoinedGraphs:
         """Build graphs in which passages are connected that are similar, and edges weigh as much as they are.
 
         Weights are those of the normalised adjacency :math:`D^{-1/2} A D^{-1/2}`, self-loops have the weight 1, and
@@ -329,9 +328,9 @@ def normalised_adjacency(similarity: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return np.asarray(scale[:, None] * adjacency * scale)
 
 
-def _edge_kinds(edges: Integers, node_kind: Integers, section_of: Integers) -> Integers:
+def _edge_kinds(edges: Rows, node_kind: Rows, section_of: Rows) -> Rows:
     source, target = edges
-    result: Integers = _KIND_OF_ENDS[node_kind[source], node_kind[target]]
+    result: Rows = _KIND_OF_ENDS[node_kind[source], node_kind[target]]
     result[(result == EdgeKind.ACROSS_SECTIONS) & (section_of[source] == section_of[target])] = EdgeKind.WITHIN_SECTION
     result[source == target] = EdgeKind.SELF_LOOP
     return result

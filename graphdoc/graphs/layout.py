@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .kinds import Integers, JoinedGraphs
+from ..runtime.arrays import Rows
+from .kinds import JoinedGraphs
 
 Form = Literal["auto", "dense", "sparse"]
 
@@ -91,7 +92,7 @@ def plan_attention(graphs: JoinedGraphs, form: Form = "auto") -> AttentionPlan:
     )
 
 
-def _dense_block(graphs: JoinedGraphs, documents: Integers) -> DenseBlock:
+def _dense_block(graphs: JoinedGraphs, documents: Rows) -> DenseBlock:
     nodes, edges = graphs.node_counts, graphs.edge_counts
     width = int(nodes[documents[0]])
     starts = (np.cumsum(nodes) - nodes)[documents]
@@ -112,7 +113,7 @@ def _dense_block(graphs: JoinedGraphs, documents: Integers) -> DenseBlock:
     return DenseBlock(*map(torch.from_numpy, arrays))
 
 
-def ranges(starts: Integers, counts: Integers) -> Integers:
+def ranges(starts: Rows, counts: Rows) -> Rows:
     """Numbers from every start on, as many as its count, one range after the other.
 
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
@@ -131,16 +132,16 @@ class SectionGroup:
     """Sections of about the same size and the sections that follow them, laid out for dense attention.
 
     Args:
-        asking: ``(sections, queries)``, chunks of the sections; padding repeats a chunk.
-        is_asking: ``(sections, queries)``, False for padding.
-        asked: ``(sections, keys)``, chunks of the following sections.
-        is_asked: ``(sections, keys)``, False for padding.
+        query_chunks: ``(sections, queries)``, chunks of the sections; padding repeats a chunk.
+        is_query: ``(sections, queries)``, False for padding.
+        key_chunks: ``(sections, keys)``, chunks of the following sections.
+        is_key: ``(sections, keys)``, False for padding.
     """
 
-    asking: Tensor
-    is_asking: Tensor
-    asked: Tensor
-    is_asked: Tensor
+    query_chunks: Tensor
+    is_query: Tensor
+    key_chunks: Tensor
+    is_key: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +172,12 @@ class SectionLayout:
     section_counts: Tensor
     groups: tuple[SectionGroup, ...]
     by_step: Tensor
-    step_sizes: Integers
+    step_sizes: Rows
     by_length: Tensor
     rank: Tensor
 
     @classmethod
-    def of(cls, documents: Integers, places: Integers, count: int) -> SectionLayout:
+    def of(cls, documents: Rows, places: Rows, count: int) -> SectionLayout:
         """Lay out sections.
 
         Args:
@@ -209,9 +210,7 @@ class SectionLayout:
         return len(self.counts)
 
 
-def _by_section(
-    documents: Integers, sections: Integers, chunk_ids: Integers
-) -> tuple[Integers, Integers, npt.NDArray[np.int64]]:
+def _by_section(documents: Rows, sections: Rows, chunk_ids: Rows) -> tuple[Rows, Rows, npt.NDArray[np.int64]]:
     """Passages in the order of documents, sections and chunks; where sections begin in it, and their chunks."""
     order = np.lexsort((chunk_ids, sections, documents))
     keys = np.stack([documents[order], sections[order]])
@@ -219,7 +218,7 @@ def _by_section(
     return order, starts, np.diff(starts, append=len(order))
 
 
-def _following(document_of: Integers) -> Integers:
+def _following(document_of: Rows) -> Rows:
     """The section after each in its document; after the last comes the first."""
     following = np.arange(len(document_of)) + 1
     is_last = np.diff(document_of, append=-1) != 0
@@ -227,7 +226,7 @@ def _following(document_of: Integers) -> Integers:
     return following
 
 
-def _groups(starts: Integers, counts: Integers, following: Integers) -> tuple[SectionGroup, ...]:
+def _groups(starts: Rows, counts: Rows, following: Rows) -> tuple[SectionGroup, ...]:
     """Groups of sections with about as many chunks that look and that are looked at: little of them is padding."""
     sizes = np.stack([counts, counts[following]])
     # Sizes within a power of two share a group, which at most doubles each side of it.
@@ -236,22 +235,22 @@ def _groups(starts: Integers, counts: Integers, following: Integers) -> tuple[Se
     cuts = np.flatnonzero(np.any(np.diff(scales[:, order], axis=1) != 0, axis=0)) + 1
     groups = []
     for members in np.split(order, cuts) if len(order) else ():
-        asking, asked = sizes[:, members].max(axis=1).tolist()
-        most = max(1, GROUP_CELLS // (asking * asked))
+        query_chunks, key_chunks = sizes[:, members].max(axis=1).tolist()
+        most = max(1, GROUP_CELLS // (query_chunks * key_chunks))
         for sections in np.split(members, range(most, len(members), most)):
             parts = [_padded(starts[rows], counts[rows]) for rows in (sections, following[sections])]
             groups.append(SectionGroup(*(torch.from_numpy(array) for part in parts for array in part)))
     return tuple(groups)
 
 
-def _padded(starts: Integers, counts: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _padded(starts: Rows, counts: Rows) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """Chunks of sections as rows of one width, where padding repeats the first, and which are none."""
     places = np.arange(int(counts.max()))
     is_chunk = places < counts[:, None]
     return starts[:, None] + np.where(is_chunk, places, 0), is_chunk
 
 
-def places_of(documents: Integers, section_ids: Integers | None, chunk_ids: Integers | None) -> Integers:
+def places_of(documents: Rows, section_ids: Rows | None, chunk_ids: Rows | None) -> Rows:
     """Section id and chunk id of every passage, ``(passages, 2)``.
 
     Args:
@@ -267,7 +266,7 @@ def places_of(documents: Integers, section_ids: Integers | None, chunk_ids: Inte
     return np.stack([sections, chunk_ids], axis=1)
 
 
-def section_ids(sections: npt.ArrayLike) -> Integers:
+def section_ids(sections: npt.ArrayLike) -> Rows:
     """Count the sections of passages ``(passages,)`` from 0 in the order in which they come.
 
     >>> section_ids([5, 5, 2, 9, 2]).tolist()

@@ -27,7 +27,7 @@ from ..settings.document import LEARNED_WEIGHT, DocumentSettings, LexicalFit, Le
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background, similarity_matrix, similarity_of
 from .pipeline import EncodingPipeline, StreamOptions
 from .precision import as_numpy, inference
-from .segmenting import AnyDocument, Many, cut_windows, documents_of
+from .segmenting import AnyDocument, ManyDocuments, cut_windows, documents_of
 
 Counts = dict[Any, int]
 logger = logging.getLogger("graphdoc")
@@ -97,7 +97,7 @@ class FitOptions(StreamOptions, total=False):
 
 def fit(
     pipeline: EncodingPipeline,
-    documents: Many | AnyDocument,
+    documents: ManyDocuments | AnyDocument,
     *,
     centre: bool = True,
     lexical: bool | LexicalFit | Mapping[str, Any] = False,
@@ -189,7 +189,7 @@ def fit(
             rows[:, -numbers:] *= weight / config.lexical_weight
             config.lexical_weight = weight
         similarity = similarity_of(config.similarity)
-        # Of passages there are no vectors here.
+        # There are no passage vectors here.
         if not similarity.reads_passages:
             scores = similarity_matrix(rows, rows, similarity.vectors)
             background = Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))

@@ -25,7 +25,7 @@ from ..segmentation.spans import SegmentedDocument, token_ids
 from ..settings.document import Context, Paragraph
 from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument
 from .precision import Precision, as_numpy, inference, require_finite
-from .segmenting import AnyDocument, Many, cut_windows, documents_of, require_text
+from .segmenting import AnyDocument, ManyDocuments, cut_windows, documents_of, require_text
 
 if TYPE_CHECKING:
     from .pipeline import EncodingPipeline
@@ -132,7 +132,7 @@ def with_sentences(
         encoded,
         sentences=spans,
         sentence_vectors=vectors,
-        lone_sentence_vectors=lone_vectors,
+        context_free_sentence_vectors=lone_vectors,
         paragraph_rows=paragraph_numbers(chosen, paragraph or config.paragraph, pipeline.segmenter),
     )
 
@@ -237,7 +237,7 @@ def _passage_of(sentences: SegmentedDocument, passages: SegmentedDocument) -> An
 
 def stream_sentences(
     pipeline: EncodingPipeline,
-    documents: Many | AnyDocument | SegmentedDocument,
+    documents: ManyDocuments | AnyDocument | SegmentedDocument,
     *,
     dtype: Precision | None = None,
     token_budget: int | None = None,

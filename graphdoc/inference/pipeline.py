@@ -24,7 +24,7 @@ from ..modeling.lexical import LexicalReader
 from ..runtime import progress
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
-from ..runtime.processes import place, survive_forks
+from ..runtime.processes import move_to_device, survive_forks
 from ..runtime.text import counted
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
@@ -41,7 +41,7 @@ from .precision import (
     require_finite,
     require_precision,
 )
-from .segmenting import AnyDocument, Many, Window, as_document, cut_windows, is_single, require_text
+from .segmenting import AnyDocument, ManyDocuments, Window, as_document, cut_windows, is_single, require_text
 
 logger = logging.getLogger("graphdoc")
 
@@ -63,19 +63,19 @@ class EncodingOptions(TypedDict, total=False):
 
 
 class StreamOptions(EncodingOptions, total=False):
-    """Where a stream of documents is counted besides, as :meth:`EncodingPipeline.windows` describes it."""
+    """Options of encoding with what counts a stream of documents (see :meth:`EncodingPipeline.windows`)."""
 
     totals: Coverage | None
     bar: tqdm[Any] | None
 
 
-class Options(EncodingOptions, total=False):
+class EncodeOptions(EncodingOptions, total=False):
     """Options of :meth:`EncodingPipeline.encode`."""
 
     normalize: bool
 
 
-One = AnyDocument | SegmentedDocument
+SingleDocument = AnyDocument | SegmentedDocument
 Whole = Literal["document"]
 Parts = Literal["section", "passage", "sentence"]
 Numpy = Literal["numpy"]
@@ -108,7 +108,7 @@ class EncodingPipeline:
         self.tokenizer = tokenizer
         self.name = name
         self.segmenter = segmenter_of(cast(DocumentConfig, model.config), tokenizer, name)
-        place(self.model, device)
+        move_to_device(self.model, device)
         # A list, which encoders that share the weights share too; empty until ``auto`` is settled by the first use.
         self._precision: list[str] = []
         self._reader: LexicalReader | None = None
@@ -205,27 +205,31 @@ class EncodingPipeline:
 
     @overload
     def encode(  # type: ignore[overload-overlap]
-        self, documents: One, *, level: Level = ..., output: Numpy = ..., **options: Unpack[Options]
+        self, documents: SingleDocument, *, level: Level = ..., output: Numpy = ..., **options: Unpack[EncodeOptions]
     ) -> Vectors: ...
     @overload
     def encode(  # type: ignore[overload-overlap]
-        self, documents: One, *, level: Level = ..., output: Torch, **options: Unpack[Options]
+        self, documents: SingleDocument, *, level: Level = ..., output: Torch, **options: Unpack[EncodeOptions]
     ) -> Tensor: ...
     @overload
     def encode(
-        self, documents: Many, *, level: Whole = ..., output: Numpy = ..., **options: Unpack[Options]
+        self, documents: ManyDocuments, *, level: Whole = ..., output: Numpy = ..., **options: Unpack[EncodeOptions]
     ) -> Vectors: ...
     @overload
-    def encode(self, documents: Many, *, level: Whole = ..., output: Torch, **options: Unpack[Options]) -> Tensor: ...
+    def encode(
+        self, documents: ManyDocuments, *, level: Whole = ..., output: Torch, **options: Unpack[EncodeOptions]
+    ) -> Tensor: ...
     @overload
     def encode(
-        self, documents: Many, *, level: Parts, output: Numpy = ..., **options: Unpack[Options]
+        self, documents: ManyDocuments, *, level: Parts, output: Numpy = ..., **options: Unpack[EncodeOptions]
     ) -> list[Vectors]: ...
     @overload
-    def encode(self, documents: Many, *, level: Parts, output: Torch, **options: Unpack[Options]) -> list[Tensor]: ...
+    def encode(
+        self, documents: ManyDocuments, *, level: Parts, output: Torch, **options: Unpack[EncodeOptions]
+    ) -> list[Tensor]: ...
     def encode(
         self,
-        documents: One | Many,
+        documents: SingleDocument | ManyDocuments,
         *,
         level: Level = "document",
         normalize: bool = False,
@@ -273,7 +277,7 @@ class EncodingPipeline:
 
     def windows(
         self,
-        documents: One | Many,
+        documents: SingleDocument | ManyDocuments,
         *,
         split: bool = False,
         dtype: Precision | None = None,
@@ -309,7 +313,7 @@ class EncodingPipeline:
             give_back_memory()
 
     def stream(
-        self, documents: One | Many, *, level: Level = "document", **options: Unpack[StreamOptions]
+        self, documents: SingleDocument | ManyDocuments, *, level: Level = "document", **options: Unpack[StreamOptions]
     ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
         """Encode documents one window after another, in constant memory.
 
@@ -346,7 +350,9 @@ class EncodingPipeline:
                 self.model.config.language,
             )
 
-    def with_passage_vectors(self, documents: Many, **options: Unpack[StreamOptions]) -> Iterator[SegmentedDocument]:
+    def with_passage_vectors(
+        self, documents: ManyDocuments, **options: Unpack[StreamOptions]
+    ) -> Iterator[SegmentedDocument]:
         """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
 
         Returns:

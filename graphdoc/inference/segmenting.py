@@ -35,7 +35,7 @@ from ..similarity.encoded_document import section_vectors
 from .precision import as_numpy
 
 AnyDocument = Document | str | Mapping[str, Any]
-Many = Iterable[AnyDocument | SegmentedDocument]
+ManyDocuments = Iterable[AnyDocument | SegmentedDocument]
 
 # Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
 WINDOW_PASSAGES = 4096
@@ -161,7 +161,7 @@ _Cut = tuple[tuple[Span, ...], tuple[tuple[int, ...], ...], Coverage]
 _Block = Sequence[Document | SegmentedDocument]
 
 
-def segment_in_order(documents: Many, segmenter: Segmenter, workers: Workers) -> Generator[SegmentedDocument]:
+def segment_in_order(documents: ManyDocuments, segmenter: Segmenter, workers: Workers) -> Generator[SegmentedDocument]:
     """Cut and tokenise the documents that are not segmented yet, in order; workers do not change the result."""
     ready = (one if isinstance(one, SegmentedDocument) else as_document(one) for one in documents)
     blocks = in_blocks(ready, BLOCK_DOCUMENTS)
@@ -278,7 +278,7 @@ class Window:
 
 
 def cut_windows(
-    documents: Many | AnyDocument | SegmentedDocument,
+    documents: ManyDocuments | AnyDocument | SegmentedDocument,
     segmenter: Segmenter,
     device: torch.device,
     show_progress: bool | None = None,

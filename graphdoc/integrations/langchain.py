@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from ..errors import MissingExtraError
 from ..retrieval.index import DocumentIndex
-from ..retrieval.search import By, SearchOptions
+from ..retrieval.search import PassageScoring, SearchOptions
 from .retrievers import Content, require_search, search_texts
 
 try:
@@ -31,7 +31,7 @@ class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
 
     index: DocumentIndex
     k: int = 10
-    by: By = "hybrid"
+    by: PassageScoring = "hybrid"
     where: str | None = None
     passages: int = 3
     content: Content = "passages"

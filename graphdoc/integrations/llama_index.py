@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import MissingExtraError
 from ..retrieval.index import DocumentIndex
-from ..retrieval.search import By, SearchOptions
+from ..retrieval.search import PassageScoring, SearchOptions
 from .retrievers import Content, FoundText, require_search, search_texts
 
 try:
@@ -49,7 +49,7 @@ class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
         index: DocumentIndex,
         *,
         k: int = 10,
-        by: By = "hybrid",
+        by: PassageScoring = "hybrid",
         where: str | None = None,
         passages: int = 3,
         content: Content = "passage",

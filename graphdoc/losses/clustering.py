@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .gathering import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
 
-# Of a distribution over clusters that is spread evenly, so that a cluster that one document lacks gives no infinity.
+# Weight of the even distribution that is mixed in, so that a cluster that one document lacks gives no infinity.
 SMOOTHING = 0.01
 
 

@@ -24,7 +24,7 @@ from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Aggregation, ViewSettings
 from ..subtopics.subtopics import SubtopicFinder, Subtopics
-from .reader import FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
+from .reader import ReceptiveField, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from .result import MatchedView, PairMatch
 
 Pair = TypeVar("Pair")
@@ -45,7 +45,7 @@ class PairDocument(NamedTuple):
     """A document of a pair: its sentences, tokens of those that views are drawn from, and what finds subtopics."""
 
     segmented: SegmentedDocument
-    field: FieldTokens
+    field: ReceptiveField
     features: Any
 
 
@@ -74,8 +74,8 @@ class ViewDrawer:
 
     def draw(
         self,
-        first: tuple[FieldTokens, Any],
-        second: tuple[FieldTokens, Any],
+        first: tuple[ReceptiveField, Any],
+        second: tuple[ReceptiveField, Any],
         numbers: Sequence[int],
         purpose: Purpose,
     ) -> DrawnPair:
@@ -141,7 +141,7 @@ class PairMatcher:
         for one in segmented:
             if not one.passages:
                 raise DocumentError(f"document {one.document.id!r} has no text to match; leave it out")
-            field = FieldTokens.of(one.document.id, one.token_ids, self.settings.receptive_field, self.special)
+            field = ReceptiveField.of(one.document.id, one.token_ids, self.settings.receptive_field, self.special)
             yield PairDocument(one, field, self._features(one.texts[: len(field)]))
 
     def draw(self, first: PairDocument, second: PairDocument) -> DrawnPair:

@@ -209,7 +209,7 @@ class SpecialTokens:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FieldTokens:
+class ReceptiveField:
     """The sentences of a document that views are drawn from: its receptive field.
 
     Args:
@@ -229,7 +229,7 @@ class FieldTokens:
         token_ids: Sequence[Sequence[int] | npt.NDArray[np.integer[Any]]],
         receptive_field: int | None,
         special: SpecialTokens,
-    ) -> FieldTokens:
+    ) -> ReceptiveField:
         """The first sentences of a document, whose tokens come with special ones; a field of None takes all."""
         kept = token_ids[:receptive_field]
         return cls(id, tuple(special.without(ids) for ids in kept), len(token_ids) - len(kept))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # What training and fitting make of a model, which can be left out where it is loaded.
 _LEARNED = ("centre", "lexical", "background", "trained", "multi_label", "labels", "classifier_dropout",
             "classifier_words", "views", "subtopics", "search_by")  # fmt: skip
-# Of these the values that need no mention.
+# Default values of these settings, which need no mention.
 _USUAL = {"unit": "passage", "context": "none", "sentence_context": "none"}
 
 

@@ -14,7 +14,7 @@ from ..errors import SettingsError
 from ..graphs.batch import BatchTerms, NodeRows
 from .readouts import mean_by_group
 
-# Of sentences that are all the same, which are left as they are.
+# Lower bound of the variance, so that sentences that are all the same are not divided by zero.
 SMALLEST_VARIANCE = 1e-12
 
 

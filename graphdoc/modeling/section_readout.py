@@ -119,18 +119,18 @@ class ChunkAttention(nn.Module):
         queries, keys = self.queries_and_keys(chunks)
         values = self.by_head(self.value(chunks if self.norm is None else self.norm(chunks)))
         rows, messages, pairs, weights = [], [], [], []
-        for asking, is_asking, asked, is_asked in _parts(layout):
-            scores = torch.einsum("sqhw,skhw->shqk", queries[asking], keys[asked]) * self.scale
+        for query_chunks, is_query, key_chunks, is_key in _parts(layout):
+            scores = torch.einsum("sqhw,skhw->shqk", queries[query_chunks], keys[key_chunks]) * self.scale
             # A finite fill keeps rows of padding free of NaN.
-            scores = scores.masked_fill(~is_asked[:, None, None], torch.finfo(scores.dtype).min)
+            scores = scores.masked_fill(~is_key[:, None, None], torch.finfo(scores.dtype).min)
             attention = torch.softmax(scores, dim=-1)
-            message = torch.einsum("shqk,skhw->sqhw", attention, values[asked])
+            message = torch.einsum("shqk,skhw->sqhw", attention, values[key_chunks])
             # Padding writes to a row that is thrown away.
-            rows.append(torch.where(is_asking, asking, len(chunks)).flatten())
+            rows.append(torch.where(is_query, query_chunks, len(chunks)).flatten())
             messages.append(message.flatten(0, 1).flatten(1))
             if return_attention:
-                is_pair = is_asking.unsqueeze(2) & is_asked.unsqueeze(1)
-                sides = (asked.unsqueeze(1), asking.unsqueeze(2))
+                is_pair = is_query.unsqueeze(2) & is_key.unsqueeze(1)
+                sides = (key_chunks.unsqueeze(1), query_chunks.unsqueeze(2))
                 pairs.append(layout.chunks[torch.stack([side.expand(is_pair.shape)[is_pair] for side in sides])])
                 weights.append(rearrange(attention, "s h q k -> s q k h")[is_pair])
         heads = torch.zeros(len(chunks) + 1, chunks.shape[1], dtype=chunks.dtype, device=chunks.device)
@@ -146,10 +146,10 @@ def _parts(layout: SectionLayout) -> Iterator[tuple[Tensor, Tensor, Tensor, Tens
     """Chunks that look and that are looked at, and which are none, in parts whose attention fits in memory."""
     for group in layout.groups:
         # A single section may be larger than a group should be; its chunks look in parts.
-        width = max(1, GROUP_CELLS // max(1, group.asked.numel()))
-        sides = (torch.split(side, width, dim=1) for side in (group.asking, group.is_asking))
-        for asking, is_asking in zip(*sides, strict=True):
-            yield asking, is_asking, group.asked, group.is_asked
+        width = max(1, GROUP_CELLS // max(1, group.key_chunks.numel()))
+        sides = (torch.split(side, width, dim=1) for side in (group.query_chunks, group.is_query))
+        for query_chunks, is_query in zip(*sides, strict=True):
+            yield query_chunks, is_query, group.key_chunks, group.is_key
 
 
 class SectionReadout(Readout):

@@ -151,7 +151,7 @@ def read_names(path: str | Path) -> list[GivenName]:
     return [GivenName(*((row.get(column) or "").strip() for column in COLUMNS)) for row in rows]
 
 
-def named(groups: Sequence[Group], ids: Sequence[str], names: Iterable[GivenName]) -> list[Group]:
+def apply_given_names(groups: Sequence[Group], ids: Sequence[str], names: Iterable[GivenName]) -> list[Group]:
     """Groups with their given names; those without one keep theirs, and names of groups that are gone are reported."""
     number_of = {safe_cell(ids[row]): str(group.number) for group in groups for row in group.rows.tolist()}
     given: dict[str, str] = {}

@@ -24,7 +24,7 @@ from ..segmentation.spans import Coverage
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
-from .names import GivenName, Group, name_groups, named
+from .names import GivenName, Group, apply_given_names, name_groups
 from .tables import COLUMNS, payload_of, rows_of
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Overview:
 
     def with_names(self, names: Iterable[GivenName]) -> Overview:
         """The same with names that people gave to its groups (:func:`~graphdoc.overview.names.read_names`)."""
-        return replace(self, groups=named(self.groups, [digest.id for digest in self.documents], names))
+        return replace(self, groups=apply_given_names(self.groups, [digest.id for digest in self.documents], names))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""

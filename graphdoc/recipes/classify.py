@@ -18,7 +18,7 @@ from ..corpus.parts import PassageVectors
 from ..corpus.source import CorpusSource
 from ..errors import DocumentError, SettingsError
 from ..evaluation import ClassificationEvaluator
-from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
+from ..evaluation.labels import class_names, first_three_names, held_out_rows, ordered_classes
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..inference.precision import training_precision
 from ..losses import ClassificationLoss, balanced_weights
@@ -187,7 +187,8 @@ class ClassRecipe(CorpusRecipe):
             left_out = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items() if count)
             raise DocumentError(
                 f"{settings.corpus.name}: {len(self._train):,} documents to train on have "
-                f"{'the label ' + named(self.classes) if known else 'no label'}; left out are {left_out or 'none'}; "
+                f"{'the label ' + first_three_names(self.classes) if known else 'no label'}; left out are "
+                f"{left_out or 'none'}; "
                 "give documents of two classes, or say where labels are (corpus.columns.label is "
                 f"{settings.corpus.columns.label!r}, corpus.label_from={settings.corpus.label_from})"
             )
@@ -195,7 +196,8 @@ class ClassRecipe(CorpusRecipe):
         if measured and not measured & known:
             raise DocumentError(
                 f"{settings.corpus.name}: no document to measure has a label that one to train on has: to train on "
-                f"are {named(self.classes)}, to measure {named(ordered_classes(measured))}; check labels and splits"
+                f"are {first_three_names(self.classes)}, to measure "
+                f"{first_three_names(ordered_classes(measured))}; check labels and splits"
             )
         is_loss = settings.validation.best == "loss" and len(self.validation)
         if is_loss and not any(set(self._names[row]) <= known for row in self.validation):

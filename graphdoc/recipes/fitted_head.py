@@ -32,7 +32,7 @@ from ..runtime.text import require_seed
 # C of the support vector machine, and how long the vector of a document is on average next to its words, of the
 # length 1. Without documents to choose by, those in the middle.
 STRENGTHS, LENGTHS = (0.3, 1.0, 3.0), (0.1, 0.3, 1.0)
-# Of margins, whose unit is the machine's own, to logarithms of odds.
+# Bounds and default of the factor that turns margins of the machine into logarithms of odds.
 FLATTEST, STEEPEST, USUAL_SLOPE = 0.1, 10.0, 3.0
 
 

@@ -21,7 +21,7 @@ from ..errors import EvaluationError, SettingsError
 from ..evaluation.trec import ranked, read_qrels, read_run
 from ..losses import ClassificationLoss, InfoNCE, Loss, PairCosine
 from ..matching.matcher import ViewDrawer, view_reader
-from ..matching.reader import DualReader, FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
+from ..matching.reader import DualReader, ReceptiveField, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from ..registry import SUBTOPICS, VIEW_READERS, load
 from ..runtime.arrays import Rows
 from ..sampling import EpochBatches, RowLists
@@ -128,7 +128,7 @@ class ViewCollator:
         kept, views = self.settings.views.receptive_field, []
         for pair in pairs:
             documents = [self.corpus[row] for row in self.pairs.rows[pair].tolist()]
-            first, second = (FieldTokens.of(one.id, one.token_ids, kept, self.special) for one in documents)
+            first, second = (ReceptiveField.of(one.id, one.token_ids, kept, self.special) for one in documents)
             for view in (self.pool.view(pair, number) for number in self.numbers(pair, epoch)):
                 views.append((first.tokens_of(view.first), second.tokens_of(view.second)))
         return views

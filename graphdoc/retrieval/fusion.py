@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .lance import RankedRows
 from .results import Part
@@ -17,7 +16,6 @@ from .results import Part
 Fusion = Literal["score", "reciprocal_rank", "weighted"]
 Scores = dict[str, float]
 """Scores by document."""
-Floats = npt.NDArray[np.float32]
 # What the best passages of a document count, in their order; together they count 1.
 PASSAGE_WEIGHTS = tuple(weight / 1.35 for weight in (1.0, 0.25, 0.1))
 # Cormack, Clarke and Buettcher 2009.

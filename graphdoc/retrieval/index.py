@@ -49,7 +49,7 @@ from .updating import OnError, Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4
 # Documents that are written to an index of words at once.
-_WRITTEN = 2_000
+_WRITE_BATCH_DOCUMENTS = 2_000
 # A query whose best hit is below what this share of random queries stays below is not answered.
 _RANDOM_SHARE = 0.95
 
@@ -428,7 +428,7 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, place: st
     schema = schema_of(1, 1, 1)
     store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
     fields, waiting = Fields(schema), iter(documents)
-    while window := list(islice(waiting, _WRITTEN)):
+    while window := list(islice(waiting, _WRITE_BATCH_DOCUMENTS)):
         rows = [row for segmented in window for row in rows_of(segmented, fields, store.tokens)]
         store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
     store.maintain()

@@ -12,13 +12,13 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 
 from ..errors import RetrievalError, SettingsError
+from ..runtime.arrays import Vectors
 from ..segmentation.spans import PASSAGE_LIMIT
 from ..segmentation.term_weights import TermCounts
-from ..similarity.hierarchical import By as BySentences
-from ..similarity.hierarchical import Direction, Normalisation
+from ..similarity.hierarchical import Direction, Normalisation, SentenceScoring
 from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
-from .fusion import PASSAGE_WEIGHTS, Floats, Fused, Fusion, Ranking, best_first, fuse, summed
+from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
@@ -26,9 +26,9 @@ from .terms import Query, counted_words, words_of
 
 Unit = Literal["passage", "document"]
 WordsUnit = Literal["passage", "document", "both"]
-By = Literal["hybrid", "words", "vectors"]
-BY_PASSAGES: tuple[str, ...] = get_args(By)
-BY_SENTENCES: tuple[str, ...] = get_args(BySentences)
+PassageScoring = Literal["hybrid", "words", "vectors"]
+BY_PASSAGES: tuple[str, ...] = get_args(PassageScoring)
+BY_SENTENCES: tuple[str, ...] = get_args(SentenceScoring)
 MOST_ROWS = 10_000_000
 # Each ranking, the column that it searches by what is ranked.
 RANKINGS: dict[str, dict[str, str]] = {
@@ -54,7 +54,7 @@ _PassageScores = dict[str, dict[str, Mapping[int, float]]]
 class SearchOptions(TypedDict, total=False):
     """How a search is made, beside the number of documents, as :class:`SearchSettings` describes it."""
 
-    by: By | BySentences
+    by: PassageScoring | SentenceScoring
     where: str | None
     weight: float | None
     words_unit: WordsUnit | None
@@ -101,7 +101,7 @@ class SearchSettings:
     """
 
     k: int = 10
-    by: By | BySentences = "hybrid"
+    by: PassageScoring | SentenceScoring = "hybrid"
     where: str | None = None
     weight: float | None = None
     words_unit: WordsUnit | None = None
@@ -155,7 +155,7 @@ class Search:
         self.warnings: list[str] = []
 
     @cached_property
-    def _vector(self) -> Floats:
+    def _vector(self) -> Vectors:
         """The vector of the query, after the search by words, which finds mistakes at once."""
         return np.asarray(self._query.vector(), np.float32)
 
@@ -407,7 +407,7 @@ def term_parts(
     keys: dict[str, list[str]] = {}
     if unit != "document" and weights:
         keys["passage"] = [key_of(fused.id, PASSAGE, number) for number in weights]
-    # Of both, the whole document counts where word search found it too.
+    # With both units, the whole document counts only where the search of words found it too.
     if unit == "document" or fused.parts["words"].score > max(passages.values(), default=0.0):
         keys["document"] = [key_of(fused.id, DOCUMENT, 0)]
     parts: dict[str, TermPart] = {}

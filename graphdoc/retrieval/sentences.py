@@ -20,7 +20,7 @@ from ..segmentation.segmenter import paragraph_numbers
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.alignment import align
-from ..similarity.hierarchical import By, DocumentScorer, ScoreMoments, SentenceSet
+from ..similarity.hierarchical import DocumentScorer, ScoreMoments, SentenceScoring, SentenceSet
 from .alignments import HitAlignment, SentenceDocument, adding_up_to
 from .fusion import Fused, Ranking, fuse
 from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
@@ -157,7 +157,7 @@ class SentenceSearch:
                 "anew with sentences (graphdoc index --sentences section)"
             )
         self._store, self._encoder, self._document, self._query = store, encoder, source, query
-        self._settings, self._by, self._paragraph = settings, cast(By, settings.by), store.paragraph
+        self._settings, self._by, self._paragraph = settings, cast(SentenceScoring, settings.by), store.paragraph
         self._words_unit: WordsUnit = settings.words_unit or "document"
         self._where = condition_of(store, settings.where, source.id)
         self.warnings: list[str] = []

@@ -29,7 +29,7 @@ def free_memory() -> int | None:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         free += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     with suppress(OSError, ValueError, KeyError):
-        # Of a container: its limit, without what it has taken apart from files kept in memory.
+        # In a container: its limit less the memory in use, without files that are only cached.
         limit, taken = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
         counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         free.append(max(0, limit - taken + int(counts["inactive_file"])))

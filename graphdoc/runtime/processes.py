@@ -187,7 +187,7 @@ def own_gpu() -> torch.device:
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
 
 
-def place(model: Any, device: str | torch.device | None) -> None:
+def move_to_device(model: Any, device: str | torch.device | None) -> None:
     """Move a model to a device (see :func:`usable_device`)."""
     chosen = usable_device(device)
     try:

@@ -51,7 +51,7 @@ _TEXTS_PER_CALL = 2_048
 _DRAFTS_PER_ROUND = 1_024
 
 # The part of a passage's tokens that its context may take.
-SHARE = 4
+CONTEXT_DIVISOR = 4
 # Longer words are none, so that no context takes long to cut.
 _CHARACTERS_PER_TOKEN = 20
 # A context that is cut ends with a full stop again.
@@ -326,7 +326,7 @@ class Segmenter:
 
     def _plan(self, document: Document) -> Plan:
         plan, unit, places = Plan(document), self.config.unit, []
-        most_tokens = (self.config.max_tokens - self._special_tokens) // SHARE
+        most_tokens = (self.config.max_tokens - self._special_tokens) // CONTEXT_DIVISOR
         for section, text in enumerate(part.text for part in document.sections):
             if not text.strip():
                 plan.empty_sections += 1

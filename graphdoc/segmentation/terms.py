@@ -1,6 +1,7 @@
-"""Stop words of English: the list of scikit-learn 1.9 (of the Glasgow Information Retrieval Group).
+"""Terms of texts: word stems without stop words.
 
-Vocabularies of models depend on it, and to import it from there takes half a second.
+The English stop words are those of scikit-learn 1.9 (of the Glasgow Information Retrieval Group). They are copied,
+since saved vocabularies depend on them and importing scikit-learn takes half a second.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ..retrieval.results import SearchResults
 from ..version import __version__
 
 # The most that a request may ask for: characters of query and filter, hits, their passages, documents of a pool.
-MOST = {"query": 10_000, "where": 1_000, "k": 100, "passages": 10, "pool": 1_000}
+REQUEST_LIMITS = {"query": 10_000, "where": 1_000, "k": 100, "passages": 10, "pool": 1_000}
 
 
 class SearchService:
@@ -45,8 +45,8 @@ class SearchService:
             raise SettingsError("give either a query or the id of a document")
         sizes = {"query": len(query or ""), "where": len(where or ""), "k": k, "passages": passages, "pool": pool or 0}
         for name, size in sizes.items():
-            if size > MOST[name]:
-                raise SettingsError(f"{name}={size} is too much; at most {MOST[name]:,} are served")
+            if size > REQUEST_LIMITS[name]:
+                raise SettingsError(f"{name}={size} is too much; at most {REQUEST_LIMITS[name]:,} are served")
         source = self.index.document(document) if document is not None else query or ""
         options: dict[str, Any] = {"by": by, "where": where or None, "weight": weight}
         return self.index.search(source, k, **options, passages=passages, pool=pool)

@@ -45,7 +45,7 @@ class ClassificationSettings(RunSettings):
 
     next_command: ClassVar[str] = "graphdoc predict DOCUMENTS --model MODEL"
     defaults: ClassVar = {"output": "runs/classification", "validation": {"best": "accuracy"}}
-    numbers = "accuracy", "macro_f1", "micro_f1", "loss"
+    metric_names = "accuracy", "macro_f1", "micro_f1", "loss"
 
     labels: LabelSettings = LabelSettings()
     """what the classes are"""
@@ -143,7 +143,7 @@ class PairValidationSettings(ValidationSettings):
 class PairRunSettings(RunSettings):
     """A run that is measured on labelled pairs; f1 and accuracy are those of the best threshold."""
 
-    numbers: ClassVar[Sequence[str]] = ("auc", "average_precision", "f1", "accuracy")
+    metric_names: ClassVar[Sequence[str]] = ("auc", "average_precision", "f1", "accuracy")
     # The part that says what becomes of pairs with a document that is not there, those that are measured too.
     pair_file: ClassVar[str] = "pairs"
 
@@ -284,7 +284,7 @@ class RetrievalSettings(RunSettings):
     """
 
     next_command: ClassVar[str] = "graphdoc search DOCUMENTS QUERY --model MODEL"
-    numbers = "ndcg@10", "map", "mrr@10", "recall@100"
+    metric_names = "ndcg@10", "map", "mrr@10", "recall@100"
     defaults: ClassVar = {"output": "runs/retrieval", "queries": {}, "validation": {"best": "ndcg@10"}}
     least_batch: ClassVar[int] = 2
 
@@ -443,7 +443,7 @@ class SubtopicRunSettings(PairRunSettings):
         "training": {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0, "padding": 0.3},
         "pairs": {},
     }
-    numbers = "loss", "auc"
+    metric_names = "loss", "auc"
     # Graphs are made of its vectors.
     tunes: ClassVar[tuple[Tune, ...]] = ("frozen",)
     least_batch: ClassVar[int] = 2

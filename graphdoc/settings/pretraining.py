@@ -35,7 +35,7 @@ class PretrainingSettings(RunSettings):
         "training": {"batch_size": 1536},
         "validation": {"share": 0.0},
     }
-    numbers = "loss", "accuracy", "embedding_norm", "negative_similarity", "positive_similarity", "spread"
+    metric_names = "loss", "accuracy", "embedding_norm", "negative_similarity", "positive_similarity", "spread"
     least_batch: ClassVar[int] = 2
 
     recipe: Literal["sub_documents"] = "sub_documents"
@@ -115,7 +115,7 @@ class SentencePairSettings(RunSettings):
         "loss": {"temperature": 0.05},
     }
     # Accuracy is measured where a sentence is compared with all others, and masked tokens where some are.
-    numbers = (
+    metric_names = (
         *("loss", "auc", "accuracy", "masked_accuracy", "masked_loss", "contrast_loss", "embedding_norm"),
         *("negative_similarity", "positive_similarity", "spread"),
     )

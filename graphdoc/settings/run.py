@@ -190,7 +190,7 @@ class TrainingSettings(Settings):
     learning_rate: LearningRate = 5e-5
     """highest learning rate"""
     encoder_learning_rate: LearningRate | None = None
-    """that of the passage encoder; null for the same"""
+    """learning rate of the passage encoder; null for learning_rate"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """decay of weights, not of biases and norms (AdamW); with 0, which is the paper's, that is Adam"""
     schedule: Schedule = "linear"
@@ -206,7 +206,7 @@ class TrainingSettings(Settings):
     keep_activations: Annotated[int, Field(ge=0, le=10**12)] = 0
     """tokens whose activations are kept rather than computed twice; as many as fit in memory"""
     seed: Seed = 0
-    """of everything that is drawn"""
+    """seed of all random draws"""
     loading_processes: Annotated[int, Field(ge=0, le=128)] = 2
     """processes of each process that prepare batches ahead"""
     save_steps: Count | None = None
@@ -267,7 +267,7 @@ class RunSettings(Settings):
     # Settings that have another default in the recipe than elsewhere.
     defaults: ClassVar[Mapping[str, Any]] = {"output": "runs/run"}
     # What can decide which checkpoint is the best.
-    numbers: ClassVar[Sequence[str]] = ()
+    metric_names: ClassVar[Sequence[str]] = ()
     # How the passage encoder can be trained, and what is least of a batch.
     tunes: ClassVar[tuple[Tune, ...]] = ("full", "lora", "frozen")
     least_batch: ClassVar[int] = 1
@@ -317,8 +317,8 @@ class RunSettings(Settings):
             raise SettingsError(
                 f"training.batch_size={self.training.batch_size} leaves nothing to compare; take {self.least_batch}"
             )
-        if self.is_measured and self.validation.best not in self.numbers:
-            there = ", ".join(self.numbers)
+        if self.is_measured and self.validation.best not in self.metric_names:
+            there = ", ".join(self.metric_names)
             raise SettingsError(f"validation.best={self.validation.best!r} is not measured; there are {there}")
         return self
 

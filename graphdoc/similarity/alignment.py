@@ -9,7 +9,7 @@ import numpy as np
 
 from ..runtime.arrays import Floats
 from ..runtime.text import require_one_of
-from .hierarchical import By, Direction, Normalisation, ScoreMoments, SentenceSet, paragraph_scores
+from .hierarchical import Direction, Normalisation, ScoreMoments, SentenceScoring, SentenceSet, paragraph_scores
 
 
 class SentencePair(NamedTuple):
@@ -55,7 +55,7 @@ class ParagraphPair(NamedTuple):
 class Alignment:
     """The score of two documents, taken apart into pairs in the order of the paragraphs that were looked for."""
 
-    by: By
+    by: SentenceScoring
     pairs: tuple[ParagraphPair, ...]
 
     @property
@@ -78,7 +78,7 @@ def align(
     source: SentenceSet,
     candidate: SentenceSet,
     *,
-    by: By = "sentences",
+    by: SentenceScoring = "sentences",
     normalisation: Normalisation = "none",
     direction: Direction = "source",
     moments: ScoreMoments | None = None,
@@ -111,7 +111,7 @@ def align(
 
 
 def _pairs(
-    by: By,
+    by: SentenceScoring,
     looked_for: tuple[SentenceSet, SentenceSet],
     searched: tuple[SentenceSet, SentenceSet],
     scores: Floats,

@@ -20,7 +20,7 @@ from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
 from .encoded_document import NO_SENTENCES, EncodedDocument
 from .evidence import Reference
-from .hierarchical import WAYS, By, Direction, paragraph_scores, score_documents
+from .hierarchical import SENTENCE_SCORINGS, Direction, SentenceScoring, paragraph_scores, score_documents
 from .kinds import Background, Similarity, WordPart, similarity_matrix, similarity_of
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ class Comparison(JsonResult):
     @property
     def kind(self) -> Similarity:
         """How the documents are compared."""
-        return similarity_of(self.similarity).measured_by(self.evidence)
+        return similarity_of(self.similarity).with_reference(self.evidence)
 
     @cached_property
     def parts(self) -> dict[str, float] | None:
         """Cosines and z-scores of vectors and of words, and their sum, which contributions add up to, or None."""
-        return self.kind.parts_of(self.a, self.b)
+        return self.kind.score_parts(self.a, self.b)
 
     @cached_property
     def total(self) -> float:
@@ -141,14 +141,14 @@ class Comparison(JsonResult):
         return None if a is None or b is None else paragraph_scores(a, b).forward
 
     @cached_property
-    def sentence_scores(self) -> dict[By, float] | None:
+    def sentence_scores(self) -> dict[SentenceScoring, float] | None:
         """Similarity by sentences in every way there is, in both directions; None unless these were encoded."""
         a, b = self.a.sentence_set, self.b.sentence_set
         if a is None or b is None:
             return None
-        return {by: float(score_documents(a, b, by=by, direction="both")[0]) for by in WAYS}
+        return {by: float(score_documents(a, b, by=by, direction="both")[0]) for by in SENTENCE_SCORINGS}
 
-    def alignment(self, by: By = "sentences", *, direction: Direction = "both") -> Alignment:
+    def alignment(self, by: SentenceScoring = "sentences", *, direction: Direction = "both") -> Alignment:
         """Take the similarity of the documents by their sentences apart: which paragraphs and sentences it is due to.
 
         Args:

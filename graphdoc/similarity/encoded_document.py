@@ -38,8 +38,8 @@ class EncodedDocument:
         passage_mean: ``(node size,)``, the mean of passages as they are before the graph; None where unknown.
         sentences: sentences of the encoded passages, if asked for.
         sentence_vectors: ``(sentences, node size)``.
-        lone_sentence_vectors: the same of sentences by themselves, without what is encoded in front of them and
-            without their document, which subtopics are found by; None until these are asked for.
+        context_free_sentence_vectors: the same of sentences by themselves, without what is encoded in front of them
+            and without their document, which subtopics are found by; None until these are asked for.
         paragraph_rows: ``(sentences,)``, paragraph of every sentence, from 0 in reading order.
         own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
             its sections, or those with words appended; None where they are means of passages.
@@ -56,7 +56,7 @@ class EncodedDocument:
     passage_mean: Vectors | None = None
     sentences: tuple[Span, ...] | None = None
     sentence_vectors: Vectors | None = None
-    lone_sentence_vectors: Vectors | None = None
+    context_free_sentence_vectors: Vectors | None = None
     paragraph_rows: npt.NDArray[np.int32] | None = None
     own_sections: Vectors | None = None
     attention: ChunkwiseAttention | None = None
@@ -70,7 +70,7 @@ class EncodedDocument:
         return [name for name in names if self.model.get(name) != model.get(name)]
 
     @property
-    def own_numbers(self) -> int:
+    def non_lexical_width(self) -> int:
         """Numbers of the document vector that stand for no words."""
         return len(self.vector) - (0 if self.lexical is None else self.lexical.numbers)
 
@@ -205,7 +205,7 @@ def pair_subtopics(
         b: second document, with its sentences; None for the subtopics of the first alone.
         language: language of the documents, a two-letter code.
         finder: finds the subtopics.
-        by: what to call how it does, by ``words``, ``vectors`` or ``adaptive``.
+        by: name of the method, for the record: ``words``, ``vectors`` or ``adaptive``.
         cluster_size: sentences of a subtopic, about.
         receptive_field: sentences of a document that are looked at, its first ones; None for all.
         seed: seed of the clustering.
@@ -219,10 +219,10 @@ def pair_subtopics(
     vectors: list[Vectors] = []
     beyond = []
     for one in [a] if b is None else [a, b]:
-        if one.sentences is None or one.lone_sentence_vectors is None:
+        if one.sentences is None or one.context_free_sentence_vectors is None:
             raise SettingsError(NO_SENTENCES)
         texts.append([one.segmented.text(span) for span in one.sentences[:receptive_field]])
-        vectors.append(one.lone_sentence_vectors[:receptive_field])
+        vectors.append(one.context_free_sentence_vectors[:receptive_field])
         beyond.append(len(one.sentences) - len(texts[-1]))
     if b is None:
         texts, vectors, beyond = [*texts, []], [*vectors, vectors[0][:0]], [*beyond, 0]

@@ -21,7 +21,7 @@ from scipy import sparse
 from ..modeling.lexical import inverse_frequencies, row_lengths, unit_rows
 from ..runtime.arrays import Floats
 from .encoded_document import EncodedDocument
-from .kinds import Compared, Cosine, WordPart
+from .kinds import Cosine, DocumentFeatures, WordPart
 
 # Documents whose pairs are all looked at; of more, as many that stand evenly over the collection.
 MOST_COMPARED = 2_000
@@ -69,7 +69,7 @@ def word_weights(counts: Any, idf: npt.ArrayLike) -> Any:
     return unit_rows(weights)
 
 
-class Spread(NamedTuple):
+class CosineStatistics(NamedTuple):
     """Mean and standard deviation of the cosines of unrelated pairs."""
 
     mean: float
@@ -89,8 +89,8 @@ class Spread(NamedTuple):
 class Calibration:
     """How far cosines of vectors, and of words, lie from 0 and from each other over unrelated pairs."""
 
-    vectors: Spread
-    words: Spread
+    vectors: CosineStatistics
+    words: CosineStatistics
 
     @classmethod
     def of(cls, units: Floats, weights: Any) -> Self:
@@ -103,7 +103,7 @@ class Calibration:
         drawn = np.unique(np.linspace(0, len(units) - 1, min(len(units), MOST_COMPARED)).astype(np.int64))
         pairs = np.triu_indices(len(drawn), 1)
         words = (weights[drawn] @ weights[drawn].T).toarray()
-        return cls(Spread.of((units[drawn] @ units[drawn].T)[pairs]), Spread.of(words[pairs]))
+        return cls(CosineStatistics.of((units[drawn] @ units[drawn].T)[pairs]), CosineStatistics.of(words[pairs]))
 
     def joined(self, units: Floats, weights: Any) -> Any:
         """Rows whose inner products are sums of z-scores less a constant, sparse ``(documents, hidden + terms)``."""
@@ -143,7 +143,7 @@ class Reference:
     @classmethod
     def of(cls, documents: Sequence[EncodedDocument]) -> Self:
         """Learn from a collection."""
-        vectors = np.stack([one.vector[: one.own_numbers] for one in documents]).astype(np.float64)
+        vectors = np.stack([one.vector[: one.non_lexical_width] for one in documents]).astype(np.float64)
         centre = np.asarray((vectors / row_lengths(vectors)[:, None]).mean(axis=0))
         counts, terms = term_counts([one.term_totals for one in documents])
         idf = collection_idf(counts)
@@ -153,7 +153,7 @@ class Reference:
     @classmethod
     def from_values(cls, values: Mapping[str, Any], idf: Mapping[str, float]) -> Self:
         """Read what :meth:`to_dict` gave."""
-        calibration = Calibration(Spread(*values["vectors"]), Spread(*values["words"]))
+        calibration = Calibration(CosineStatistics(*values["vectors"]), CosineStatistics(*values["words"]))
         return cls(np.array(values["centre"], np.float64), idf, calibration)
 
     def to_dict(self) -> dict[str, Any]:
@@ -181,11 +181,13 @@ class Evidence(Cosine):
     def __init__(self, reference: Reference | None = None) -> None:
         self.reference = reference
 
-    def measured_by(self, reference: Reference | None) -> Evidence:
+    def with_reference(self, reference: Reference | None) -> Evidence:
         """The same by another reference."""
         return Evidence(reference)
 
-    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
+    def scores(
+        self, a: Sequence[EncodedDocument | DocumentFeatures], b: Sequence[EncodedDocument | DocumentFeatures]
+    ) -> Floats:
         """Scores from 0 to 1."""
         if self.reference is None:
             return super().scores(a, b)
@@ -216,10 +218,10 @@ class Evidence(Cosine):
         left, right = self._words(a, b)
         return np.asarray(by_vectors + ((left @ right.T).toarray() - words.mean / pairs.size) / words.deviation)
 
-    def parts_of(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float] | None:
+    def score_parts(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float] | None:
         """Both cosines, their z-scores and the sum of these; of vectors alone where words are not known."""
         if self.reference is None:
-            return super().parts_of(a, b)
+            return super().score_parts(a, b)
         calibration = self.reference.calibration
         cosine = float((self._units(a) @ self._units(b).T).sum())
         score = float(calibration.vectors.standard(cosine))

@@ -18,10 +18,10 @@ from scipy.sparse import csr_matrix
 from ..runtime.arrays import Floats, Rows, Vectors
 from ..runtime.text import require_one_of
 
-By = Literal["sentences", "flat", "paragraphs", "document"]
+SentenceScoring = Literal["sentences", "flat", "paragraphs", "document"]
 Normalisation = Literal["zscore", "none"]
 Direction = Literal["source", "both"]
-WAYS: tuple[By, ...] = get_args(By)
+SENTENCE_SCORINGS: tuple[SentenceScoring, ...] = get_args(SentenceScoring)
 
 # Sentences of candidates that are compared at once: as many as keep a block of products in the caches.
 BLOCK_SENTENCES = 2_048
@@ -87,9 +87,9 @@ class SentenceSet:
         places = self.paragraphs[documents[0] : documents[-1] + 1]
         return SentenceSet(self.vectors[places[0] : places[-1]], places - places[0], documents - documents[0])
 
-    def compared_by(self, by: By) -> SentenceSet:
+    def compared_by(self, by: SentenceScoring) -> SentenceSet:
         """The parts that are compared in place of the sentences (see :func:`score_documents`)."""
-        require_one_of("by", by, WAYS)
+        require_one_of("by", by, SENTENCE_SCORINGS)
         if by == "sentences":
             return self
         rows = np.arange(len(self.documents), dtype=np.int64)
@@ -154,7 +154,12 @@ class ScoreMoments:
 
     @classmethod
     def of_sample(
-        cls, source: SentenceSet, sample: SentenceSet, *, by: By = "sentences", direction: Direction = "source"
+        cls,
+        source: SentenceSet,
+        sample: SentenceSet,
+        *,
+        by: SentenceScoring = "sentences",
+        direction: Direction = "source",
     ) -> ScoreMoments:
         """The moments of a sample of documents, which make a score independent of what else is scored."""
         return cls.of(*paragraph_scores(source.compared_by(by), sample.compared_by(by), direction=direction))
@@ -231,7 +236,7 @@ def score_documents(
     source: SentenceSet,
     candidates: SentenceSet,
     *,
-    by: By = "sentences",
+    by: SentenceScoring = "sentences",
     normalisation: Normalisation = "none",
     direction: Direction = "source",
     moments: ScoreMoments | None = None,
@@ -275,7 +280,7 @@ class DocumentScorer:
         self,
         source: SentenceSet,
         *,
-        by: By = "sentences",
+        by: SentenceScoring = "sentences",
         normalisation: Normalisation = "none",
         direction: Direction = "source",
         moments: ScoreMoments | None = None,

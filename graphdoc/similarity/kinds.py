@@ -93,7 +93,7 @@ def best_passages(similarity: Tensor, passage_counts: Tensor, best: int = BEST_P
     return found.masked_fill(found == -torch.inf, 0).sum(dim=2) / best
 
 
-class Compared(NamedTuple):
+class DocumentFeatures(NamedTuple):
     """The parts of a document to score: vector ``(hidden,)``, passages ``(passages, node size)``, counts of terms."""
 
     vector: Floats
@@ -109,7 +109,7 @@ class WordPart(NamedTuple):
 
 
 class Similarity(ABC):
-    r"""How two documents are compared: a file in this folder and a line in :mod:`graphdoc.registry`.
+    r"""How two documents are compared; a subclass needs a line in :mod:`graphdoc.registry`.
 
     .. math:: S(a, b) = \sum_{ij} w_{ij} \, p_i \cdot q_j
 
@@ -127,31 +127,33 @@ class Similarity(ABC):
     reads_passages: ClassVar[bool] = False
 
     @abstractmethod
-    def parts(self, document: EncodedDocument) -> Floats:
+    def compared_vectors(self, document: EncodedDocument) -> Floats:
         """The compared vector of every passage, ``(passages, hidden)``."""
 
     @abstractmethod
     def weights(self, a: Floats, b: Floats) -> Floats:
-        """The weight of every pair, ``(passages of a, passages of b)``, of what :meth:`parts` gives of both."""
+        """The weight of every pair of compared vectors, ``(passages of a, passages of b)``."""
 
     @abstractmethod
     def lexical_shares(self, document: EncodedDocument) -> Any:
-        """Shares of terms in the lexical part of what :meth:`parts` gives, sparse ``(passages, terms)``."""
+        """Shares of terms in the lexical part of what :meth:`compared_vectors` gives, sparse ``(passages, terms)``."""
 
     @abstractmethod
-    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
+    def scores(
+        self, a: Sequence[EncodedDocument | DocumentFeatures], b: Sequence[EncodedDocument | DocumentFeatures]
+    ) -> Floats:
         """Scores of all pairs of documents, ``(documents of a, documents of b)``."""
 
-    def measured_by(self, reference: Any) -> Similarity:
-        """The same, measured by what evidence is measured by, which others do not read."""
+    def with_reference(self, reference: Any) -> Similarity:
+        """This similarity with a reference; kinds that need none return themselves."""
         return self
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """Contribution of every pair of passages to the score, ``(passages of a, passages of b)``."""
-        left, right = self.parts(a), self.parts(b)
+        left, right = self.compared_vectors(a), self.compared_vectors(b)
         return self.weights(left, right) * (left @ right.T)
 
-    def parts_of(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float] | None:
+    def score_parts(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float] | None:
         """What the score is made of, by name, and the ``sum`` that contributions add up to; None for one thing."""
         return None
 
@@ -162,7 +164,7 @@ class Similarity(ABC):
         """
         if a.lexical is None or b.lexical is None:
             return None
-        left, right = self.parts(a), self.parts(b)
+        left, right = self.compared_vectors(a), self.compared_vectors(b)
         parts = left[:, -a.lexical.numbers :], right[:, -b.lexical.numbers :]
         shares = self.lexical_shares(a), self.lexical_shares(b)
         return _lexical_words(a.lexical, b.lexical, shares, self.weights(left, right), parts)
@@ -208,7 +210,7 @@ class Cosine(Similarity):
         "percentage and cannot be compared across models."
     )
 
-    def parts(self, document: EncodedDocument) -> Floats:
+    def compared_vectors(self, document: EncodedDocument) -> Floats:
         """The terms of the passages."""
         return document.terms.astype(np.float64)
 
@@ -222,7 +224,9 @@ class Cosine(Similarity):
         assert document.lexical is not None
         return document.lexical.of_document
 
-    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
+    def scores(
+        self, a: Sequence[EncodedDocument | DocumentFeatures], b: Sequence[EncodedDocument | DocumentFeatures]
+    ) -> Floats:
         """Similarities of document vectors."""
         left, right = (np.stack([one.vector for one in some]) for some in (a, b))
         return similarity_matrix(left, right, self.vectors)
@@ -307,7 +311,7 @@ class MaxSim(Similarity):
         "documents: 1 where each has its like, 0 no relation. It cannot be compared across models."
     )
 
-    def parts(self, document: EncodedDocument) -> Floats:
+    def compared_vectors(self, document: EncodedDocument) -> Floats:
         """The passages, L2-normalised."""
         return np.asarray(document.passages, np.float64) / row_lengths(document.passages)[:, None]
 
@@ -320,7 +324,9 @@ class MaxSim(Similarity):
         assert document.lexical is not None
         return (sparse.diags(1 / row_lengths(document.passages)) @ document.lexical.of_passages).tocsr()
 
-    def scores(self, a: Sequence[EncodedDocument | Compared], b: Sequence[EncodedDocument | Compared]) -> Floats:
+    def scores(
+        self, a: Sequence[EncodedDocument | DocumentFeatures], b: Sequence[EncodedDocument | DocumentFeatures]
+    ) -> Floats:
         """MaxSim of all pairs of documents."""
         return _maxsim_of([one.passages for one in a], [one.passages for one in b])
 

@@ -52,7 +52,7 @@ class MutualComparison:
     @property
     def kind(self) -> Similarity:
         """How the documents are compared."""
-        return similarity_of(self.similarity).measured_by(self._measure)
+        return similarity_of(self.similarity).with_reference(self._measure)
 
     @cached_property
     def _measure(self) -> Reference | None:

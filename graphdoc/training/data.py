@@ -38,7 +38,7 @@ Collate = Callable[[Sequence[tuple[TrainingDocument, int, int]]], TrainingBatch]
 FEWEST_TO_CHOOSE = 50
 
 # Seconds in which the system ends a worker whose connection has broken.
-ENDING = 10.0
+WORKER_EXIT_SECONDS = 10.0
 
 
 class EpochExamples(Dataset[tuple[TrainingDocument, int, int]]):
@@ -132,7 +132,7 @@ class EpochLoader:
             # Tensors are fetched from the worker that made them. If it is killed, torch passes on the broken
             # connection where the system has not ended the worker yet.
             workers = [worker.sentinel for worker in getattr(ahead, "_workers", ())]
-            if workers and connection.wait(workers, ENDING):
+            if workers and connection.wait(workers, WORKER_EXIT_SECONDS):
                 raise RuntimeError("DataLoader worker was ended while a batch was fetched from it") from error
             raise
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Hidden, so that pandas and datasets read the folder as a table of its shards alone.
 MANIFEST_FILE = ".manifest.json"
-# What of the documents was left out as repeated; only where something was.
+# Records what was left out of the documents as repeated; written only if something was.
 REPEATS_FILE = ".repeats.safetensors"
 ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")

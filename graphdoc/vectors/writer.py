@@ -24,7 +24,7 @@ from ..inference.pipeline import LEVELS, EncodingOptions, EncodingPipeline, Leve
 from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import AnyDocument, Workers, as_document, documents_of, segment_in_order
 from ..runtime.files import write_atomically
-from ..runtime.processes import Processes, place
+from ..runtime.processes import Processes, move_to_device
 from ..runtime.progress import progress_bar
 from ..runtime.ray import RayCluster
 from ..runtime.text import require_one_of, require_path, require_whole
@@ -172,7 +172,7 @@ _END = SegmentedDocument(Document("end of a shard", ()), (), (), Coverage())
 
 
 class _Job:
-    """One process's share of a run: every so manieth shard."""
+    """One process's share of a run: every n-th shard, for n processes."""
 
     def __init__(self, encoder: ShardEncoder, target: VectorFolder, processes: Processes, bar: tqdm[Any]) -> None:
         self._encoder, self._target, self._processes, self._bar = encoder, target, processes, bar
@@ -285,11 +285,11 @@ class ShardEncoder:
     def __getstate__(self) -> dict[str, Any]:
         device = self.encoder.device
         # Processes may have another device, or none.
-        place(self.encoder.model, "cpu")
+        move_to_device(self.encoder.model, "cpu")
         try:
             return {**vars(self), "encoder": pickle.dumps(self.encoder)}
         finally:
-            place(self.encoder.model, device)
+            move_to_device(self.encoder.model, device)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, encoder=pickle.loads(state["encoder"]))
@@ -300,7 +300,7 @@ class ShardEncoder:
             raise OutputError(
                 f"a machine of the Ray cluster has the versions {versions}, not {self.origin['versions']}"
             )
-        place(self.encoder.model, None)
+        move_to_device(self.encoder.model, None)
 
     def encode(self, task: ShardTask) -> tuple[int, bytes]:
         """Encode a shard on a cluster, and give its number and the bytes of its file."""

@@ -7,7 +7,7 @@ import pytest
 from collections_of_topics import make_overview
 
 from graphdoc.errors import DocumentError
-from graphdoc.overview.names import GivenName, name_groups, named, read_names, write_names
+from graphdoc.overview.names import GivenName, apply_given_names, name_groups, read_names, write_names
 
 TIDES = [f"The Tidal Basin {word} fills. It is the state of the tide: see src/tidal/basin.rs" for word in "abcd"]
 BREAD = [f"Flour, salt and sourdough starter. A sourdough starter {word} rises in the oven." for word in "abcd"]
@@ -52,7 +52,7 @@ def test_names_that_people_give_are_kept(tmp_path: Path, caplog: pytest.LogCaptu
     expected = ["=First", "What I call it", *(group.name for group in overview.groups[2:])]
     assert [group["name"] for group in named_again.to_dict()["groups"]] == expected
     assert "Gone" in caplog.text
-    assert named(overview.groups, ids, [GivenName("1", "", "")])[0].name == overview.groups[0].name
+    assert apply_given_names(overview.groups, ids, [GivenName("1", "", "")])[0].name == overview.groups[0].name
 
 
 @pytest.mark.parametrize("content", [b"id,title\na,b\n", b"name\nx\n", b"\xff\xfe\x00"])

@@ -20,7 +20,7 @@ from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.inference.levels import sentence_segmenter
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import encode_sentences
-from graphdoc.segmentation.segmenter import SHARE, SegmentationConfig, Segmenter
+from graphdoc.segmentation.segmenter import CONTEXT_DIVISOR, SegmentationConfig, Segmenter
 from graphdoc.segmentation.spans import Coverage, short_token_ids, token_ids, token_spans, without_limits
 from graphdoc.settings.pretraining import PretrainingSettings, SentencePairSettings
 from graphdoc.vectors.folder import Manifest
@@ -91,7 +91,7 @@ def test_a_long_one_is_cut_and_counted(tokenizer: PreTrainedTokenizerFast) -> No
     special = tokenizer.num_special_tokens_to_add()
     for span, ids in zip(found.passages, found.token_ids, strict=True):
         assert len(ids) <= 60
-        assert 0 < len(ids) - special - span.tokens <= (60 - special) // SHARE
+        assert 0 < len(ids) - special - span.tokens <= (60 - special) // CONTEXT_DIVISOR
     values = found.coverage.to_dict()
     assert Coverage.from_dict(values) == found.coverage
     assert Coverage.from_dict(plain.coverage.to_dict()) == plain.coverage

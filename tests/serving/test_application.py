@@ -26,7 +26,7 @@ pytest.importorskip("lancedb", reason="needs the extra graphdoc[serve]")
 from starlette.testclient import TestClient
 
 from graphdoc.serving.application import search_application, serve
-from graphdoc.serving.service import MOST, SearchService
+from graphdoc.serving.service import REQUEST_LIMITS, SearchService
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 
@@ -98,7 +98,7 @@ def test_the_page_asks_and_answers_and_hostile_words_stay_words(client: TestClie
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "key"),
     [
-        ("/search", {"q": "x" * (MOST["query"] + 1)}, 422, "query=10001"),
+        ("/search", {"q": "x" * (REQUEST_LIMITS["query"] + 1)}, 422, "query=10001"),
         ("/search", {"q": "x", "k": 101}, 422, "k=101"),
         ("/search", {"q": "x", "where": "yaer > 3"}, 422, "yaer"),
         ("/search", {"q": "x", "where": "repeat(id,10000000) = 'b'"}, 422, "repeat"),

@@ -13,7 +13,7 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.similarity.encoded_document import EncodedDocument
-from graphdoc.similarity.evidence import Calibration, Evidence, Reference, Spread
+from graphdoc.similarity.evidence import Calibration, CosineStatistics, Evidence, Reference
 from graphdoc.similarity.mutual_comparison import MutualComparison
 
 WORDS = ["rice", "steam", "tide", "moon", "lens", "glass", "grain", "field", "river", "stone"]
@@ -73,7 +73,7 @@ def test_scores_are_sums_of_z_scores_of_both_cosines(documents: list[EncodedDocu
     assert np.allclose(evidence.scores(documents, documents)[pairs], 1 / (1 + np.exp((6 - sums) / 3)), atol=1e-6)
     # Rows of a collection give the same but for a constant.
     units, weights = np.eye(3), sparse.csr_matrix(np.ones((3, 1)))
-    calibration = Calibration(Spread(0.1, 0.25), Spread(0.2, 0.5))
+    calibration = Calibration(CosineStatistics(0.1, 0.25), CosineStatistics(0.2, 0.5))
     rows = calibration.joined(units, weights)
     assert np.allclose(
         (rows @ rows.T).toarray() - 0.8, calibration.scores((units,) * 2, (weights,) * 2, np.ones(3, bool))
@@ -84,7 +84,7 @@ def test_contributions_of_pairs_of_passages_and_of_words_add_up(documents: list[
     evidence = Evidence(Reference.of(documents))
     for a, b in combinations(documents, 2):
         total = float(evidence.sums([a], [b])[0, 0])
-        parts = evidence.parts_of(a, b)
+        parts = evidence.score_parts(a, b)
         shared = evidence.shared_words(a, b)
         assert shared is not None
         words, base = shared
@@ -120,7 +120,7 @@ def test_vectors_count_twice_where_words_are_mostly_unknown(
     evidence = Evidence(reference)
     foreign = encoder.encode_levels("潮水涨了。")
     for other in (foreign, documents[0]):
-        parts = evidence.parts_of(foreign, other)
+        parts = evidence.score_parts(foreign, other)
         expected = 2 * reference.calibration.vectors.standard(parts["vectors_cosine"])
         assert evidence.sums([foreign], [other])[0, 0] == pytest.approx(expected, abs=1e-6)
         assert evidence.contributions(foreign, other).sum() == pytest.approx(expected, abs=1e-6)

@@ -107,7 +107,7 @@ class First(Cosine):
 
     meaning = "Cosine of the first passages."
 
-    def parts(self, document: EncodedDocument) -> np.ndarray:
+    def compared_vectors(self, document: EncodedDocument) -> np.ndarray:
         return np.asarray(document.passages[:1] / np.linalg.norm(document.passages[0]), np.float64)
 
     def weights(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -119,7 +119,10 @@ class First(Cosine):
         return found
 
     def scores(self, a: Sequence[Any], b: Sequence[Any]) -> np.ndarray:
-        return np.concatenate([self.parts(one) for one in a]) @ np.concatenate([self.parts(one) for one in b]).T
+        return (
+            np.concatenate([self.compared_vectors(one) for one in a])
+            @ np.concatenate([self.compared_vectors(one) for one in b]).T
+        )
 
 
 def test_a_kind_is_one_class_and_one_line(

@@ -92,7 +92,7 @@ def finite(value: Any) -> float | None:
 
 
 def number(value: float | None, decimals: int = 3) -> str:
-    """Return a number as text, with a true minus sign, which what rounds to zero has not."""
+    """Return a number as text, with a true minus sign; one that rounds to zero has no sign."""
     known = finite(value)
     return "no value" if known is None else f"{round(known, decimals) + 0.0:.{decimals}f}".replace("-", "−")
 

@@ -8,12 +8,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, get_args
 
-from ...similarity.hierarchical import By
+from ...similarity.hierarchical import SentenceScoring
 from .marks import marked_text
 from .page import decimals, finite, number, percent, relative_link, render, width
 
 _FOLDER = Path(__file__).parent
-_BY_SENTENCES = get_args(By)
+_BY_SENTENCES = get_args(SentenceScoring)
 _NAMES = {
     **{"hybrid": "words and vectors", "score": "scores in standard deviations", "weighted": "a weighted sum"},
     "reciprocal_rank": "reciprocal rank",
