@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -298,9 +299,14 @@ class Terminal(Console):
     def left_out(self, report: ReadingReport) -> None:
         """Say what was not read, and how many documents got an id that says nothing."""
         for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
-            self.lines(f"{word} {entry.source}: {entry.reason}" for entry in entries[:MOST_LISTED])
-            if len(entries) > MOST_LISTED:
-                self.lines([f"... and {len(entries) - MOST_LISTED:,} more {word}"])
+            # Rows of one table that lack the same are one line, else other files were not seen for them.
+            alike = groupby(entries, key=lambda entry: (entry.source.rpartition(":")[0] or entry.source, entry.reason))
+            runs = [list(run) for _, run in alike]
+            for first, *others in runs[:MOST_LISTED]:
+                more = f" and {counted(len(others), 'more row')}" if others else ""
+                self.lines([f"{word} {first.source}{more}: {first.reason}"])
+            if hidden := sum(map(len, runs[MOST_LISTED:])):
+                self.lines([f"... and {hidden:,} more {word}"])
         if report.skipped:
             self.lines([read_and_skipped(report)])
         self.without_id(report)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..runtime.arrays import Floats
 from ..runtime.files import write_csv, write_text
+from ..segmentation.spans import Coverage
 from .comparison import Comparison
 from .encoded_document import EncodedDocument
 from .evidence import Reference
@@ -92,6 +93,7 @@ class MutualComparison:
             "format": "graphdoc.comparisons/1",
             "model": dict(self.model),
             "similarity": self.similarity,
+            "not_whole": sum((one.segmented.coverage for one in self.documents), Coverage()).describe(),
             "documents": [
                 {"id": one.segmented.document.id, "title": one.segmented.document.title} for one in self.documents
             ],

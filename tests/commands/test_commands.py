@@ -154,15 +154,16 @@ def test_what_a_folder_holds_is_skipped_and_what_is_named_is_not(
 ) -> None:
     folder = tmp_path / "letters"
     folder.mkdir()
-    for name, text in {"a.txt": "Rice.", "b.txt": "Tea.", "empty.md": "", "zero.txt": "\u200b"}.items():
+    files = {"a.txt": "Rice.", "b.txt": "Tea.", "empty.md": "", "n.csv": "a\n1\n2", "zero.txt": "\u200b"}
+    for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     status, out, _ = graphdoc("encode", folder, "--model", model)
-    assert status == 0 and "2 documents read, 2 skipped" in out and "empty.md" in out and "zero" in out
+    assert status == 0 and "2 documents read, 4 skipped" in out and "empty.md" in out and "zero" in out
+    assert "n.csv:2 and 1 more row: " in graphdoc("compare", folder, "--model", model).out
     assert "empty.md" in refused("encode", folder / "a.txt", folder / "empty.md", "--model", model)
     assert "empty.md" in refused("encode", folder, "--model", model, "--on-error", "stop")
-    assert (
-        graphdoc("encode", folder / "a.txt", folder / "empty.md", "--model", model, "--on-error", "skip").status == 0
-    )
+    named = graphdoc("encode", folder / "a.txt", folder / "empty.md", "--model", model, "--on-error", "skip")
+    assert named.status == 0
 
 
 def test_ids_are_made_and_counted(graphdoc: Command, tmp_path: Path, model: str) -> None:

@@ -24,11 +24,8 @@ def read(path: Path, content: str | bytes) -> Document:
 def test_the_header_of_a_table_tells_its_delimiter(tmp_path: Path, sign: str) -> None:
     rows = [["id", "title", "text"], ["1", "Gate", f'"The gate{sign} at noon."'], ["2", "Tide", "It came in."]]
     (tmp_path / "c.csv").write_text("\n".join(sign.join(row) for row in rows))
-    found = list(read_documents(tmp_path / "c.csv"))
-    assert [(one.id, one.title, one.text) for one in found] == [
-        ("1", "Gate", f"The gate{sign} at noon."),
-        ("2", "Tide", "It came in."),
-    ]
+    found = [(one.id, one.title, one.text) for one in read_documents(tmp_path / "c.csv")]
+    assert found == [("1", "Gate", f"The gate{sign} at noon."), ("2", "Tide", "It came in.")]
     # They are counted outside of quotation marks.
     tables = ('"Name, first";text\n"a, b";one\n', "id;text;a,b\n1;one;x\n", '"text"|"x;y;z"\n"one"|"2"\n')
     for table in (*tables, "\nid;text\n1;one\n", "sep=;\nid;text\n1;one\n", 'id, "text"\n1, "one"\n'):
@@ -62,11 +59,8 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
     whole = multipart("Fwd: gate", "multipart/mixed", "A", "\nSee below.", inner + deep)
     document = read(tmp_path / "a.eml", whole)
     assert document.title == "Fwd: gate" and "attachments" not in document.metadata
-    assert [(one.level, one.heading, one.text.strip()) for one in document.sections] == [
-        (1, "", "See below."),
-        (1, "Re: gate", "Second."),
-        (2, "gate", "First."),
-    ]
+    found = [(one.level, one.heading, one.text.strip()) for one in document.sections]
+    assert found == [(1, "", "See below."), (1, "Re: gate", "Second."), (2, "gate", "First.")]
     assert document.sections[2].path == ("Re: gate", "gate")
     # So are those that were pasted in with their heads.
     for mark, quote in (("-- Forwarded message --", ""), ("Begin forwarded message:\n", "> "), ("_____", ">> ")):

@@ -38,6 +38,7 @@ def render_matrix(comparison: Mapping[str, Any], links: Mapping[tuple[int, int],
         "documents": len(titles),
         "model": comparison["model"],
         "similarity": comparison["similarity"],
+        "not_whole": comparison.get("not_whole"),
         # Documents that are alike stand together; None is where a document meets itself.
         "rows": [
             (titles[a], [None if a == b else {**pair_of(a, b, scores[a, b]), "shade": shades[a, b]} for b in order])

@@ -35,7 +35,7 @@ def test_the_query_and_how_it_was_searched() -> None:
     page = page_of(make_results(where="year >= 2010", warnings=["The index is 12 documents behind"]))
     head = page.find_class("masthead")[0]
     assert words(head.find("h1")) == "tidal barrage" and page.find("head/title").text.startswith("tidal barrage")
-    for text in ("words and vectors", "reciprocal rank", "mini", "3 hits", "232 documents", "22,000 passages"):
+    for text in ("words and vectors", "reciprocal rank", "mini", "3 hits", "232 documents", "1 hit was not"):
         assert text in words(head)
     assert words(head.find("p[@class='found']/code")) == "year >= 2010"
     assert words(head.find_class("notice")[0]) == "The index is 12 documents behind"
@@ -172,8 +172,10 @@ def test_cells_of_the_matrix_are_the_scores_of_their_row_and_column() -> None:
         "scores": scores.tolist(),
         "pairs": [{"a": int(a), "b": int(b), "score": scores[a, b]} for a, b in zip(first, second, strict=True)],
     }
-    tree = lxml.html.fromstring(render_matrix(payload, {(1, 3): "r/1.html", (2, 0): "http://x/"}))
+    links = {(1, 3): "r/1.html", (2, 0): "http://x/"}
+    tree = lxml.html.fromstring(render_matrix(payload | {"not_whole": "2 of 6"}, links))
     (matrix,) = tree.find_class("matrix")
+    assert "2 of 6" in tree.find_class("notice")[0].text
     heads = [head.get("title") for head in matrix.xpath("thead//th")[1:]]
     assert heads == [titles[row] for row in order_of(scores)]
     for line in matrix.xpath("tbody/tr"):
