@@ -160,7 +160,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("c.txt", "From: a@example.org\nSubject: Tides\n  of it\nDate: Mon\n\nThey rise.\n", "Tides of it"),
         ("k.rst", "Tides\n=====\n\n:Author: A. Doe <a@example.org>\n:Date: 2024\n\nThey rise.\n", "Tides"),
         ("l.txt", "A group   A. Doe\nRequest for Comments: 1   May 2024\n\n\n      Tides\n\nThey rise.\n", "Tides"),
-        ("q.txt", "Newsgroups: a.b\nFrom: a@example.org (A. Doe)\nSubject: Tides\nLines: 1\n\nThey rise.\n", "Tides"),
+        ("q.txt", "From: a@example.org\nSubject: Tides\nX-I.D.: b\nX-I.D.: c\nSummary: They rise.\n\nSo.\n", "Tides"),
         ("p.md", "% Tides\n% A. Doe\n\nThey rise.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),

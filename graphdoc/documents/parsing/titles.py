@@ -12,7 +12,7 @@ from .outline import ParsedDocument, joined_lines
 
 # ``Key: value`` as in mails, memos and proposals, or ``:Key: value`` of reStructuredText.
 _FIELD = re.compile(
-    r"(?::(?P<marked>[A-Za-z][\w -]{0,40}):|(?P<key>[A-Z][A-Za-z]*(?:[- ][A-Z][A-Za-z]*)*):)(?:[ \t]+(?P<value>.*))?$"
+    r"(?::(?P<marked>[A-Za-z][\w -]{0,40}):|(?P<key>[A-Z][A-Za-z]*(?:[- ][A-Z][A-Za-z.]*)*):)(?:[ \t]+(?P<value>.*))?$"
 )
 _MORE = re.compile(r"[ \t]+\S")
 _FURTHER_NAMES = """
@@ -68,15 +68,15 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
         return memo
     lines = text.lstrip("\n").split("\n", _MOST_LINES)
     fields: dict[str, str] = {}
-    name = ""
+    # Those of messages have any names, and may be repeated.
+    name, is_message = "", False
     taken = 0
     for line in lines[:_MOST_LINES]:
         found = _FIELD.match(line) if len(line) <= _LONGEST_VALUE else None
         if found:
             name = (found["marked"] or found["key"]).strip().lower().replace(" ", "-")
-            if name in fields or name not in _TELLING | _FURTHER:
-                return {}, text
-            fields[name] = found["value"] or ""
+            is_message |= name in fields or name not in _TELLING | _FURTHER
+            fields[name] = ", ".join(filter(None, (fields.get(name), found["value"])))
         elif name and _MORE.match(line):
             fields[name] = f"{fields[name]} {line.strip()}"
         else:
@@ -85,7 +85,10 @@ def split_fields(text: str) -> tuple[dict[str, str], str]:
     rest = lines[taken:]
     if len(fields) < 2 or not rest or rest[0].strip() or not "".join(rest).strip() or _TELLING.isdisjoint(fields):
         return {}, text
-    return _cleaned(fields), "\n".join(rest)
+    if is_message and not fields.keys() >= {"from", "subject"}:
+        return {}, text
+    texts = [fields.pop(name) for name in sorted(_TEXTS & fields.keys())]
+    return _cleaned(fields), "\n".join([*texts, *rest])
 
 
 def _cleaned(fields: Mapping[str, str]) -> dict[str, str]:
@@ -142,7 +145,7 @@ def titled(parsed: ParsedDocument, *, is_text: bool) -> ParsedDocument:
     first = parsed.sections[0]
     if is_text and not title and not first.heading:
         line, _, rest = first.text.strip().partition("\n")
-        stands_apart = len(rest) > len(line) + 1 if rest.startswith("\n") else not rest and len(parsed.sections) > 1
+        stands_apart = rest[:1] in ("", "\n") and (len(parsed.sections) > 1 or len(rest) > len(line) + 1)
         if (
             (stands_apart or _is_centred(first.text))
             and len(line) <= _LONGEST_TITLE
