@@ -161,9 +161,9 @@ def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences:
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
         due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
-        if comparison.parts is not None:
-            total = f"{signed(comparison.total)} standard deviations above unrelated pairs"
-            due = f"{total}, {signed(comparison.lexical)} by words{words and ': '}{words}"
+        if (parts := comparison.parts) is not None:
+            due = f"evidence {signed(parts['sum'])}: vectors {signed(parts['vectors'])}"
+            due += f", words {signed(comparison.lexical)}{words and f' ({words})'}"
         target.print(plain(due, target.width), end="\n\n")
     _print_sections(target, comparison)
     for level in ("passage", "paragraph", "sentence") if sentences else ("passage",):

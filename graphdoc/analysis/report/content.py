@@ -154,8 +154,8 @@ def total_of(comparison: Mapping[str, Any]) -> float:
 
 
 def part_of_score(contribution: float | None, score: float) -> float | None:
-    """Return which part of a score a contribution is; nothing of a score too small to be divided."""
-    return None if contribution is None or abs(score) < _SMALLEST_DIVISIBLE_SCORE else contribution / score
+    """Return which part of a score a contribution is; nothing of one that is negative or too small to be divided."""
+    return None if contribution is None or score < _SMALLEST_DIVISIBLE_SCORE else contribution / score
 
 
 def read_matches(comparison: Mapping[str, Any], level: str, a: Side, b: Side) -> dict[str, Any]:

@@ -89,6 +89,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "share": None if comparison["share"] is None else percent_closer(comparison["share"]),
         "meaning": meaning_of_score(comparison),
         "words": read_words(comparison),
+        "evidence": comparison.get("evidence"),
         "model": model,
         # Such a readout takes passages as they are before the graph, which then has no part in scores.
         "before_graph": model["readout"] in READOUTS and load(READOUTS[model["readout"]]).reads_initial_nodes,
