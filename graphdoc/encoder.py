@@ -146,15 +146,17 @@ class DocumentEncoder(VectorPipeline):
         require_path("folder", folder)
         return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
 
-    def push_to_hub(self, repository: str, *, private: bool = False, message: str = "Upload document encoder") -> str:
+    def push_to_hub(
+        self, repo_id: str, *, private: bool = False, commit_message: str = "Upload document encoder"
+    ) -> str:
         """Upload the encoder to ``owner/name`` on the hub, made if it is missing; gives the address of the commit."""
         from huggingface_hub import HfApi
 
         api = HfApi()
-        api.create_repo(repository, private=private, exist_ok=True)
+        api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
-            return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
+            return str(api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message))
 
     def graph(self, document: AnyDocument) -> DocumentGraph:
         """Build the graph that the model would see.
