@@ -171,9 +171,7 @@ class _Writer:
                         outline.start_section(heading, heading_level)
                     else:
                         outline.separate(Break.PARAGRAPH)
-                case "inline" if _TARGET.fullmatch(token.content):
-                    pass
-                case "inline":
+                case "inline" if not (token.level == 1 and _TARGET.fullmatch(token.content)):
                     written = _inline_text(token.children or ()).strip(" \n")
                     outline.write(written, picture=_is_picture(token.children or ()))
                 case "fence" | "code_block":

@@ -63,7 +63,6 @@ def parse_plain_text(text: str, *, headings: bool = True) -> ParsedDocument:
         title = found.pop(0).text if len(top) == 1 else ""
     underlined = [] if title else _underlined(lines)
     if len(underlined) == 1 and not any(map(str.strip, lines[: underlined[0].line])):
-        # Other headings stand out by other means.
         title = underlined[0].text
         found = [heading for heading in found if heading.line != underlined[0].line]
     joined = _joiner(text)
