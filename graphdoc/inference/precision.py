@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..errors import ModelError
+from ..errors import ModelError, SettingsError
 from ..runtime.arrays import Vectors
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -33,8 +33,15 @@ def training_precision(device: torch.device) -> Precision | None:
 
     That is bfloat16 on a GPU that has it, float16 on another one, and float32 elsewhere, unless ``accelerate launch
     --mixed_precision`` says otherwise.
+
+    Raises:
+        SettingsError: it says something else.
     """
     asked = os.environ.get("ACCELERATE_MIXED_PRECISION", "")
+    if asked not in ("", "no", "bf16", "fp16"):
+        raise SettingsError(
+            f"mixed precision {asked!r} cannot be trained in (ACCELERATE_MIXED_PRECISION); use bf16 or fp16"
+        )
     if asked == "bf16":
         return "bfloat16"
     # Accelerate scales no gradients of float16 on a processor.

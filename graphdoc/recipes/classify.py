@@ -22,6 +22,7 @@ from ..evaluation.labels import class_names, first_three_names, held_out_rows, o
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..inference.precision import training_precision
 from ..losses import ClassificationLoss, balanced_weights
+from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches
 from ..settings.finetuning import ClassificationSettings
 from ..training.data import RunEvaluation
@@ -185,8 +186,10 @@ class ClassRecipe(CorpusRecipe):
         settings, known = self.settings, set(self.classes)
         if len(known) < 2 and not (known and settings.labels.multi_label):
             left_out = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items() if count)
+            if not len(self._train):
+                raise DocumentError(f"{settings.corpus.name}: no document is left to train on: {left_out}")
             raise DocumentError(
-                f"{settings.corpus.name}: {len(self._train):,} documents to train on have "
+                f"{settings.corpus.name}: {counted(len(self._train), 'document')} to train on with "
                 f"{'the label ' + first_three_names(self.classes) if known else 'no label'}; left out are "
                 f"{left_out or 'none'}; "
                 "give documents of two classes, or say where labels are (corpus.columns.label is "

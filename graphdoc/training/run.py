@@ -22,6 +22,7 @@ from ..checkpoints.folders import SHIPPED, backbone_folder
 from ..checkpoints.load import load_without_weights
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
+from ..inference.precision import training_precision
 from ..losses import Loss
 from ..modeling import DocumentConfig
 from ..modeling.document_model import start_at_mean, weights_hash
@@ -280,6 +281,7 @@ def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
         "seed": context.settings.training.seed,
         "processes": context.processes.count,
         "device": str(model.device),
+        "precision": training_precision(model.device) or "float32",
         "corpus": recipe.record(),
         **({} if loss is None else {"loss": repr(loss) if is_dataclass(loss) else type(loss).__qualname__}),
         "fixed_weights": weights_hash(fixed_weights(model)),
@@ -297,7 +299,7 @@ def _announcement(settings: RunSettings, recipe: Recipe, record: Mapping[str, An
     if recipe.evaluation is None:
         yield "nothing is measured during training: the last model is the result"
     elif not recipe.evaluation.chooses:
-        yield f"only {recipe.evaluation.size} are measured, too few to choose a checkpoint: the last is the result"
+        yield f"measured: {recipe.evaluation.size}, too few to choose a checkpoint by: the last is the result"
     yield f"{recipe.steps:,} steps of {recipe.batch_size:,} {recipe.unit}"
     yield (
         f"{record['trained_weights']:,} of {record['weights']:,} weights are trained ({settings.model.tune} passage "

@@ -82,6 +82,9 @@ def test_precision_follows_the_device_and_what_accelerate_is_told(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_bfloat16)
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
     assert training_precision(torch.device(device)) == precision
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp4")
+    with pytest.raises(SettingsError, match="fp4"):
+        training_precision(torch.device(device))
 
 
 def rates(steps: int, **settings: Any) -> list[float]:
