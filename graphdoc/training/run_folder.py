@@ -284,6 +284,9 @@ def require_trackers(names: Sequence[str]) -> None:
             raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
 
 
+_ADVICE = {"wandb": "log in (wandb login), set WANDB_MODE=offline, ", "mlflow": "check MLFLOW_TRACKING_URI, "}
+
+
 def _start_trackers(accelerator: Accelerator, folder: Path) -> None:
     """Start the trackers of a run (``tensorboard``, ``wandb`` or ``mlflow``).
 
@@ -311,7 +314,5 @@ def _start_trackers(accelerator: Accelerator, folder: Path) -> None:
                 tracker.store_init_configuration(settings)
     except Exception as error:  # each library raises errors of its own
         reason = one_line(str(error), 200) or type(error).__name__
-        raise OutputError(
-            f"training.trackers={names} do not start: {reason}; log in (wandb login), set WANDB_MODE=offline, "
-            "check MLFLOW_TRACKING_URI, or leave them out"
-        ) from error
+        advice = "".join(text for name, text in _ADVICE.items() if name in names)
+        raise OutputError(f"training.trackers={names} do not start: {reason}; {advice}or leave them out") from error
