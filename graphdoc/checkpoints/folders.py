@@ -116,7 +116,7 @@ def not_found(name: str, error: Exception) -> ModelError:
     reason = type(error).__name__ if isinstance(error, HfHubHTTPError) else first
     return ModelError(
         f"model {name!r} is no folder, is not shipped with graphdoc ({', '.join(_shipped_names())}), and cannot be "
-        f"fetched from the hub ({reason}); check the name and the network, or log in: hf auth login"
+        f"fetched from the hub ({reason}); check the name (OWNER/NAME) and the network, or log in: hf auth login"
     )
 
 
