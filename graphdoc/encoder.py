@@ -28,7 +28,7 @@ from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
 from .similarity.comparison import Comparison
 from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_subtopics
-from .similarity.kinds import FEWEST_DOCUMENTS
+from .similarity.kinds import FEWEST_DOCUMENTS, similarity_of
 from .similarity.mutual_comparison import MutualComparison
 
 if TYPE_CHECKING:
@@ -236,7 +236,8 @@ class DocumentEncoder(VectorPipeline):
         """The similarity for a number of documents; evidence without a reference is the cosine."""
         similarity = str(self.model.config.similarity)
         is_known = documents >= FEWEST_DOCUMENTS or self.evidence is not None
-        return similarity if similarity != "evidence" or is_known else "cosine"
+        kind = similarity_of(similarity)
+        return kind.vectors if kind.reads_reference and not is_known else similarity
 
     def match(
         self,

@@ -179,9 +179,9 @@ def fit(
     for setting, value in changes.items():
         setattr(config, setting, value)
     config.background = None
-    if config.similarity == "evidence":
-        # Its vectors now have what evidence adds to those of an unfitted model.
-        config.similarity = "cosine"
+    if (similarity := similarity_of(config.similarity)).reads_reference:
+        # The vectors now have what such a similarity adds to those of an unfitted model.
+        config.similarity = similarity.vectors
     if centre and (rows := _encoded(sample, pipeline, processes)) is not None:
         if is_learned and lexical_weight is None:
             numbers = rows.shape[1] - int(config.hidden_size)

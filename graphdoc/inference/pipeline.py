@@ -29,7 +29,7 @@ from ..runtime.text import counted
 from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.evidence import Reference
-from ..similarity.kinds import Background
+from ..similarity.kinds import Background, similarity_of
 from .levels import stream_sentences
 from .precision import (
     PRECISIONS,
@@ -151,7 +151,7 @@ class EncodingPipeline:
     def evidence(self) -> Reference | None:
         """The model's own reference, by which ``similarity=evidence`` measures few documents; None if it has none."""
         values, lexical = (self.model.config.background or {}).get("evidence"), self.model.lexical
-        if values is None or lexical is None or self.model.config.similarity != "evidence":
+        if values is None or lexical is None or not similarity_of(self.model.config.similarity).reads_reference:
             return None
         return Reference.from_values(values, dict(zip(lexical.vocabulary, lexical.idf.tolist(), strict=True)))
 

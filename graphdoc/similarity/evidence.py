@@ -172,6 +172,7 @@ class Evidence(Cosine):
         reference: what documents are measured by.
     """
 
+    reads_reference: ClassVar[bool] = True
     meaning: ClassVar[str] = (
         "Evidence of the words and of the vectors of both documents: each cosine is measured by how far it lies above "
         "those of unrelated documents, in standard deviations, and the sum is shown on a scale from 0 to 1, with one "

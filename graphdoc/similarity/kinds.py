@@ -120,11 +120,13 @@ class Similarity(ABC):
         vectors: how two vectors alone are compared, ``cosine`` or ``dot``: sections, passages, sentences, queries, and
             documents where an index holds one vector of each.
         reads_passages: whether the score is one of passages, and not of document vectors.
+        reads_reference: whether documents are measured by a reference, without which it is another similarity.
     """
 
     meaning: ClassVar[str]
     vectors: ClassVar[str]
     reads_passages: ClassVar[bool] = False
+    reads_reference: ClassVar[bool] = False
 
     @abstractmethod
     def compared_vectors(self, document: EncodedDocument) -> Floats:

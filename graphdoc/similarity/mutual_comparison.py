@@ -58,7 +58,7 @@ class MutualComparison:
     @cached_property
     def _measure(self) -> Reference | None:
         """The reference that evidence measures these documents by."""
-        if self.similarity != "evidence" or len(self.documents) < FEWEST_DOCUMENTS:
+        if not similarity_of(self.similarity).reads_reference or len(self.documents) < FEWEST_DOCUMENTS:
             return self.evidence
         return Reference.of(self.documents)
 
