@@ -211,7 +211,7 @@ class DocumentEncoder(VectorPipeline):
         (True, 1)
         """
         self._warn_if_untrained("scores")
-        wanted = {"sentences": sentences or subtopics is not None, "lone": subtopics is not None}
+        wanted = {"sentences": sentences or subtopics is not None, "context_free": subtopics is not None}
         first = self._encoded(a, dtype, **wanted)
         second = first if b is None else self._encoded(b, dtype, **wanted)
         table = None
@@ -338,7 +338,7 @@ class DocumentEncoder(VectorPipeline):
         dtype: Precision | None,
         *,
         sentences: bool = False,
-        lone: bool = False,
+        context_free: bool = False,
     ) -> EncodedDocument:
         if not isinstance(document, EncodedDocument):
             document = self.encode_levels(document, dtype=dtype)
@@ -348,9 +348,9 @@ class DocumentEncoder(VectorPipeline):
                 f"differs from {self.name!r} in {', '.join(differences[:3])}; encode it again"
             )
         lacks = (sentences and document.sentence_vectors is None) or (
-            lone and document.context_free_sentence_vectors is None
+            context_free and document.context_free_sentence_vectors is None
         )
-        return with_sentences(self, document, dtype, lone=lone) if lacks else document
+        return with_sentences(self, document, dtype, context_free=context_free) if lacks else document
 
     def _warn_if_untrained(self, numbers: str) -> None:
         if not self.model.config.trained:

@@ -28,7 +28,7 @@ from .labels import ReadyDocument, plain_document
 from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
 from .resampling import RESAMPLES
 
-AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
+KindOfDocument = TypeVar("KindOfDocument", bound=ReadyDocument)
 Drawn = tuple[int, PairDocument, PairDocument, DrawnPair]
 
 # Words of the longer document of a pair, from where a bucket begins.
@@ -208,10 +208,10 @@ def _bucket(least: int, end: int) -> str:
     return f"{least:,}-{end - 1:,} words" if least else f"up to {end - 1:,} words"
 
 
-def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[str, AnyDocument]:
+def documents_of_pairs(documents: Iterable[KindOfDocument], *pairs: Pairs) -> dict[str, KindOfDocument]:
     """The documents that pairs name, by id; ids have to be unique."""
     wanted = {id for part in pairs for pair in part for id in (pair.a, pair.b)}
-    result: dict[str, AnyDocument] = {}
+    result: dict[str, KindOfDocument] = {}
     for document in documents:
         id = plain_document(document).id
         if id in result:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FOLDS = 5
 WEIGHTS = tuple(step / 10 for step in range(11))
 
-Fusion = Callable[[dict[str, float], dict[str, float], float], dict[str, float]]
+FuseScores = Callable[[dict[str, float], dict[str, float], float], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def best_weight(
     words: Run,
     vectors: Run,
     qrels: Qrels,
-    fuse: Fusion,
+    fuse: FuseScores,
     *,
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,

@@ -244,7 +244,7 @@ def _groups(starts: Rows, counts: Rows, following: Rows) -> tuple[SectionGroup, 
 
 
 def _padded(starts: Rows, counts: Rows) -> tuple[Rows, npt.NDArray[np.bool_]]:
-    """Chunks of sections as rows of one width, where padding repeats the first, and which are none."""
+    """Chunks of sections, padded to one width with the first, and the mask of the real ones."""
     places = np.arange(int(counts.max()))
     is_chunk = places < counts[:, None]
     return starts[:, None] + np.where(is_chunk, places, 0), is_chunk

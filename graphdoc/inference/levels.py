@@ -96,7 +96,7 @@ def with_sentences(
     *,
     known: Vectors | None = None,
     paragraph: Paragraph | None = None,
-    lone: bool = False,
+    context_free: bool = False,
 ) -> EncodedDocument:
     """Add the sentences of the encoded passages and their vectors, which are without the graph.
 
@@ -106,7 +106,7 @@ def with_sentences(
         dtype: compute the transformer in this precision.
         known: ``(sentences, node size)``, vectors of all sentences of the document, where they are kept; None encodes.
         paragraph: which sentences belong together; None for what the model's settings say.
-        lone: also encode them without what is encoded in front of them and without their document.
+        context_free: also encode them without what is encoded in front of them and without their document.
     """
     segmented, config = encoded.segmented, pipeline.model.config
     whole = sentence_segmenter(pipeline).segment(segmented.document)
@@ -123,9 +123,9 @@ def with_sentences(
             means = passage_means(pipeline, [segmented], dtype) if mean is None else torch.from_numpy(mean)[None]
         vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented], dtype, means=means))
     lone_vectors = None
-    if lone and config.sentences_stand_alone:
+    if context_free and config.sentences_stand_alone:
         lone_vectors = vectors
-    elif lone:
+    elif context_free:
         alone = replace(chosen, token_ids=tuple(map(tuple, token_ids(pipeline.tokenizer, chosen.texts))))
         lone_vectors = as_numpy(sentence_vectors(pipeline, [alone], [segmented], dtype))
     return replace(

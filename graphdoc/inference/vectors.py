@@ -136,6 +136,9 @@ class VectorPipeline(EncodingPipeline):
     def similarity(self, a: Any, b: Any) -> Tensor | Floats:
         """Compare vectors by the similarity of the model: cosine, dot product or, passage by passage, MaxSim.
 
+        A model whose similarity is ``evidence``, such as ``mini``, compares vectors by cosine here; ``compare`` gives
+        evidence.
+
         Args:
             a: ``(rows of a, hidden)``, arrays or tensors; a single vector is one row. For a model that compares
                 passages a list with those of every document, as ``encode(level="passage")`` gives them.

@@ -49,7 +49,8 @@ def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tenso
 class InfoNCE:
     r"""Separates every anchor's positives from all other candidates.
 
-    In sentence-transformers: ``MultipleNegativesRankingLoss``, with several positives and documents left out.
+    In sentence-transformers: ``MultipleNegativesRankingLoss``, whose defaults are ``similarity="cosine"`` and
+    ``temperature=0.05``; here there may be several positives, and candidates that are left out.
 
     With :math:`P(i)` the positives of anchor :math:`i`, :math:`N(i)` the candidates that are neither its positives nor
     left out, and :math:`A` the anchors with a positive:

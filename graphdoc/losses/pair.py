@@ -21,8 +21,9 @@ class PairCosine:
             y_i \, (1 - \cos(a_i, b_i)) + (1 - y_i) \, \max(0, \cos(a_i, b_i) - m)
 
     The paper says "replacing the supervised contrastive loss with cosine similarity" and no more; this is the usual
-    loss of the kind, torch's ``CosineEmbeddingLoss`` with labels 1 and 0 (in sentence-transformers:
-    ``ContrastiveLoss``). The mean over processes is the mean over the pairs of all of them. Everything is in fp32.
+    loss of the kind, torch's ``CosineEmbeddingLoss`` with labels 1 and 0 (nearest in sentence-transformers:
+    ``ContrastiveLoss``, which halves and squares both terms and whose margin is 1 - m). The mean over processes is the
+    mean over the pairs of all of them. Everything is in fp32.
 
     Args:
         margin: cosine up to which documents that are not similar are left where they are.
@@ -59,7 +60,8 @@ class PairCosine:
 class PairContrast:
     r"""Finds the partner of every row that has one among the other rows of all pairs of the batch, in both directions.
 
-    In sentence-transformers: ``MultipleNegativesSymmetricRankingLoss``.
+    In sentence-transformers: ``MultipleNegativesRankingLoss`` in both directions; here groups and dissimilar pairs
+    count too.
 
     With :math:`a_i` and :math:`b_i` the two rows of pair :math:`i`, :math:`y_i` whether they belong together,
     :math:`s` their cosine, and sums over the partner and the rows :math:`j` of other groups:

@@ -143,7 +143,7 @@ class ChunkAttention(nn.Module):
 
 
 def _parts(layout: SectionLayout) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Chunks that look and that are looked at, and which are none, in parts whose attention fits in memory."""
+    """Query and key chunks with masks of the real ones, in parts whose attention fits in memory."""
     for group in layout.groups:
         # A single section may be larger than a group should be; its chunks look in parts.
         width = max(1, GROUP_CELLS // max(1, group.key_chunks.numel()))

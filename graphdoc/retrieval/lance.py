@@ -110,7 +110,7 @@ class State(NamedTuple):
 
     @property
     def is_search_slow(self) -> bool:
-        """Whether rows should be admitted: that costs by all rows, while searches cost by those that are unindexed."""
+        """Whether so many rows are unindexed that indexing them costs less than searching them."""
         return self.unindexed**2 > self.rows
 
     @property

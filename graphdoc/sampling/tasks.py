@@ -79,7 +79,7 @@ class Groups(Task):
 
     Args:
         pairs: labelled pairs that make groups, or are trained on themselves; None takes labels.
-        stars: make groups of a document and this many partners at most; None joins whatever pairs connect.
+        stars: make groups of this many documents at most, one and its partners; None joins whatever pairs connect.
         sections: most sections of a document, for models that read sections; 1 leaves documents whole.
     """
 

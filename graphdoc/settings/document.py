@@ -86,17 +86,17 @@ class LexicalFit(Settings):
 DEFAULT_SUBTOPIC_MODEL = "mini"
 
 Aggregation = Literal["max", "mean"]
-Subtopics = Annotated[str, known_name(SUBTOPICS)]
-Reader = Annotated[str, known_name(VIEW_READERS)]
-Sampling = Annotated[str, known_name(VIEW_SAMPLINGS)]
+SubtopicsName = Annotated[str, known_name(SUBTOPICS)]
+ReaderName = Annotated[str, known_name(VIEW_READERS)]
+SamplingName = Annotated[str, known_name(VIEW_SAMPLINGS)]
 
 
 class ViewSettings(ClusterSettings):
     """How the views of a pair of documents are made and read; the defaults are the SST paper's for pairs of news."""
 
-    encoder: Reader = "cross"
+    encoder: ReaderName = "cross"
     """cross reads both views in one passage, dual each in a separate passage and compares their vectors"""
-    subtopics: Subtopics = "words"
+    subtopics: SubtopicsName = "words"
     """what makes sentences alike, by which subtopics are found: the words that they share, their vectors, or what a
     model has learned of it (adaptive)"""
     subtopic_model: FileName | None = None
@@ -107,7 +107,7 @@ class ViewSettings(ClusterSettings):
     fields: list[Count] = Field(default_factory=list)
     """first sentences of a document that the views of a pair are drawn from in turn, within the receptive field:
     with 20 and 100 every other view is of the first 20; empty for all of the receptive field"""
-    sampling: Sampling = "soft"
+    sampling: SamplingName = "soft"
     """how the sentences of a view are chosen: soft, hard or uniform by subtopics (eq. 7-9); random is a run of
     sentences, negative takes the smaller subtopics alone, truncated the first sentences and pagerank the most central
     ones"""
@@ -132,12 +132,12 @@ Paragraph = Literal["section", "blank_line", "passage"]
 
 
 Pooling = Annotated[str, known_name(POOLINGS)]
-HowCompared = Annotated[str, known_name(SIMILARITIES)]
-GraphKind = Annotated[str, known_name(GRAPH_KINDS)]
-Readout = Annotated[str, known_name(READOUTS)]
+SimilarityName = Annotated[str, known_name(SIMILARITIES)]
+GraphKindName = Annotated[str, known_name(GRAPH_KINDS)]
+ReadoutName = Annotated[str, known_name(READOUTS)]
 # More is a slip of the pen, and would fill any memory before anything runs.
 Size = Annotated[int, Field(ge=1, le=65_536)]
-Rows = Annotated[int, Field(ge=1, le=1_000_000)]
+EmbeddingRows = Annotated[int, Field(ge=1, le=1_000_000)]
 Heads = Annotated[int, Field(ge=1, le=1024)]
 
 
@@ -200,24 +200,24 @@ class DocumentFields:
     """
 
     structural_embeddings: bool = False
-    structural_sections: Rows = 8
-    structural_chunks: Rows = 128
+    structural_sections: EmbeddingRows = 8
+    structural_chunks: EmbeddingRows = 128
     pooling: Pooling = "cls"
     projection_size: Size | None = 512
     normalize_passages: bool = False
     lexical_weight: Annotated[float, Field(gt=0, le=100)] = 0.7
-    graph_kind: GraphKind = "full"
+    graph_kind: GraphKindName = "full"
     graph_settings: dict[str, Any] | None = None
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
     graph_heads: Heads = 2
     skip: Skip = "linear"
-    readout: Readout = "document_node"
+    readout: ReadoutName = "document_node"
     chunk_attention_heads: Annotated[int, Field(ge=0, le=1024)] = 4
     chunk_attention_norm: bool = False
     section_aggregation: SectionAggregation = "lstm"
     section_lstm_size: Size = 256
     section_projection_size: Size | None = 256
-    similarity: HowCompared = "cosine"
+    similarity: SimilarityName = "cosine"
     unit: Unit = "passage"
     paragraph: Paragraph = "section"
     context: Context = "none"

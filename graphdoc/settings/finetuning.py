@@ -178,7 +178,7 @@ class ComparisonSettings(PairRunSettings):
     sections: SectionSettings = SectionSettings()
     """how documents are split"""
     loss: ComparisonLossSettings = ComparisonLossSettings()
-    """what separates those that belong together from others"""
+    """the loss"""
 
     @model_validator(mode="after")
     def _check_groups(self) -> Self:
@@ -289,11 +289,11 @@ class RetrievalSettings(RunSettings):
     least_batch: ClassVar[int] = 2
 
     queries: QuerySettings
-    """what is searched for, and what is to be found"""
+    """the queries, and the documents that answer them"""
     negatives: NegativeSettings = NegativeSettings()
-    """what is not to be found"""
+    """the documents that are drawn as negatives of the queries"""
     loss: QueryLossSettings = QueryLossSettings()
-    """how the one is separated from the other"""
+    """the contrastive loss"""
     validation: RankingValidationSettings = RankingValidationSettings()
     """what is measured during training"""
     folds: FoldSettings = FoldSettings()

@@ -279,7 +279,7 @@ class RunSettings(Settings):
     model: ModelSettings = ModelSettings()
     """what is trained, and where it starts"""
     training: TrainingSettings = TrainingSettings()
-    """how long and how"""
+    """batch size, epochs, learning rate, checkpoints and more"""
     validation: HeldOutSettings = HeldOutSettings()
     """what is measured during training"""
 

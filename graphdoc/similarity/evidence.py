@@ -80,7 +80,7 @@ class CosineStatistics(NamedTuple):
         """Learn from cosines ``(pairs,)``."""
         return cls(float(cosines.mean()), max(float(cosines.std()), _LEAST_DEVIATION))
 
-    def standard(self, cosines: Any) -> Any:
+    def z_scores(self, cosines: Any) -> Any:
         """Z-scores of cosines."""
         return (cosines - self.mean) / self.deviation
 
@@ -121,8 +121,8 @@ class Calibration:
         Returns:
             ``(documents of a, documents of b)``.
         """
-        vectors = self.vectors.standard(units[0] @ units[1].T)
-        words = self.words.standard((weights[0] @ weights[1].T).toarray())
+        vectors = self.vectors.z_scores(units[0] @ units[1].T)
+        words = self.words.z_scores((weights[0] @ weights[1].T).toarray())
         return np.asarray(vectors + np.where(known, words, vectors))
 
 
@@ -225,12 +225,12 @@ class Evidence(Cosine):
             return super().score_parts(a, b)
         calibration = self.reference.calibration
         cosine = float((self._units(a) @ self._units(b).T).sum())
-        score = float(calibration.vectors.standard(cosine))
+        score = float(calibration.vectors.z_scores(cosine))
         if not self._knows(a, b):
             return {"vectors_cosine": cosine, "vectors": 2 * score, "sum": 2 * score}
         words = self._words(a, b)
         found = float((words[0] @ words[1].T).sum())
-        by_words = float(calibration.words.standard(found))
+        by_words = float(calibration.words.z_scores(found))
         cosines = {"vectors_cosine": cosine, "words_cosine": found}
         return {**cosines, "vectors": score, "words": by_words, "sum": score + by_words}
 

@@ -181,7 +181,7 @@ class BestPassageContrast(Objective):
 
 
 def false_negative_mask(answers: Tensor, groups: Tensor, *, once: bool = True) -> Tensor:
-    """Which candidates are no negatives of which queries: answers and their copies, and texts that came before.
+    """True where a candidate is no negative of a query: an answer, its copy, or a repeat of an earlier candidate.
 
     Args:
         answers: ``(queries, answers)``, groups of the answers of every query, filled up with -1.

@@ -52,7 +52,7 @@ from .run_folder import (
 
 logger = logging.getLogger(__name__)
 
-Settings = TypeVar("Settings", bound=RunSettings)
+KindOfSettings = TypeVar("KindOfSettings", bound=RunSettings)
 
 
 def join_run(training: TrainingSettings, device: str | torch.device | None) -> Processes:
@@ -124,7 +124,7 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopi
 
 
 @dataclass(frozen=True)
-class RunContext(Generic[Settings]):
+class RunContext(Generic[KindOfSettings]):
     """What every recipe starts from.
 
     Args:
@@ -136,7 +136,7 @@ class RunContext(Generic[Settings]):
         evaluation: replaces the evaluation of the settings.
     """
 
-    settings: Settings
+    settings: KindOfSettings
     encoder: DocumentEncoder
     processes: Processes
     show_progress: bool | None = None
@@ -144,7 +144,9 @@ class RunContext(Generic[Settings]):
     evaluation: RunEvaluation | None = None
 
 
-def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Settings]], Recipe], resume: bool) -> Path:
+def run_recipe(
+    context: RunContext[KindOfSettings], make: Callable[[RunContext[KindOfSettings]], Recipe], resume: bool
+) -> Path:
     """Train by a recipe to the end, and write the model and what came of the run.
 
     Whatever can be refused is refused before a passage is encoded. A run that is refused before its first step leaves

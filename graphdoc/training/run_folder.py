@@ -187,7 +187,7 @@ def write_run_file(path: Path, values: Mapping[str, Any]) -> Path:
 
 
 def read_results(folder: Path) -> dict[str, Any]:
-    """What came of a run, nothing where it has not come so far."""
+    """The results of a run; empty where it has none yet."""
     return read_json(folder / RESULTS_FILE)
 
 

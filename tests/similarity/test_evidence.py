@@ -121,7 +121,7 @@ def test_vectors_count_twice_where_words_are_mostly_unknown(
     foreign = encoder.encode_levels("潮水涨了。")
     for other in (foreign, documents[0]):
         parts = evidence.score_parts(foreign, other)
-        expected = 2 * reference.calibration.vectors.standard(parts["vectors_cosine"])
+        expected = 2 * reference.calibration.vectors.z_scores(parts["vectors_cosine"])
         assert evidence.sums([foreign], [other])[0, 0] == pytest.approx(expected, abs=1e-6)
         assert evidence.contributions(foreign, other).sum() == pytest.approx(expected, abs=1e-6)
         assert "words" not in parts and evidence.shared_words(foreign, other) is None

@@ -134,7 +134,7 @@ def _matches(parts: tuple[str, ...], pattern: tuple[str, ...], *, below: bool = 
 
 
 def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
-    """Files, each with nothing, and what is none or cannot be read, with the reason."""
+    """Walk a folder: each file with an empty string, or with the reason why it is passed over."""
     visited: set[tuple[int, int]] = set()
     folders = [root]
     links: list[Path] = []
