@@ -22,7 +22,7 @@ from ..runtime.arrays import Floats
 from ..runtime.text import counted
 from ..segmentation.terms import TermMaker
 from ..settings.base import Count, FileName, Settings
-from ..similarity.evidence import Calibration, centred_units, collection_idf, term_counts, word_weights
+from ..similarity.evidence import Reference
 from .baselines import CENTRED, EVIDENCE, UNTRAINED, TfidfVectors, text_of
 from .clustering import ClusteringEvaluator
 from .judgements import Judgements, read_judgements
@@ -241,11 +241,8 @@ def evidence(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
     maker = TermMaker(encoder.model.config.language)
     terms = [Counter(maker.occurrences(text_of(document))) for document in plain]
     vectors = np.concatenate(RankingEvaluator(data.documents, {}, {}).encode(encoder, show_progress=False))
-    centre, (counts, _) = normalize(vectors).mean(axis=0), term_counts(terms)
-    units, idf = centred_units(vectors, centre), collection_idf(counts)
-    weights = word_weights(counts, idf)
-    measured_by = Calibration.of(units, weights)
-    rows = measured_by.joined(units, weights)
+    reference = Reference.of_vectors(vectors, terms)
+    rows = reference.rows(vectors, terms)
 
     def of_part(part: Sequence[ReadyDocument]) -> Any:
         return normalize(rows[[row_of[plain_document(one).id] for one in LabelledDocuments.of(part).documents]])
@@ -256,10 +253,8 @@ def evidence(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
 
     def rank(judgements: Judgements) -> Run:
         texts = list(judgements.queries.values())
-        # Terms of documents come first, and others no document has.
-        asked, _ = term_counts([*terms, *(Counter(maker.occurrences(text)) for text in texts)])
-        own = word_weights(asked[len(terms) :, : len(idf)], idf)
-        found = measured_by.joined(centred_units(encoder.encode_query(texts), centre), own) @ rows.T
+        asked = [Counter(maker.occurrences(text)) for text in texts]
+        found = reference.rows(encoder.encode_query(texts), asked) @ rows.T
         return {
             query: _best([*row_of], scores) for query, scores in zip(judgements.queries, found.toarray(), strict=True)
         }

@@ -102,7 +102,7 @@ class CorpusRecipe(Recipe):
         if count - held_out < least:
             raise DocumentError(
                 f"{self.settings.corpus.name}: {max(0, count - held_out)} of {count} documents are left to train on "
-                f"next to validation.share={share:g}, and {least} are needed ({self.report.summary()})"
+                f"after validation.share={share:g}, and {least} are needed ({self.report.summary()})"
             )
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 

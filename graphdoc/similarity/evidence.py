@@ -142,13 +142,37 @@ class Reference:
 
     @classmethod
     def of(cls, documents: Sequence[EncodedDocument]) -> Self:
-        """Learn from a collection."""
-        vectors = np.stack([one.vector[: one.non_lexical_width] for one in documents]).astype(np.float64)
-        centre = np.asarray((vectors / row_lengths(vectors)[:, None]).mean(axis=0))
-        counts, terms = term_counts([one.term_totals for one in documents])
+        """Learn from a collection of encoded documents."""
+        vectors = np.stack([one.vector[: one.non_lexical_width] for one in documents])
+        return cls.of_vectors(vectors, [one.term_totals for one in documents])
+
+    @classmethod
+    def of_vectors(cls, vectors: npt.ArrayLike, terms: Sequence[Mapping[str, float]]) -> Self:
+        """Learn from a collection.
+
+        Args:
+            vectors: ``(documents, hidden)``.
+            terms: how often each document has each term.
+        """
+        rows = np.asarray(vectors, np.float64)
+        centre = np.asarray((rows / row_lengths(rows)[:, None]).mean(axis=0))
+        counts, names = term_counts(terms)
         idf = collection_idf(counts)
-        calibration = Calibration.of(centred_units(vectors, centre), word_weights(counts, idf))
-        return cls(centre, {term: float(value) for term, value in zip(terms, idf, strict=True) if value}, calibration)
+        calibration = Calibration.of(centred_units(rows, centre), word_weights(counts, idf))
+        return cls(centre, {term: float(value) for term, value in zip(names, idf, strict=True) if value}, calibration)
+
+    def rows(self, vectors: npt.ArrayLike, terms: Sequence[Mapping[str, float]]) -> Any:
+        """Rows whose inner products are sums of z-scores less a constant, sparse ``(documents, hidden + terms)``.
+
+        Args:
+            vectors: ``(documents, hidden)``.
+            terms: how often each document has each term; terms that the reference does not know are passed over.
+        """
+        known = [{term: own[term] for term in own if term in self.idf} for own in terms]
+        # The reference's terms come first, so that they have the same columns in all rows.
+        counts, _ = term_counts([self.idf, *known])
+        weights = word_weights(counts[1:], np.fromiter(self.idf.values(), np.float64))
+        return self.calibration.joined(centred_units(vectors, self.centre), weights)
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], idf: Mapping[str, float]) -> Self:
