@@ -164,6 +164,8 @@ class Reference:
     def rows(self, vectors: npt.ArrayLike, terms: Sequence[Mapping[str, float]]) -> Any:
         """Rows whose inner products are sums of z-scores less a constant, sparse ``(documents, hidden + terms)``.
 
+        That holds where most words of both are known: rows cannot let vectors count twice.
+
         Args:
             vectors: ``(documents, hidden)``.
             terms: how often each document has each term; terms that the reference does not know are passed over.
