@@ -36,15 +36,15 @@ def kill_at_random(checkpoint: str, corpus: str, folder: str, seed: str, kills: 
     assert os.waitpid(start(f"{folder}-undisturbed"), 0)[1] == 0
     duration = time.monotonic() - begin
     draw = random.Random(int(seed))
-    done = []
     for number in range(int(kills)):
         child = start(folder)
-        # A share of the whole time, so that some kills fall into what another run has not done yet.
-        time.sleep(draw.uniform(0, duration * 2 / int(kills)) + duration / 20)
+        # Some kills fall into what another run has not done yet, and the first falls into work for certain.
+        time.sleep(draw.uniform(0, duration * 2 / int(kills)) + duration / 20 if number else 0)
+        while not any(Path(folder).glob("shard*")):
+            time.sleep(0.001)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        done.append(sum(path.name.startswith("shard") for path in Path(folder).glob("*")))
-        print(f"kill {number}: {'killed' if os.WIFSIGNALED(status) else 'had ended'}, {done[-1]} shards")
+        print(f"kill {number}: {'killed' if os.WIFSIGNALED(status) else 'had ended'}")
     assert os.waitpid(start(folder), 0)[1] == 0
 
 
