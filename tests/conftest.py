@@ -17,6 +17,7 @@ import torch
 from hypothesis import HealthCheck, settings
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedTokenizerFast
+from typed import Backbones, Encoders, Folders, Models, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -78,7 +79,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 EncoderConfigFactory = Callable[..., PreTrainedConfig]
-ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]
 
 
@@ -106,7 +106,7 @@ def tiny_encoder_config() -> EncoderConfigFactory:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tiny_encoder_config: EncoderConfigFactory) -> ModelFactory:
+def tiny_model(tiny_encoder_config: EncoderConfigFactory) -> Models:
     """Makes a tiny document model in eval mode: ``tiny_model("bert", readout="mean")``."""
 
     def make(encoder: str = "roberta", *, seed: int = 0, **settings: Any) -> DocumentModel:
@@ -140,7 +140,7 @@ def random_document() -> DocumentFactory:
 
 
 @pytest.fixture(autouse=True)
-def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_clock(monkeypatch: Patch) -> None:
     """What the precision ``auto`` takes shall not depend on the machine: all take as long, which is float32."""
 
     def seconds_of(function: Callable[[], object]) -> float:
@@ -159,8 +159,6 @@ SPECIAL_TOKENS = {
     "modernbert": {"cls_token": "[CLS]", "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]"},
 }
 VOCABULARY = 400
-
-EncoderFactory = Callable[..., DocumentEncoder]
 
 
 def frequent_words(texts: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
@@ -218,9 +216,7 @@ def small_tokenizer(name: str) -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="session")
-def backbone_folder(
-    tiny_encoder_config: EncoderConfigFactory, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def backbone_folder(tiny_encoder_config: EncoderConfigFactory, tmp_path_factory: Folders) -> Backbones:
     """Makes a folder with a tiny random encoder and a small tokenizer, as the hub would give it: ``("bert")``."""
 
     @cache
@@ -237,7 +233,7 @@ def backbone_folder(
 
 
 @pytest.fixture(scope="session")
-def tiny_encoder(backbone_folder: Callable[[str], Path]) -> EncoderFactory:
+def tiny_encoder(backbone_folder: Backbones) -> Encoders:
     """Makes an encoder on a tiny random backbone: ``tiny_encoder("bert", readout="mean")``."""
 
     def make(backbone: str = "roberta", **settings: Any) -> DocumentEncoder:
@@ -249,7 +245,7 @@ def tiny_encoder(backbone_folder: Callable[[str], Path]) -> EncoderFactory:
 
 
 @pytest.fixture(scope="session")
-def tiny_classifier(tiny_encoder: EncoderFactory) -> EncoderFactory:
+def tiny_classifier(tiny_encoder: Encoders) -> Encoders:
     """Makes an encoder with a head whose classes are far apart: ``tiny_classifier(multi_label=True)``."""
 
     def make(**settings: Any) -> DocumentEncoder:

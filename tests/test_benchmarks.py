@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from typed import Output, Patch
 
 from graphdoc import read_documents
 from graphdoc.documents.readers.pair_files import read_pair_file
@@ -25,7 +26,7 @@ Benchmark = Callable[[str], ModuleType]
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+def benchmark(monkeypatch: Patch) -> Callable[[str], ModuleType]:
     """Imports a file of benchmarks/."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
 
@@ -78,9 +79,7 @@ def test_every_row_is_a_recipe(path: Path, benchmark: Benchmark, data: Path, tmp
     assert not any("{" in str(recipe) and "{data}" in str(recipe) for recipe in recipes.values())
 
 
-def test_every_row_on_sentence_pairs_is_a_recipe(
-    benchmark: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_row_on_sentence_pairs_is_a_recipe(benchmark: Benchmark, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     pairs = benchmark("sentence_pairs")
     monkeypatch.setattr(pairs, "language_model", lambda work, *sizes: work / "language_model")
@@ -97,7 +96,7 @@ Convert = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Convert:
+def convert(tmp_path: Path, monkeypatch: Patch, capsys: Output) -> Convert:
     """Runs a script; gives its exit status and what it said: ``convert("matching_data", "cnse", "pairs.txt")``."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.chdir(tmp_path)

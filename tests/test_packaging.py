@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from typed import Folders
 
 import graphdoc
 from graphdoc.checkpoints.folders import PACKAGED_BACKBONES
@@ -67,7 +68,7 @@ class Built:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+def built(tmp_path_factory: Folders) -> Built:
     tree = tmp_path_factory.mktemp("tree")
     for path in ROOT.iterdir():
         if path.is_file():

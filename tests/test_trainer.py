@@ -13,6 +13,7 @@ import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
 from training_runs import cut
+from typed import Backbones, Documents, Encoders, Patch
 
 from graphdoc import Document, DocumentEncoder, Trainer
 from graphdoc.cli import main
@@ -48,12 +49,12 @@ def documents(rows: list[dict[str, str]]) -> list[Document]:
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cache(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def encoder(backbone_folder: Callable[[str], Path]) -> Callable[..., DocumentEncoder]:
+def encoder(backbone_folder: Backbones) -> Encoders:
     """Makes an encoder in hand, always with the same weights."""
 
     def make(**settings: Any) -> DocumentEncoder:
@@ -105,7 +106,7 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
 
 @pytest.mark.parametrize("name", TASKS)
 def test_an_encoder_in_hand_has_the_trained_weights(
-    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path, name: str
+    encoder: Encoders, documents: Documents, tmp_path: Path, name: str
 ) -> None:
     task, loss, settings, options = TASKS[name]
     trained = encoder(**settings)
@@ -126,9 +127,7 @@ def test_an_encoder_in_hand_has_the_trained_weights(
         np.testing.assert_array_equal(again.encode(documents[:3]), trained.encode(documents[:3]))
 
 
-def test_a_run_that_was_cut_off_goes_on_bit_for_bit(
-    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path
-) -> None:
+def test_a_run_that_was_cut_off_goes_on_bit_for_bit(encoder: Encoders, documents: Documents, tmp_path: Path) -> None:
     task, loss, settings, options = TASKS["queries"]
 
     def trained(folder: Path) -> dict[str, torch.Tensor]:
@@ -145,7 +144,7 @@ def test_a_run_that_was_cut_off_goes_on_bit_for_bit(
 
 
 def test_low_rank_updates_are_added_to_an_encoder_in_hand(
-    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path
+    encoder: Encoders, documents: Documents, tmp_path: Path
 ) -> None:
     pytest.importorskip("peft")
     trained = encoder()
@@ -157,7 +156,7 @@ def test_low_rank_updates_are_added_to_an_encoder_in_hand(
 
 
 def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
-    backbone_folder: Callable[[str], Path], rows: list[dict[str, str]], documents: list[Document], tmp_path: Path
+    backbone_folder: Backbones, rows: list[dict[str, str]], documents: Documents, tmp_path: Path
 ) -> None:
     datasets = pytest.importorskip("datasets")
     path = write_rows(tmp_path / "corpus.jsonl", rows)
@@ -182,9 +181,7 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
         assert all(torch.equal(weight, expected[key]) for key, weight in weights.items()), name
 
 
-def test_a_loss_and_an_evaluator_of_ones_own(
-    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path
-) -> None:
+def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Documents, tmp_path: Path) -> None:
     class Far:
         """Draws candidates to a fixed place."""
 
@@ -203,7 +200,7 @@ def test_a_loss_and_an_evaluator_of_ones_own(
 
 
 def test_sentences_are_trained_on_with_masked_tokens_beside_them(
-    language_model_folder: Path, documents: list[Document], tmp_path: Path
+    language_model_folder: Path, documents: Documents, tmp_path: Path
 ) -> None:
     trainer = Trainer(
         str(language_model_folder), SentencePairs(documents), [PairCosine(0.25), MaskedTokens(0.5)],
@@ -254,11 +251,7 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_refused_before_a_passage_is_encoded(
-    encoder: Callable[..., DocumentEncoder],
-    documents: list[Document],
-    tmp_path: Path,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
+    encoder: Encoders, documents: Documents, tmp_path: Path, name: str, monkeypatch: Patch
 ) -> None:
     task, loss, options, kind, named = WRONG[name]
     monkeypatch.setattr(DocumentModel, "encode_passages", lambda *arguments: pytest.fail("encodes"))

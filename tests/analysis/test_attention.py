@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typed import Encoders
+from typed import Documents, Encoders
 
 from graphdoc.analysis.attention import CSV_COLUMNS, AttentionTable
 from graphdoc.analysis.projection import order_of, project, sample_rows
@@ -17,7 +17,7 @@ from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 
 @pytest.fixture(scope="module")
-def table(tiny_encoder: Encoders, structured: list[Document]) -> AttentionTable:
+def table(tiny_encoder: Encoders, structured: Documents) -> AttentionTable:
     encoder = tiny_encoder(graph_kind="hierarchical", readout="attention", graph_heads=4)
     return encoder.attention(structured[0])
 
@@ -37,7 +37,7 @@ def shows_readout(encoder: DocumentEncoder, document: Document) -> bool:
     ],
 )
 def test_weights_of_one_target_sum_to_one(
-    tiny_encoder: Encoders, structured: list[Document], kind: str, readout: str, layers: int
+    tiny_encoder: Encoders, structured: Documents, kind: str, readout: str, layers: int
 ) -> None:
     encoder = tiny_encoder(graph_kind=kind, readout=readout, graph_layers=layers)
     for document in structured:
@@ -53,7 +53,7 @@ def test_weights_of_one_target_sum_to_one(
         assert len(table) == len(frame)
 
 
-def test_dropout_and_training_mode_change_nothing(tiny_encoder: Encoders, structured: list[Document]) -> None:
+def test_dropout_and_training_mode_change_nothing(tiny_encoder: Encoders, structured: Documents) -> None:
     encoder = tiny_encoder()
     expected, vector = encoder.attention(structured[0]), encoder.encode(structured[0])
     encoder.model.train()
@@ -67,7 +67,7 @@ def test_dropout_and_training_mode_change_nothing(tiny_encoder: Encoders, struct
 
 @pytest.mark.parametrize("values", [{}, {"lexical": None}])
 def test_without_graph_the_table_is_what_passages_add_to_the_vector(
-    structured: list[Document], values: dict[str, Any]
+    structured: Documents, values: dict[str, Any]
 ) -> None:
     encoder = DocumentEncoder.from_pretrained("mini", device="cpu", **values)
     for document in structured:
@@ -86,7 +86,7 @@ def test_without_graph_the_table_is_what_passages_add_to_the_vector(
 
 
 class TestTable:
-    def test_columns_kinds_and_texts(self, table: AttentionTable, structured: list[Document]) -> None:
+    def test_columns_kinds_and_texts(self, table: AttentionTable, structured: Documents) -> None:
         frame = table.to_frame()
         assert list(frame.columns) == [
             *("layer", "head", "source", "target", "edge_kind", "weight", "source_kind", "target_kind"),
@@ -150,7 +150,7 @@ class TestTable:
 
 
 def test_a_readout_before_the_graph_shows_the_attention_of_the_graph_alone(
-    tiny_encoder: Encoders, structured: list[Document]
+    tiny_encoder: Encoders, structured: Documents
 ) -> None:
     encoder = tiny_encoder(readout="initial_mean", graph_layers=2)
     other = tiny_encoder(readout="document_node", graph_layers=2)

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from graphdoc.encoder import DocumentEncoder
+from typed import Backbones, Encoders, Folders, Patch
 
 
 @pytest.fixture(scope="module")
-def saved(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(tiny_encoder: Encoders, tmp_path_factory: Folders) -> Path:
     return tiny_encoder("bert", readout="attention").save_pretrained(tmp_path_factory.mktemp("saved") / "checkpoint")
 
 
@@ -21,11 +19,11 @@ def checkpoint(saved: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def backbone(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+def backbone(backbone_folder: Backbones, tmp_path: Path) -> Path:
     """A copy of a backbone, to be broken."""
     return Path(shutil.copytree(backbone_folder("roberta"), tmp_path / "backbone"))
 
 
 @pytest.fixture(autouse=True)
-def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+def _offline(monkeypatch: Patch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

@@ -25,6 +25,7 @@ from transformers import (
     PreTrainedModel,
     T5Config,
 )
+from typed import Backbones, Encoders, Log
 
 from graphdoc.checkpoints.backbones import load_language_model_head
 from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE, token_limit
@@ -35,7 +36,6 @@ from graphdoc.errors import ModelError
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead, PretrainedHead
 
-EncoderFactory = Callable[..., DocumentEncoder]
 EncoderConfigFactory = Callable[..., PreTrainedConfig]
 
 
@@ -51,7 +51,7 @@ def test_weights_are_those_of_the_backbone(backbone: Path) -> None:
     assert (again.encode("Rice is steamed.") == encoder.encode("Rice is steamed.")).all()
 
 
-def test_the_passage_limit_is_the_backbones(encoder_name: str, tiny_encoder: EncoderFactory) -> None:
+def test_the_passage_limit_is_the_backbones(encoder_name: str, tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder(encoder_name)
     limit = token_limit(encoder.model.config.encoder_config)
     assert limit == (78 if "roberta" in encoder_name else 80)
@@ -147,7 +147,7 @@ def test_a_language_model_loses_its_head_and_a_table_of_its_own_is_kept(
 
 @pytest.mark.parametrize("case", ["encoder alone", "nowhere", "another model", "another width"])
 def test_a_new_head_comes_with_a_warning(
-    tiny_encoder_config: EncoderConfigFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+    tiny_encoder_config: EncoderConfigFactory, tmp_path: Path, caplog: Log, case: str
 ) -> None:
     config = tiny_encoder_config("roberta")
     model = DocumentModel(DocumentConfig(encoder_config=config, projection_size=8))
@@ -182,7 +182,7 @@ def write(path: Path, content: Any) -> None:
 
 
 @pytest.fixture
-def model(tmp_path: Path, backbone_folder: Callable[[str], Path]) -> Callable[..., Path]:
+def model(tmp_path: Path, backbone_folder: Backbones) -> Callable[..., Path]:
     """Write the folder of an embedding model around a tiny encoder."""
 
     def make(

@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from huggingface_hub.errors import (
 )
 from safetensors.torch import load_file
 from transformers import AutoModel
+from typed import Encoders, Patch
 
 from graphdoc.checkpoints.contents import ADAPTER_FILE, CONFIG_FILE, INDEX_FILE, TOKENIZER_FILE, WEIGHTS_FILE
 from graphdoc.encoder import DocumentEncoder
@@ -180,7 +180,6 @@ def test_pickles_and_adapters_are_refused(checkpoint: Path, backbone: Path) -> N
             (folder / name).unlink()
 
 
-EncoderFactory = Callable[..., DocumentEncoder]
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
@@ -194,9 +193,7 @@ def test_what_is_not_there(name: str) -> None:
 @pytest.mark.parametrize(
     "error", [GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError, LocalEntryNotFoundError]
 )
-def test_what_the_hub_refuses_or_a_hub_that_is_not_reached(
-    error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_hub_refuses_or_a_hub_that_is_not_reached(error: type[Exception], monkeypatch: Patch) -> None:
     client = logging.getLogger("huggingface_hub.utils._http")
 
     def refuse(*_: Any, **__: Any) -> str:
@@ -216,7 +213,7 @@ def test_what_the_hub_refuses_or_a_hub_that_is_not_reached(
     assert client.isEnabledFor(logging.WARNING)
 
 
-def test_folders_of_other_kinds(tiny_encoder: EncoderFactory, backbone: Path, tmp_path: Path) -> None:
+def test_folders_of_other_kinds(tiny_encoder: Encoders, backbone: Path, tmp_path: Path) -> None:
     assert f"from_backbone({str(backbone)!r})" in refusal(str(backbone))
     run = tmp_path / "run"
     model = tiny_encoder().save_pretrained(run / "model")
@@ -227,7 +224,7 @@ def test_folders_of_other_kinds(tiny_encoder: EncoderFactory, backbone: Path, tm
 
 
 def test_a_folder_of_the_same_name_does_not_hide_a_shipped_model(
-    mini: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mini: DocumentEncoder, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / "mini").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -245,7 +242,7 @@ def test_settings_that_cannot_be(saved: Path) -> None:
         assert f"mini has no weights for its {part}" in refusal("mini", **settings)
 
 
-def test_the_packaged_backbone_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_packaged_backbone_is_missing(monkeypatch: Patch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     message = refusal("mini")
     assert MINILM in message and "[offline]" in message

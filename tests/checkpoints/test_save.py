@@ -14,29 +14,21 @@ import torch
 from checkpoint_loading import load, refusal
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from typed import Backbones, Documents, Encoders, Log, Output, Patch
 
 from graphdoc.checkpoints.contents import CONFIG_FILE, TOKENIZER_FILE, UPDATES_FILE, WEIGHTS_FILE
 from graphdoc.checkpoints.load import BACKBONE_HASH
 from graphdoc.checkpoints.save import MOST_CLASSES, model_card, save_checkpoint
-from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.modeling import DocumentConfig
 from graphdoc.modeling.document_model import weights_hash
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
-EncoderFactory = Callable[..., DocumentEncoder]
-BackboneFactory = Callable[[str], Path]
-
 
 @pytest.mark.parametrize(("readout", "kind"), [("mean", "window"), ("attention", "section"), ("sections", "full")])
 def test_what_is_loaded_is_what_was_saved(
-    encoder_name: str,
-    tiny_encoder: EncoderFactory,
-    structured: list[Document],
-    tmp_path: Path,
-    readout: str,
-    kind: str,
+    encoder_name: str, tiny_encoder: Encoders, structured: Documents, tmp_path: Path, readout: str, kind: str
 ) -> None:
     settings = {"graph_settings": {"window": 3}} if kind == "window" else {}
     encoder = tiny_encoder(
@@ -49,7 +41,7 @@ def test_what_is_loaded_is_what_was_saved(
 
 
 def test_half_precision_is_saved_as_it_is_and_loads_in_full(
-    tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
+    tiny_encoder: Encoders, structured: Documents, tmp_path: Path
 ) -> None:
     encoder = tiny_encoder(dtype="bfloat16")
     folder = encoder.save_pretrained(tmp_path)
@@ -62,7 +54,7 @@ def test_half_precision_is_saved_as_it_is_and_loads_in_full(
 
 
 class TestFolder:
-    def test_contents(self, saved: Path, backbone_folder: BackboneFactory) -> None:
+    def test_contents(self, saved: Path, backbone_folder: Backbones) -> None:
         files = {path.name: path.read_bytes() for path in saved.iterdir()}
         assert sorted(files) == ["README.md", CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json", "tokenizer_config.json"]
         assert len({path.stat().st_mode for path in saved.iterdir()}) == 1
@@ -89,7 +81,7 @@ class TestFolder:
         ("step", "kind"), [("weights", SafetensorError), ("tokenizer", OSError), ("card", KeyboardInterrupt)]
     )
     def test_an_interrupted_save_leaves_nothing(
-        self, tiny_encoder: EncoderFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, kind: Any
+        self, tiny_encoder: Encoders, tmp_path: Path, monkeypatch: Patch, step: str, kind: Any
     ) -> None:
         encoder = tiny_encoder()
         error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if kind is OSError else kind("out of space")
@@ -112,7 +104,7 @@ class TestFolder:
         assert "has no config.json" in refusal(tmp_path / "model")
 
 
-def test_foreign_files_are_never_replaced(tiny_encoder: EncoderFactory, checkpoint: Path, tmp_path: Path) -> None:
+def test_foreign_files_are_never_replaced(tiny_encoder: Encoders, checkpoint: Path, tmp_path: Path) -> None:
     encoder = tiny_encoder(graph_layers=1)
     for name, content in (
         ("README.md", "# My notes\n\nlibrary_name: graphdoc\n"), (CONFIG_FILE, '{"model_type": "bert"}'),
@@ -142,7 +134,7 @@ def save(encoder: DocumentEncoder, folder: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kinds", [("whole", "updates"), ("updates", "whole"), ("whole", "whole")])
 def test_saving_over_leaves_nothing_of_what_was_there(
-    tiny_encoder: EncoderFactory, tmp_path: Path, kinds: tuple[str, str]
+    tiny_encoder: Encoders, tmp_path: Path, kinds: tuple[str, str]
 ) -> None:
     for folder, kind in (("over", kinds[0]), ("over", kinds[1]), ("fresh", kinds[1])):
         save(tiny_encoder("bert"), tmp_path / folder, kind)
@@ -158,7 +150,7 @@ def test_saving_over_leaves_nothing_of_what_was_there(
 @pytest.mark.parametrize("kind", ["whole", "updates"])
 @pytest.mark.parametrize("moved", [0, 1, 4])
 def test_interrupted_anywhere_never_loads_a_mix(
-    tiny_encoder: EncoderFactory, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moved: int
+    tiny_encoder: Encoders, checkpoint: Path, monkeypatch: Patch, kind: str, moved: int
 ) -> None:
     encoder = tiny_encoder("bert", graph_layers=1)
     replace, left = Path.replace, [moved]
@@ -255,7 +247,7 @@ BROKEN: list[tuple[Callable[[Path], object] | None, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("damage", "settings", "named"), BROKEN, ids=range(len(BROKEN)))
 def test_a_broken_checkpoint_is_named(
-    checkpoint: Path, damage: Any, settings: dict[str, Any], named: str, capfd: pytest.CaptureFixture[str]
+    checkpoint: Path, damage: Any, settings: dict[str, Any], named: str, capfd: Output
 ) -> None:
     if damage is not None:
         damage(checkpoint)
@@ -264,7 +256,7 @@ def test_a_broken_checkpoint_is_named(
 
 
 @pytest.mark.parametrize("name", ["passage_encoder.", "graph."])
-def test_weights_that_are_no_numbers(checkpoint: Path, structured: list[Document], name: str) -> None:
+def test_weights_that_are_no_numbers(checkpoint: Path, structured: Documents, name: str) -> None:
     weighted(lambda weights: [weights[key].fill_(torch.nan) for key in weights if key.startswith(name)])(checkpoint)
     encoder = load(checkpoint)
     for run in (encoder.encode, lambda documents: encoder.compare(documents[0])):
@@ -272,7 +264,7 @@ def test_weights_that_are_no_numbers(checkpoint: Path, structured: list[Document
             run(structured)
 
 
-def logits_of(encoder: DocumentEncoder, documents: list[Document]) -> torch.Tensor:
+def logits_of(encoder: DocumentEncoder, documents: Documents) -> torch.Tensor:
     segmented = [encoder.segment(document) for document in documents]
     logits = encoder.run(segmented).output.logits
     assert logits is not None
@@ -280,9 +272,7 @@ def logits_of(encoder: DocumentEncoder, documents: list[Document]) -> torch.Tens
 
 
 class TestHeads:
-    def test_a_head_is_saved_and_loaded(
-        self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path
-    ) -> None:
+    def test_a_head_is_saved_and_loaded(self, tiny_encoder: Encoders, structured: Documents, tmp_path: Path) -> None:
         encoder = tiny_encoder("bert")
         for multi_label in (True, False):
             encoder.model.add_head(LABELS, multi_label=multi_label, dropout=0.3)
@@ -296,7 +286,7 @@ class TestHeads:
 
     @pytest.mark.parametrize(("key", "value"), [("pooling", "mean"), ("normalize_passages", True)])
     def test_one_of_other_vectors_is_left_out(
-        self, tiny_encoder: EncoderFactory, tmp_path: Path, key: str, value: Any, caplog: pytest.LogCaptureFixture
+        self, tiny_encoder: Encoders, tmp_path: Path, key: str, value: Any, caplog: Log
     ) -> None:
         encoder = tiny_encoder("bert")
         encoder.model.add_head(["cooking", "sea"])
@@ -314,8 +304,8 @@ class TestHeads:
 
 @pytest.mark.parametrize("tune", ["frozen", "lora"])
 def test_updates_are_put_on_the_backbone_that_they_were_trained_on(
-    tiny_encoder: EncoderFactory, backbone_folder: Callable[[str], Path], tmp_path: Path, structured: list[Document],
-    monkeypatch: pytest.MonkeyPatch, tune: Any,
+    tiny_encoder: Encoders, backbone_folder: Backbones, tmp_path: Path, structured: Documents,
+    monkeypatch: Patch, tune: Any,
 ) -> None:  # fmt: skip
     if tune == "lora":
         pytest.importorskip("peft", reason="needs the extra graphdoc[lora]")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from typed import Encoders, Folders, Output, Patch
 
 from graphdoc.cli import main
-from graphdoc.encoder import DocumentEncoder
 
 
 class Run(NamedTuple):
@@ -22,16 +22,14 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def model(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory) -> str:
+def model(tiny_encoder: Encoders, tmp_path_factory: Folders) -> str:
     """Folder of a tiny checkpoint with two graph layers of two heads and attention readout."""
     encoder = tiny_encoder("bert", graph_kind="section", readout="attention", trained=True, max_passages=30)
     return str(encoder.save_pretrained(tmp_path_factory.mktemp("models") / "tiny"))
 
 
 @pytest.fixture
-def graphdoc(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Run]:
+def graphdoc(capsys: Output, monkeypatch: Patch, tmp_path: Path) -> Callable[..., Run]:
     """Runs the command line in a folder of its own: ``graphdoc("compare", "a.md", stdin=b"text")``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -88,9 +86,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def classifiers(
-    tiny_classifier: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., str]:
+def classifiers(tiny_classifier: Encoders, tmp_path_factory: Folders) -> Callable[..., str]:
     """Makes folders of tiny checkpoints with a head: ``classifiers(multi_label=True)``."""
 
     @cache

@@ -196,7 +196,7 @@ def test_repeated_passages_are_left_out_or_kept(graphdoc: Command, tmp_path: Pat
 
 @pytest.mark.parametrize("most_tokens", [100_000, 10])
 def test_documents_in_another_language_are_named_once(
-    mini: DocumentEncoder, caplog: Log, monkeypatch: pytest.MonkeyPatch, most_tokens: int
+    mini: DocumentEncoder, caplog: Log, monkeypatch: Patch, most_tokens: int
 ) -> None:
     # A model of many languages knows the text, and reads its words by the rules of one.
     monkeypatch.setattr("graphdoc.commands.sources._MANY_TOKENS", most_tokens)

@@ -17,7 +17,7 @@ from training_runs import (
     told,
     write_config,
 )
-from typed import Backbones, Command
+from typed import Backbones, Command, Patch
 
 from graphdoc import DocumentEncoder
 
@@ -124,7 +124,7 @@ def test_groups_by_pairs_and_links(compare: Command, write: Command, tmp_path: P
     assert record["groups"]["alone"] in record["left_out"].values()
 
 
-def test_pairs_themselves(compare: Command, write: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_themselves(compare: Command, write: Command, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("graphdoc.training.data.FEWEST_TO_CHOOSE", 20)
     path = write("pairs.tsv", [*pairs(28), ("d0", "d0", 1), ("d4", "d0", 1)])
     told(compare("loss.kind=cosine", "groups.by=pairs", f"groups.file={path}", "training.epochs=3",

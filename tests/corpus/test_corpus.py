@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
 from tokenizers import normalizers
+from typed import Log, Patch
 
 from graphdoc.corpus import corpus as corpus_module
 from graphdoc.corpus import document as corpus_document
@@ -33,7 +34,7 @@ def ids_of(corpus: TrainingCorpus) -> list[str]:
 
 class TestContent:
     def test_documents_hold_the_tokens_of_the_segmenter(
-        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: Patch
     ) -> None:
         monkeypatch.setattr(corpus_module, "BATCH_DOCUMENTS", 5)
         corpus = prepare_corpus(settings(max_passages=4), segmenter)
@@ -52,9 +53,7 @@ class TestContent:
         with pytest.raises(IndexError):
             corpus[len(rows)]
 
-    def test_report_counts_everything(
-        self, settings: SettingsFactory, segmenter: Segmenter, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_report_counts_everything(self, settings: SettingsFactory, segmenter: Segmenter, caplog: Log) -> None:
         with caplog.at_level(logging.INFO, "graphdoc"):
             corpus = prepare_corpus(settings(max_passages=4), segmenter)
         report = corpus.report
@@ -178,7 +177,7 @@ class TestWhatIsRead:
 
 class TestCache:
     def test_a_corpus_is_used_again_without_reading(
-        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: Patch
     ) -> None:
         first = prepare_corpus(settings(), segmenter)
         monkeypatch.setattr(CorpusSource, "documents", lambda *_: pytest.fail("the documents are read again"))
@@ -214,7 +213,7 @@ class TestCache:
         assert after.fingerprint != before.fingerprint and after.content != before.content
 
     def test_an_interruption_leaves_nothing(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: Patch
     ) -> None:
         monkeypatch.setattr(corpus_module, "BATCH_DOCUMENTS", 2)
         monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 4)
@@ -280,7 +279,7 @@ class TestCache:
         assert {path.name for path in corpora.iterdir()} == kept
 
     def test_a_corpus_that_another_job_has_finished_meanwhile_is_taken(
-        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: Patch
     ) -> None:
         real = CorpusSource.documents
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from corpus_examples import SettingsFactory
+from typed import Patch
 
 from graphdoc.corpus import parts as module
 from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
@@ -21,7 +22,7 @@ from graphdoc.segmentation.segmenter import Segmenter
 
 
 @pytest.fixture(autouse=True)
-def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_parts(monkeypatch: Patch) -> None:
     monkeypatch.setattr(module, "PART_PASSAGES", 20)
 
 
@@ -51,7 +52,7 @@ def parts_of(vectors: PassageVectors) -> list[Path]:
 class Encoded:
     """Counts the passages that are encoded, and stops after some parts."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, stop_after: int | None = None) -> None:
+    def __init__(self, monkeypatch: Patch, stop_after: int | None = None) -> None:
         self.passages = self.parts = 0
         real = DocumentModel.encode_passages
 
@@ -102,7 +103,7 @@ class TestContent:
 
 class TestRuns:
     def test_an_interrupted_run_goes_on_at_the_first_missing_part(
-        self, corpus: TrainingCorpus, model: DocumentModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, corpus: TrainingCorpus, model: DocumentModel, tmp_path: Path, monkeypatch: Patch
     ) -> None:
         with monkeypatch.context() as context:
             Encoded(context, stop_after=3)
@@ -121,7 +122,7 @@ class TestRuns:
             np.testing.assert_allclose(vectors.vectors_of(number), expected(model, corpus, number), atol=1e-5)
 
     def test_a_failed_write_leaves_no_part(
-        self, corpus: TrainingCorpus, model: DocumentModel, monkeypatch: pytest.MonkeyPatch
+        self, corpus: TrainingCorpus, model: DocumentModel, monkeypatch: Patch
     ) -> None:
         def full(*_: Any, **__: Any) -> None:
             raise OSError(28, "No space left on device")

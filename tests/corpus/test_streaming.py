@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
+from typed import Patch
 
 from graphdoc.corpus import document as corpus_document
 from graphdoc.corpus.corpus import prepare_corpus
@@ -85,7 +86,7 @@ def test_the_order_is_that_of_seed_and_epoch(settings: SettingsFactory, segmente
 
 @pytest.mark.parametrize("taken", [0, 17, 36])
 def test_a_run_goes_on_where_it_stopped(
-    settings: SettingsFactory, segmenter: Segmenter, taken: int, monkeypatch: pytest.MonkeyPatch
+    settings: SettingsFactory, segmenter: Segmenter, taken: int, monkeypatch: Patch
 ) -> None:
     chosen = settings(streaming=True)
     whole = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
@@ -139,7 +140,7 @@ def test_batches_count_what_was_handed_out_and_all_processes_stop_with_the_short
 
 
 def test_a_broken_shard_is_named_or_skipped(
-    settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
     logging.getLogger("datasets").setLevel(logging.CRITICAL)
@@ -177,7 +178,7 @@ configs:
 
 
 @pytest.fixture
-def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def web(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
     folder = tmp_path / "openwebtext"
     (folder / "plain_text").mkdir(parents=True)
@@ -247,7 +248,7 @@ def test_what_is_not_there_is_named(settings: SettingsFactory, web: Path) -> Non
 
 @pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="the broken segmenter reaches forks only")
 def test_processes_give_documents_in_order_and_one_that_is_ended_from_outside_is_named(
-    segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+    segmenter: Segmenter, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 4)
     documents = [Document.from_mapping(row) for row in rows_of(30)]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import torch
-from typed import Backbones, Encoders
+from typed import Backbones, Documents, Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -13,7 +13,7 @@ from graphdoc.evaluation.labels import LabelledDocuments
 
 
 def test_the_untrained_mean_is_that_of_the_backbone(
-    tiny_encoder: Encoders, backbone_folder: Backbones, structured: list[Document]
+    tiny_encoder: Encoders, backbone_folder: Backbones, structured: Documents
 ) -> None:
     encoder = tiny_encoder("bert", pooling="mean", passage_words=12, max_passages=3)
     with torch.no_grad():

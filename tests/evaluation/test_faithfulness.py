@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typed import Encoders
+from typed import Documents, Encoders
 
-from graphdoc.documents.document import Document
 from graphdoc.errors import EvaluationError, ModelError
 from graphdoc.evaluation import LabelledPair, faithfulness
 from graphdoc.evaluation.faithfulness import contribution_curves, deletion_curves
@@ -40,7 +39,7 @@ def plain_curve(
 
 @pytest.mark.parametrize("settings", [{"graph_kind": "section", "readout": "attention"}, SECTIONS])
 def test_curves_of_similarity_are_those_of_documents_that_are_cut(
-    tiny_encoder: Encoders, structured: list[Document], settings: dict[str, Any]
+    tiny_encoder: Encoders, structured: Documents, settings: dict[str, Any]
 ) -> None:
     encoder = tiny_encoder("bert", **settings)
     first, second, _ = structured
@@ -62,7 +61,7 @@ def test_curves_of_similarity_are_those_of_documents_that_are_cut(
 
 
 def test_curves_of_classes_are_those_of_documents_that_are_cut(
-    tiny_classifier: Encoders, structured: list[Document]
+    tiny_classifier: Encoders, structured: Documents
 ) -> None:
     encoder = tiny_classifier(graph_kind="section", readout="document_node", multi_label=True)
     prediction = predict(encoder, structured[0], threshold=0.99)[0]
@@ -79,7 +78,7 @@ def test_curves_of_classes_are_those_of_documents_that_are_cut(
 
 
 def test_where_the_model_is_a_sum_contributions_beat_chance(
-    tiny_encoder: Encoders, tiny_classifier: Encoders, structured: list[Document]
+    tiny_encoder: Encoders, tiny_classifier: Encoders, structured: Documents
 ) -> None:
     """A mean of the contributions that are left is least without the greatest, whichever others went."""
     similarity = tiny_encoder("bert", readout="mean", graph_layers=0, similarity="dot")
@@ -90,7 +89,7 @@ def test_where_the_model_is_a_sum_contributions_beat_chance(
             assert (curve[1:-1] < at_random[1:-1] - 1e-4).any()
 
 
-def test_few_steps_and_equal_importance(tiny_encoder: Encoders, structured: list[Document]) -> None:
+def test_few_steps_and_equal_importance(tiny_encoder: Encoders, structured: Documents) -> None:
     encoder = tiny_encoder("bert")
     (segmented,) = encoder.with_passage_vectors(structured[:1])
     count = len(segmented.passages)
@@ -107,7 +106,7 @@ def test_few_steps_and_equal_importance(tiny_encoder: Encoders, structured: list
     assert set(left) == set(range(1, count + 1))
 
 
-def test_what_cannot_be(tiny_encoder: Encoders, structured: list[Document]) -> None:
+def test_what_cannot_be(tiny_encoder: Encoders, structured: Documents) -> None:
     encoder = tiny_encoder("bert")
     with pytest.raises(ModelError):
         contribution_curves(encoder, structured)

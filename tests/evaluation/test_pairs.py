@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
-from typed import Encoders
+from typed import Documents, Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.readers.pair_files import Pairs
@@ -30,7 +30,7 @@ def documents() -> list[Document]:
     return [document(f"{topic}{n}", topic, 8 * (n + 1) * (1 + (n > 3)), n) for topic in WORDS for n in range(5)]
 
 
-def all_pairs(documents: list[Document]) -> list[LabelledPair]:
+def all_pairs(documents: Documents) -> list[LabelledPair]:
     return [
         LabelledPair(a.id, b.id, int(a.id[:3] == b.id[:3]))
         for n, a in enumerate(documents)
@@ -38,7 +38,7 @@ def all_pairs(documents: list[Document]) -> list[LabelledPair]:
     ]
 
 
-def test_an_encoder_is_measured_by_cosine_of_its_documents(tiny_encoder: Encoders, documents: list[Document]) -> None:
+def test_an_encoder_is_measured_by_cosine_of_its_documents(tiny_encoder: Encoders, documents: Documents) -> None:
     encoder = tiny_encoder("bert", similarity="dot")
     pairs = all_pairs(documents)
     comparison = PairEvaluator([*documents, document("other", "sea", 9)], pairs, resamples=50)
@@ -59,7 +59,7 @@ def test_an_encoder_is_measured_by_cosine_of_its_documents(tiny_encoder: Encoder
     assert measured == {f"pair_{name}": scores.test.values[name] for name in METRICS}
 
 
-def test_the_threshold_is_chosen_on_the_validation_pairs(documents: list[Document]) -> None:
+def test_the_threshold_is_chosen_on_the_validation_pairs(documents: Documents) -> None:
     pairs = [LabelledPair("rice0", "rice1", 1), LabelledPair("rice0", "sea0", 0), LabelledPair("sea0", "sea1", 1)]
     own = [("rice3", 1), ("sea3", 0), ("sea4", 0), ("sea0", 0), ("sea1", 0)]
     validation = [LabelledPair("rice2", other, label) for other, label in own]
@@ -81,7 +81,7 @@ def test_the_threshold_is_chosen_on_the_validation_pairs(documents: list[Documen
     assert found.validation.values["accuracy"] == 0.8
 
 
-def test_scores_by_the_length_of_the_longer_document(documents: list[Document]) -> None:
+def test_scores_by_the_length_of_the_longer_document(documents: Documents) -> None:
     pairs = all_pairs(documents)
     comparison = PairEvaluator(documents, pairs, lengths=(9, 20, 30, 81))
     words = {one.id: one.words for one in documents}
@@ -99,7 +99,7 @@ def test_scores_by_the_length_of_the_longer_document(documents: list[Document]) 
         assert list(found) == names
 
 
-def test_pairs_that_are_left_out(documents: list[Document], tmp_path: Path) -> None:
+def test_pairs_that_are_left_out(documents: Documents, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("rice0\trice1\t1\nrice0\tsea0\t0\nrice2\trice2\t1\nsea1\t<b>\t0\nsea0\trice0\t0\n")
     pairs = read_pair_file(path)
@@ -112,7 +112,7 @@ def test_pairs_that_are_left_out(documents: list[Document], tmp_path: Path) -> N
     assert comparison.repeated_in_validation == 3
 
 
-def test_a_model_in_training_is_measured_and_left_as_it_was(tiny_encoder: Encoders, documents: list[Document]) -> None:
+def test_a_model_in_training_is_measured_and_left_as_it_was(tiny_encoder: Encoders, documents: Documents) -> None:
     encoder = tiny_encoder()
     for module in encoder.model.modules():
         if isinstance(module, torch.nn.Dropout):

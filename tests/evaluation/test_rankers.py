@@ -10,7 +10,7 @@ import pytest
 from small_index import documents as documents
 from small_index import encoder as encoder
 from small_index import read_index as read_index
-from typed import Encoders
+from typed import Documents, Encoders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.evaluation import RankingEvaluator, score_run
@@ -40,7 +40,7 @@ def texts() -> list[Document]:
 
 
 @pytest.fixture
-def corpus(texts: list[Document], encoder: DocumentEncoder) -> RankedCorpus:
+def corpus(texts: Documents, encoder: DocumentEncoder) -> RankedCorpus:
     return RankedCorpus(texts, lambda: encoder, show_progress=False)
 
 
@@ -57,7 +57,7 @@ def test_every_row_ranks_all_others(corpus: RankedCorpus) -> None:
 
 
 def test_words_of_documents_are_those_of_a_search(
-    corpus: RankedCorpus, texts: list[Document], encoder: DocumentEncoder
+    corpus: RankedCorpus, texts: Documents, encoder: DocumentEncoder
 ) -> None:
     index = DocumentIndex.create("memory://", encoder)
     index.update(texts)
@@ -87,7 +87,7 @@ def test_bm25_against_a_loop(corpus: RankedCorpus) -> None:
 
 
 @pytest.mark.parametrize("normalisation", ["none", "zscore"])
-def test_sentences_by_definition_of_paper(texts: list[Document], encoder: DocumentEncoder, normalisation: str) -> None:
+def test_sentences_by_definition_of_paper(texts: Documents, encoder: DocumentEncoder, normalisation: str) -> None:
     corpus = RankedCorpus(texts, lambda: encoder, normalisation=normalisation, show_progress=False)  # type: ignore[arg-type]
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
     sets = list(encode_sentences(encoder, texts, encoder.model.config.paragraph, False))
@@ -162,7 +162,7 @@ def answers() -> list[Document]:
 
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
 def test_documents_are_ranked_by_the_vectors_that_the_encoder_gives(
-    tiny_encoder: Encoders, answers: list[Document], similarity: str
+    tiny_encoder: Encoders, answers: Documents, similarity: str
 ) -> None:
     encoder = tiny_encoder(similarity=similarity)
     evaluator = RankingEvaluator(answers, QUESTIONS, JUDGED, depth=3)

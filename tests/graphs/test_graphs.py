@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from typed import Patch
 
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, Packing, map_tensors
@@ -119,7 +120,7 @@ class PathGraph(GraphKind):
         return np.stack([nodes[: -self.step], nodes[self.step :]])
 
 
-def test_a_kind_is_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_is_one_class_and_one_line(monkeypatch: Patch) -> None:
     monkeypatch.setitem(GRAPH_KINDS, "path", f"{__name__}:PathGraph")
     assert DocumentConfig(graph_kind="path", graph_settings={"step": 2}).graph == PathGraph(2)
     edges = {tuple(edge) for edge in graph_of_sections([0, 0, 1], "path").edge_index.T.tolist()}

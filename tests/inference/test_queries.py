@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from forked import run
+from typed import Documents, Encoders, Log, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
@@ -26,11 +27,9 @@ from graphdoc.runtime.processes import Processes
 from graphdoc.vectors.folder import Manifest, agree_on_precision
 from graphdoc.vectors.writer import encode_to_disk
 
-EncoderFactory = Callable[..., DocumentEncoder]
-
 
 @pytest.mark.parametrize("readout", ["document_node", "mean"])
-def test_a_query_is_its_initial_node(tiny_encoder: EncoderFactory, readout: str) -> None:
+def test_a_query_is_its_initial_node(tiny_encoder: Encoders, readout: str) -> None:
     """tanh(W x + b) of the pooled passage (eq. 1), which graph attention would change."""
     encoder = tiny_encoder("bert", readout=readout, graph_layers=2)
     queries = ["Clocks drift.", "The tide came over the wall twice in one winter."]
@@ -48,7 +47,7 @@ def test_a_query_is_its_initial_node(tiny_encoder: EncoderFactory, readout: str)
     assert encoder.encode_query([]).shape == (0, 16)
 
 
-def test_what_is_cut_off_is_reported(tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_cut_off_is_reported(tiny_encoder: Encoders, caplog: Log) -> None:
     encoder = tiny_encoder("bert", passage_tokens=20)
     long = "The tide came over the wall. " * 20
     with caplog.at_level(logging.WARNING, "graphdoc"):
@@ -59,7 +58,7 @@ def test_what_is_cut_off_is_reported(tiny_encoder: EncoderFactory, caplog: pytes
 
 
 @pytest.mark.parametrize("kind", ["cosine", "dot"])
-def test_similarity_is_the_models(tiny_encoder: EncoderFactory, kind: str) -> None:
+def test_similarity_is_the_models(tiny_encoder: Encoders, kind: str) -> None:
     encoder = tiny_encoder("bert", similarity=kind)
     draw = np.random.default_rng(0)
     a, b = draw.normal(size=(3, 16)).astype(np.float32), draw.normal(size=(5, 16)).astype(np.float32)
@@ -80,7 +79,7 @@ def test_similarity_is_the_models(tiny_encoder: EncoderFactory, kind: str) -> No
 
 
 @pytest.fixture
-def encoder(tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch) -> DocumentEncoder:
+def encoder(tiny_encoder: Encoders, monkeypatch: Patch) -> DocumentEncoder:
     monkeypatch.setattr(segmenting, "BLOCK_DOCUMENTS", 4)
     return tiny_encoder("bert")
 
@@ -114,7 +113,7 @@ def test_an_error_keeps_its_document_and_ends_the_workers(encoder: DocumentEncod
     assert multiprocessing.active_children() == []
 
 
-def test_without_a_number_workers_suit_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_number_workers_suit_the_machine(monkeypatch: Patch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
     monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "fork")
     assert Workers.on(torch.device("cpu")).count == 1
@@ -149,9 +148,7 @@ print(torch.get_num_threads())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
-def test_a_fork_encodes_after_its_parent_has_encoded_with_threads(
-    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
-) -> None:
+def test_a_fork_encodes_after_its_parent_has_encoded_with_threads(tiny_encoder: Encoders, tmp_path: Path) -> None:
     tiny_encoder("bert").save_pretrained(tmp_path / "model")
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     result = run(tmp_path / "program.py", tmp_path / "model", OMP_NUM_THREADS="2")
@@ -172,20 +169,20 @@ class Machine:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(monkeypatch: Patch) -> Machine:
     made = Machine()
     monkeypatch.setattr(precision, "seconds_of", made.seconds_of)
     return made
 
 
-def loaded(tiny_encoder: EncoderFactory, dtype: Any) -> DocumentEncoder:
+def loaded(tiny_encoder: Encoders, dtype: Any) -> DocumentEncoder:
     encoder = tiny_encoder("bert")
     return DocumentEncoder(encoder.model, encoder.tokenizer, name="tiny", device="cpu", dtype=dtype)
 
 
 @pytest.mark.parametrize(("speed", "chosen"), [(2.0, "bfloat16"), (1.2, "float32")])
 def test_auto_takes_bfloat16_where_it_is_clearly_faster(
-    tiny_encoder: EncoderFactory, machine: Machine, caplog: pytest.LogCaptureFixture, speed: float, chosen: str
+    tiny_encoder: Encoders, machine: Machine, caplog: Log, speed: float, chosen: str
 ) -> None:
     machine.speed = speed
     encoder = loaded(tiny_encoder, "auto")
@@ -200,7 +197,7 @@ def test_auto_takes_bfloat16_where_it_is_clearly_faster(
     )
 
 
-def test_is_measured_once_by_threads_that_share_an_encoder(tiny_encoder: EncoderFactory, machine: Machine) -> None:
+def test_is_measured_once_by_threads_that_share_an_encoder(tiny_encoder: Encoders, machine: Machine) -> None:
     encoder = loaded(tiny_encoder, "auto")
     with ThreadPoolExecutor(4) as threads:
         vectors = list(threads.map(encoder.encode, ["Tides rise."] * 8))
@@ -209,13 +206,13 @@ def test_is_measured_once_by_threads_that_share_an_encoder(tiny_encoder: Encoder
 
 
 @pytest.fixture
-def many(structured: list[Document]) -> list[Document]:
+def many(structured: Documents) -> list[Document]:
     return [*structured, Document.from_text("Tides rise.", id="tides"), Document.from_text("Clocks.", id="clocks")]
 
 
 @pytest.mark.parametrize(("speed", "finished"), [(1.0, True), (3.0, False)])
 def test_a_run_goes_on_in_the_precision_it_was_begun_in(
-    tiny_encoder: EncoderFactory, machine: Machine, many: list[Document], tmp_path: Path, speed: float, finished: bool
+    tiny_encoder: Encoders, machine: Machine, many: Documents, tmp_path: Path, speed: float, finished: bool
 ) -> None:
     machine.speed = speed
     first = encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path, shard_size=1)
@@ -243,9 +240,7 @@ def test_a_run_goes_on_in_the_precision_it_was_begun_in(
         encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path)
 
 
-def test_processes_take_what_the_first_one_measured(
-    tiny_encoder: EncoderFactory, machine: Machine, tmp_path: Path
-) -> None:
+def test_processes_take_what_the_first_one_measured(tiny_encoder: Encoders, machine: Machine, tmp_path: Path) -> None:
     first, second = loaded(tiny_encoder, "auto"), loaded(tiny_encoder, "auto")
     taken: list[Any] = []
 
@@ -266,7 +261,7 @@ def test_processes_take_what_the_first_one_measured(
     assert machine.products == 8 and taken == ["bfloat16"] * 2
 
 
-def test_unknown_precisions(tiny_encoder: EncoderFactory, mini: DocumentEncoder) -> None:
+def test_unknown_precisions(tiny_encoder: Encoders, mini: DocumentEncoder) -> None:
     for dtype in ("int8", None, torch.bfloat16):
         with pytest.raises(ModelError) as error:
             loaded(tiny_encoder, dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from torch import Tensor
+from typed import Encoders, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -28,7 +29,6 @@ from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.vectors.folder import Manifest
 
-EncoderFactory = Callable[..., DocumentEncoder]
 Floats = npt.NDArray[Any]
 SHARE = 0.6
 DOCUMENTS = [
@@ -47,7 +47,7 @@ def blend(sentences: Floats, whole: Floats, share: float = SHARE) -> Floats:
 
 
 @pytest.fixture(scope="module")
-def mini_with(mini: DocumentEncoder) -> EncoderFactory:
+def mini_with(mini: DocumentEncoder) -> Encoders:
     """Makes the encoder that is shipped with other settings: ``mini_with(sentence_document=0)``."""
     return partial(DocumentEncoder.from_pretrained, "mini", device="cpu", dtype="float32")
 
@@ -62,7 +62,7 @@ def mini_with(mini: DocumentEncoder) -> EncoderFactory:
     ],
 )
 def test_a_sentence_has_its_share_of_the_mean_of_the_passages(
-    tiny_encoder: EncoderFactory, settings: dict[str, Any]
+    tiny_encoder: Encoders, settings: dict[str, Any]
 ) -> None:
     plain, encoder = tiny_encoder(**settings), tiny_encoder(**settings, sentence_document=SHARE)
     encoder.model.load_state_dict(plain.model.state_dict())
@@ -77,7 +77,7 @@ def test_a_sentence_has_its_share_of_the_mean_of_the_passages(
             assert np.array_equal(encoder.encode(document, level=level), plain.encode(document, level=level))
 
 
-def test_words_are_added_too(mini_with: EncoderFactory) -> None:
+def test_words_are_added_too(mini_with: Encoders) -> None:
     plain, encoder = mini_with(sentence_document=0), mini_with(sentence_document=SHARE)
     assert plain.lexical is not None
     width = plain.model.config.node_size
@@ -94,7 +94,7 @@ def test_words_are_added_too(mini_with: EncoderFactory) -> None:
     assert np.isfinite(unknown).all() and not unknown[:, width:].any()
 
 
-def test_neighbours_and_windows_change_nothing(tiny_encoder: EncoderFactory) -> None:
+def test_neighbours_and_windows_change_nothing(tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder(sentence_document=SHARE)
     many = [replace(DOCUMENTS[number % 3], id=str(number)) for number in range(90)]
     for workers in (0, 1):
@@ -105,9 +105,7 @@ def test_neighbours_and_windows_change_nothing(tiny_encoder: EncoderFactory) -> 
             np.testing.assert_allclose(found[number], alone, atol=1e-5)
 
 
-def test_comparisons_and_indexes_have_the_same(
-    tiny_encoder: EncoderFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_comparisons_and_indexes_have_the_same(tiny_encoder: Encoders, tmp_path: Path, monkeypatch: Patch) -> None:
     encoder = tiny_encoder(sentence_document=SHARE)
     expected = encoder.encode(DOCUMENTS, level="sentence")
     for document, own in zip(DOCUMENTS, expected, strict=True):
@@ -136,7 +134,7 @@ def test_comparisons_and_indexes_have_the_same(
     assert {hit.id: hit.score for hit in hits}["tides"] == pytest.approx(scores["sentences"], abs=2e-3)
 
 
-def test_subtopics_are_those_of_the_sentences_alone(tiny_encoder: EncoderFactory) -> None:
+def test_subtopics_are_those_of_the_sentences_alone(tiny_encoder: Encoders) -> None:
     encoder, plain = (tiny_encoder(sentence_document=one) for one in (SHARE, 0))
     found, expected = (one.compare(*DOCUMENTS[:2], sentences=True, subtopics="vectors") for one in (encoder, plain))
     assert found.subtopics is not None and expected.subtopics is not None
@@ -144,7 +142,7 @@ def test_subtopics_are_those_of_the_sentences_alone(tiny_encoder: EncoderFactory
     assert not np.allclose(found.sentences, expected.sentences, atol=1e-3)
 
 
-def test_what_depends_on_it_names_it(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+def test_what_depends_on_it_names_it(tiny_encoder: Encoders, tmp_path: Path) -> None:
     encoder, plain = (tiny_encoder(sentence_document=one) for one in (SHARE, 0))
     assert encoder.describe()["sentence_document"] == SHARE and "sentence_document" not in plain.describe()
     for level, is_named in (("document", False), ("passage", False), ("sentence", True)):
@@ -192,7 +190,7 @@ def test_a_folder_holds_the_place_of_every_sentence(mini: DocumentEncoder, tmp_p
     np.testing.assert_allclose(np.array([row["vector"] for row in rows]), expected, atol=1e-5)
 
 
-def test_a_sentence_has_the_place_of_its_passage(tiny_encoder: EncoderFactory) -> None:
+def test_a_sentence_has_the_place_of_its_passage(tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0)
     tables = encoder.model.structural_embeddings
     assert tables is not None

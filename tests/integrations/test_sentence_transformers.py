@@ -3,14 +3,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from typed import Folders
+from typed import Backbones, Folders
 
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.integrations.sentence_transformers import save_for_sentence_transformers
@@ -126,7 +125,7 @@ PROMPTS = {"query": "query: ", "document": "passage: "}
 @pytest.mark.parametrize("parts", [[], [Normalize], [Dense], [Dense, Normalize]])
 @pytest.mark.parametrize("pooling", ["cls", "mean", "lasttoken"])
 def test_folders_of_the_library_give_its_vectors(
-    backbone_folder: Callable[[str], Path], tmp_path: Path, pooling: str, parts: list[Any]
+    backbone_folder: Backbones, tmp_path: Path, pooling: str, parts: list[Any]
 ) -> None:
     transformer = Transformer(str(backbone_folder("bert")))
     transformer.max_seq_length = 40

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from losses_job import CASES, measured
 from torch import Tensor
 from two_processes import launch
+from typed import Folders
 
 from graphdoc import losses
 from graphdoc.losses import ONE_PROCESS, PairedSentences, SubtopicLoss
@@ -26,7 +27,7 @@ JOB = Path(__file__).parents[1] / "support" / "losses_job.py"
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def seen(tmp_path_factory: Folders) -> list[dict[str, Any]]:
     """What each of two processes measured."""
     output = tmp_path_factory.mktemp("losses") / "seen"
     launch(JOB, output)

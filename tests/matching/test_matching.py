@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
 from tokenizers.processors import BertProcessing, RobertaProcessing
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from typed import Backbones, Encoders, Models, Patch
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import ModelError
@@ -24,7 +24,7 @@ from graphdoc.sampling.views import Purpose
 WORDS = ("great", "small", "red", "cold", "warm", "slow", "quick", "grey")
 
 
-def test_a_cross_encoder_without_a_head_is_refused(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+def test_a_cross_encoder_without_a_head_is_refused(tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder(views={"view_tokens": 24})
     with pytest.raises(ModelError) as caught:
         encoder.match("Rice is steamed. Koji grows.", "Tides rise. The sea is deep.")
@@ -34,7 +34,7 @@ def test_a_cross_encoder_without_a_head_is_refused(tiny_encoder: Callable[..., D
 @pytest.mark.parametrize("reader", ["cross", "dual"])
 @pytest.mark.parametrize("together", [False, True])
 def test_views_that_are_alike_are_read_once(
-    reader: str, together: bool, tiny_encoder: Callable[..., DocumentEncoder], monkeypatch: pytest.MonkeyPatch
+    reader: str, together: bool, tiny_encoder: Encoders, monkeypatch: Patch
 ) -> None:
     long, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
     pairs = [("Rice is steamed.", "Koji grows."), (long, other), ("Koji grows.", "Rice is steamed.")]
@@ -65,7 +65,7 @@ def test_views_that_are_alike_are_read_once(
         assert len({view.score for view in found[1].views}) == distinct
 
 
-def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder(views={"view_tokens": 12, "receptive_field": 7, "fields": [2, 7]}, graph_layers=0)
     matcher = PairMatcher(encoder)
     text, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
@@ -95,7 +95,7 @@ def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Callable[.
     assert begun == {False, True}
 
 
-def test_scores_are_those_of_pairs_matched_one_by_one(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+def test_scores_are_those_of_pairs_matched_one_by_one(tiny_encoder: Encoders) -> None:
     encoder = tiny_encoder(views={"view_tokens": 24, "views": 3}, graph_layers=0, readout="mean")
     encoder.model.add_head(["different", "similar"])
     documents = [
@@ -114,7 +114,7 @@ VIEWS = [(np.array([5, 6, 7]), np.array([8])), (np.array([9]), np.array([10, 11]
 
 
 @pytest.fixture
-def model(tiny_model: Callable[..., DocumentModel]) -> DocumentModel:
+def model(tiny_model: Models) -> DocumentModel:
     """A tiny model that reads types of tokens."""
     return tiny_model("bert", projection_size=None, graph_layers=0, readout="mean", labels=["different", "similar"])
 
@@ -149,7 +149,7 @@ def test_types_of_tokens_change_what_is_read(model: DocumentModel) -> None:
     assert not torch.allclose(model.head(alone)[0], found[0], atol=1e-4)
 
 
-def test_views_that_are_read_at_once_are_one_document(tiny_model: Callable[..., DocumentModel]) -> None:
+def test_views_that_are_read_at_once_are_one_document(tiny_model: Models) -> None:
     model = tiny_model("bert", projection_size=None, graph_layers=0, readout="attention", labels=["a", "b"])
     batch = CrossReader(SPECIAL).graphs([*VIEWS, *VIEWS[::-1]], together=2)
     assert len(batch) == 2
@@ -166,7 +166,7 @@ def test_views_that_are_read_at_once_are_one_document(tiny_model: Callable[..., 
 TEXTS = ("rice and koji", "the tide rises over the marsh")
 
 
-def tokenizer_of(backbone_folder: Callable[[str], Path], name: str) -> PreTrainedTokenizerBase:
+def tokenizer_of(backbone_folder: Backbones, name: str) -> PreTrainedTokenizerBase:
     """A tokenizer that puts special tokens between texts as its kind does."""
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder(name))
     names = (tokenizer.sep_token or tokenizer.eos_token, tokenizer.cls_token or tokenizer.bos_token)
@@ -188,7 +188,7 @@ def check(tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "mini"])
 def test_two_texts_are_put_together_as_the_tokenizer_does(
-    backbone_folder: Callable[[str], Path], mini: DocumentEncoder, name: str
+    backbone_folder: Backbones, mini: DocumentEncoder, name: str
 ) -> None:
     tokenizer = mini.tokenizer if name == "mini" else tokenizer_of(backbone_folder, name)
     special = check(tokenizer)
@@ -201,7 +201,7 @@ def test_two_texts_are_put_together_as_the_tokenizer_does(
     assert pair.sequence_ids(0)[second] in (1, None)
 
 
-def test_texts_that_nothing_stands_between_are_set_apart(backbone_folder: Callable[[str], Path]) -> None:
+def test_texts_that_nothing_stands_between_are_set_apart(backbone_folder: Backbones) -> None:
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder("bert"))
     assert None not in tokenizer(*TEXTS).sequence_ids(0)
     special = check(tokenizer)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sections_by_hand import attention_by_hand, batch_of, documents, linear, numbers, readout_by_hand, sections_of
 from torch import Tensor
 from torch.nn.functional import elu
+from typed import Models, Patch
 
 from graphdoc.graphs import layout as section_layout
 from graphdoc.graphs.batch import GraphBatch
@@ -24,7 +25,6 @@ from graphdoc.modeling.section_readout import ChunkAttention, SectionReadout
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 
-ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]
 SECTIONS = [0, 0, 0, 2, 1, 1, 4]
 
@@ -53,7 +53,7 @@ def spread(model: DocumentModel, factor: float) -> DocumentModel:
 
 
 @pytest.mark.parametrize("readout", READOUTS)
-def test_terms_and_logits_add_up(tiny_model: ModelFactory, random_document: DocumentFactory, readout: str) -> None:
+def test_terms_and_logits_add_up(tiny_model: Models, random_document: DocumentFactory, readout: str) -> None:
     shapes = [{"graph_kind": kind, "graph_layers": 2} for kind in GRAPH_KINDS]
     shapes += [{"graph_layers": 0}, {"graph_layers": 3}, {"skip": "identity"}]
     for shape in shapes:
@@ -75,7 +75,7 @@ def test_terms_and_logits_add_up(tiny_model: ModelFactory, random_document: Docu
 
 @pytest.mark.parametrize("readout", READOUTS)
 def test_also_where_elu_saturates_and_in_blocks(
-    tiny_model: ModelFactory, random_document: DocumentFactory, readout: str, monkeypatch: pytest.MonkeyPatch
+    tiny_model: Models, random_document: DocumentFactory, readout: str, monkeypatch: Patch
 ) -> None:
     model = spread(tiny_model(readout=readout, graph_layers=3), 6.0)
     document = random_document(SECTIONS)
@@ -88,7 +88,7 @@ def test_also_where_elu_saturates_and_in_blocks(
     torch.testing.assert_close(terms_of(model, document)[0], terms, atol=1e-5 * float(terms.abs().max()), rtol=1e-5)
 
 
-def test_terms_against_a_walk_over_the_nodes(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:
+def test_terms_against_a_walk_over_the_nodes(tiny_model: Models, random_document: DocumentFactory) -> None:
     """One layer after the other, node by node and in double precision, for the document node of a section graph."""
     model = spread(tiny_model(graph_kind="section", graph_layers=2), 0.7)
     vectors, batch, output = run(model, random_document(SECTIONS))
@@ -172,7 +172,7 @@ def test_normalised_chunks_are_those_of_bert_whatever_their_length() -> None:
 
 
 @pytest.mark.parametrize("cells", [1, 12])
-def test_parts_of_any_size_give_the_same(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_any_size_give_the_same(cells: int, monkeypatch: Patch) -> None:
     layer, chunks = attention_layer(), torch.randn(sum(map(len, IDS)), 16)
     expected = attend(layer, chunks, batch_of(IDS).sections)
     for place in (section_readout, section_layout):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import GATConv
+from typed import Models
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections
 from graphdoc.graphs.kinds import JoinedGraphs
 from graphdoc.graphs.layout import Form
-from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.graph_attention import GraphAttention, GraphAttentionStack
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.settings.document import Skip
@@ -204,8 +204,6 @@ def test_attention_is_that_of_scores_times_weights(sizes: list[int], skip: Skip)
     np.testing.assert_allclose(found["dense"][0].numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-ModelFactory = Callable[..., DocumentModel]
-
 # On a CUDA device each of these copies a number or a shape to the host.
 WAITING = (
     "aten::_local_scalar_dense",
@@ -266,7 +264,7 @@ models = pytest.mark.parametrize("settings", MODELS, ids=lambda one: " ".join(ma
 
 
 @models
-def test_graphs_and_readouts_forward_and_backward(tiny_model: ModelFactory, settings: dict[str, Any]) -> None:
+def test_graphs_and_readouts_forward_and_backward(tiny_model: Models, settings: dict[str, Any]) -> None:
     model, batch = tiny_model("bert", **settings).train(), mixed_batch()
     vectors = torch.randn(sum(batch.passage_counts), 24, requires_grad=True)
     with NoWaiting(batch.sections.step_sizes):

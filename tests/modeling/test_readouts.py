@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typed import Models, Patch
 
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.graphs.batch import GraphBatch
@@ -81,7 +82,7 @@ class MaxReadout(Readout):
 
 
 def test_one_without_exact_attribution_encodes_and_says_so_when_compared(
-    monkeypatch: pytest.MonkeyPatch, tiny_encoder: Callable[..., Any]
+    monkeypatch: Patch, tiny_encoder: Callable[..., Any]
 ) -> None:
     monkeypatch.setitem(READOUTS, "max", f"{__name__}:MaxReadout")
     encoder = tiny_encoder(readout="max", graph_layers=0)
@@ -91,7 +92,6 @@ def test_one_without_exact_attribution_encodes_and_says_so_when_compared(
         encoder.compare(*texts)
 
 
-ModelFactory = Callable[..., DocumentModel]
 LABELS = ["rice", "sea", "clocks"]
 
 
@@ -104,7 +104,7 @@ def batch(random_document: Callable[..., SegmentedDocument]) -> GraphBatch:
 
 @pytest.mark.parametrize(("readout", "projection_size"), [("mean", 16), ("document_node", None), ("sections", 16)])
 def test_logits_are_a_linear_map_of_document_vectors(
-    tiny_model: ModelFactory, batch: GraphBatch, readout: str, projection_size: int | None
+    tiny_model: Models, batch: GraphBatch, readout: str, projection_size: int | None
 ) -> None:
     model = tiny_model(readout=readout, projection_size=projection_size, labels=LABELS)
     torch.nn.init.normal_(model.head.linear.bias)
@@ -116,7 +116,7 @@ def test_logits_are_a_linear_map_of_document_vectors(
     np.testing.assert_allclose(output.logits.detach().numpy(), expected, atol=1e-5)
 
 
-def test_dropout_is_on_document_vectors_and_in_training_only(tiny_model: ModelFactory, batch: GraphBatch) -> None:
+def test_dropout_is_on_document_vectors_and_in_training_only(tiny_model: Models, batch: GraphBatch) -> None:
     model = tiny_model(labels=LABELS, classifier_dropout=0.5)
     still = model(batch)
     assert torch.equal(still.logits, model(batch).logits)
@@ -128,7 +128,7 @@ def test_dropout_is_on_document_vectors_and_in_training_only(tiny_model: ModelFa
     assert torch.equal(model(batch).logits, model(batch).logits)
 
 
-def test_a_head_can_be_added_replaced_and_removed(tiny_model: ModelFactory, batch: GraphBatch) -> None:
+def test_a_head_can_be_added_replaced_and_removed(tiny_model: Models, batch: GraphBatch) -> None:
     model = tiny_model()
     vectors = model(batch).documents
     torch.manual_seed(3)
@@ -193,9 +193,7 @@ def test_subtopics_are_read_off_what_sentences_are_beside_their_pair(batch: Grap
     assert torch.isfinite(alike).all()
 
 
-def test_a_model_with_subtopics_is_saved_and_loaded(
-    tiny_model: ModelFactory, batch: GraphBatch, tmp_path: Path
-) -> None:
+def test_a_model_with_subtopics_is_saved_and_loaded(tiny_model: Models, batch: GraphBatch, tmp_path: Path) -> None:
     model = tiny_model(readout="initial_mean", subtopics={"columns": 3})
     output = model(batch)
     assert model.config.clustering.columns == 3 and output.subtopics.shape == (len(batch.rows.passages), 3)

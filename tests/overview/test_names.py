@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collections_of_topics import make_overview
+from typed import Log
 
 from graphdoc.errors import DocumentError
 from graphdoc.overview.names import GivenName, apply_given_names, name_groups, read_names, write_names
@@ -41,7 +42,7 @@ def test_nothing_to_say_and_no_spaces() -> None:
     assert name_groups(["\u6f6e\u6c50"] * 3, [np.arange(2)], [("\u6f6e\u6c50",)], "zh") in ([()], [("\u6f6e\u6c50",)])
 
 
-def test_names_that_people_give_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_names_that_people_give_are_kept(tmp_path: Path, caplog: Log) -> None:
     overview = make_overview(group_size=15)
     ids = [digest.id for digest in overview.documents]
     path = write_names(tmp_path / "names.csv", overview.groups, ids)

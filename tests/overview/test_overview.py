@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from collections_of_topics import LICENCE, TOPICS, make_collection, make_overview, overview_of, with_licences
-from typed import Encoders
+from typed import Documents, Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -115,7 +115,7 @@ def test_json_has_everything(overview: Overview) -> None:
 
 
 def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
-    tiny_encoder: Encoders, structured: list[Document], tmp_path: Path
+    tiny_encoder: Encoders, structured: Documents, tmp_path: Path
 ) -> None:
     encoder = tiny_encoder("bert", readout="mean", trained=True)
     overview = Overview.of(encoder, structured, vectors=tmp_path / "vectors", show_progress=False)

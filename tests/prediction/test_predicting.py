@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from typed import Encoders, Log, Patch
+from typed import Documents, Encoders, Log, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
@@ -25,7 +25,7 @@ LABELS = ["rice", "<b>sea</b>", "[clocks]"]
 @pytest.mark.parametrize("layers", [0, 2])
 @pytest.mark.parametrize("readout", READOUTS)
 def test_probabilities_and_contributions_are_those_of_the_vectors(
-    tiny_classifier: Encoders, structured: list[Document], readout: str, layers: int
+    tiny_classifier: Encoders, structured: Documents, readout: str, layers: int
 ) -> None:
     encoder = tiny_classifier(readout=readout, graph_layers=layers, graph_kind="section")
     weight, bias = (value.detach().double().numpy() for value in encoder.model.head.linear.parameters())
@@ -50,7 +50,7 @@ def test_probabilities_and_contributions_are_those_of_the_vectors(
         assert list(decision.contributions[order]) == sorted(decision.contributions, reverse=True)
 
 
-def test_several_labels(tiny_classifier: Encoders, structured: list[Document]) -> None:
+def test_several_labels(tiny_classifier: Encoders, structured: Documents) -> None:
     encoder = tiny_classifier(multi_label=True)
     predictions = predict(encoder, structured)
     logits = np.array([item.logits for item in predictions], np.float64)
@@ -98,7 +98,7 @@ def test_bad_input(
             explain(encoder, "Some text.", ["a"])
 
 
-def test_documents_in_any_form(tiny_classifier: Encoders, structured: list[Document]) -> None:
+def test_documents_in_any_form(tiny_classifier: Encoders, structured: Documents) -> None:
     encoder = tiny_classifier()
     expected = encoder.predict([structured[1]])
     for form in (structured[1], structured[1].to_dict(), encoder.segment(structured[1])):
@@ -112,7 +112,7 @@ def test_documents_in_any_form(tiny_classifier: Encoders, structured: list[Docum
 
 
 def test_documents_are_asked_for_as_they_are_needed(
-    tiny_classifier: Encoders, structured: list[Document], monkeypatch: Patch
+    tiny_classifier: Encoders, structured: Documents, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr("graphdoc.inference.segmenting.WINDOW_PASSAGES", 4)
     monkeypatch.setattr("graphdoc.inference.segmenting.BLOCK_DOCUMENTS", 1)
@@ -137,7 +137,7 @@ def test_documents_are_asked_for_as_they_are_needed(
 
 
 def test_what_is_left_out_is_counted_and_reported(
-    tiny_classifier: Encoders, structured: list[Document], caplog: Log
+    tiny_classifier: Encoders, structured: Documents, caplog: Log
 ) -> None:
     with caplog.at_level(logging.WARNING):
         predictions = tiny_classifier(max_passages=2).predict(structured)
@@ -145,7 +145,7 @@ def test_what_is_left_out_is_counted_and_reported(
     assert len(predictions[0].decisions[0].contributions) == 2 and predictions[0].to_dict()["coverage"] < 1
 
 
-def test_any_classes_are_explained(tiny_classifier: Encoders, structured: list[Document]) -> None:
+def test_any_classes_are_explained(tiny_classifier: Encoders, structured: Documents) -> None:
     encoder = tiny_classifier()
     given, every = encoder.predict(structured[0])[0], explain(encoder, structured[0], ["[clocks]", "rice", LABELS[1]])
     assert [decision.label for decision in every.decisions] == ["[clocks]", "rice", LABELS[1]]
@@ -158,7 +158,7 @@ def test_any_classes_are_explained(tiny_classifier: Encoders, structured: list[D
         explain(encoder, "Some text.", ["rice", "x"])
 
 
-def test_precision_dropout_and_weights_that_are_nan(tiny_classifier: Encoders, structured: list[Document]) -> None:
+def test_precision_dropout_and_weights_that_are_nan(tiny_classifier: Encoders, structured: Documents) -> None:
     encoder = tiny_classifier(classifier_dropout=0.5)
     encoder.model.train()
     exact, rounded = (encoder.predict(structured, dtype=dtype).probabilities for dtype in (None, "bfloat16"))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from checkpoint_loading import load, refusal
 from scipy import sparse
 from scipy.special import softmax
+from typed import Documents, Encoders, Log, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
@@ -27,7 +27,6 @@ from graphdoc.recipes.fitted_head import (
     fit_vectors_and_words,
 )
 
-EncoderFactory = Callable[..., DocumentEncoder]
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean", "passage_words": 20}
 SUBJECTS = {
     "baking": ("dough", "oven", "flour", "crust", "yeast"),
@@ -55,13 +54,13 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture
-def encoder(tiny_encoder: EncoderFactory, documents: list[Document]) -> DocumentEncoder:
+def encoder(tiny_encoder: Encoders, documents: Documents) -> DocumentEncoder:
     encoder = tiny_encoder("bert", **MEAN)
     encoder.fit(documents, lexical={"least_documents": 1, "numbers": 12})
     return encoder
 
 
-def words_of(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
+def words_of(encoder: DocumentEncoder, documents: Documents) -> np.ndarray:
     """Tf-idf weights of the length 1, from counts of the terms that the model knows."""
     reader = encoder.lexical
     assert reader is not None
@@ -72,7 +71,7 @@ def words_of(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
 
 class TestFitHead:
     def test_the_head_is_the_classifier_of_vectors_and_words(
-        self, encoder: DocumentEncoder, documents: list[Document]
+        self, encoder: DocumentEncoder, documents: Documents
     ) -> None:
         dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
         found, labels = fit_head(encoder, LabelledDocuments.of(documents)), [str(one.label) for one in documents]
@@ -90,7 +89,7 @@ class TestFitHead:
             machine.logits(dense, words_of(encoder, documents)), abs=1e-3
         )
 
-    def test_without_words(self, tiny_encoder: EncoderFactory, documents: list[Document]) -> None:
+    def test_without_words(self, tiny_encoder: Encoders, documents: Documents) -> None:
         encoder = tiny_encoder("bert", **MEAN)
         found = fit_head(encoder, [*documents, replace(documents[0], id="none", label=None)])
         assert found.documents == len(documents)
@@ -105,7 +104,7 @@ class TestFitHead:
         assert np.array_equal(encoder.predict(documents).probabilities, before)
 
     def test_where_everything_is_told_apart_a_rare_class_is_too(
-        self, tiny_encoder: EncoderFactory, documents: list[Document]
+        self, tiny_encoder: Encoders, documents: Documents
     ) -> None:
         """All strengths are as accurate on what is held out, where the weakest would never give the rare class."""
         few = [one for one in documents if one.label != "stars"]
@@ -117,7 +116,7 @@ class TestFitHead:
         assert [one.labels[0] for one in encoder.predict(rare)] == ["stars"] * 3
 
     def test_contributions_and_the_bias_add_up_to_the_logit(
-        self, encoder: DocumentEncoder, documents: list[Document]
+        self, encoder: DocumentEncoder, documents: Documents
     ) -> None:
         fit_head(encoder, LabelledDocuments.of(documents))
         head = encoder.model.head
@@ -143,7 +142,7 @@ class TestFitHead:
             head.words.weight.zero_()
         assert explain(encoder, documents[0], ["sea"]).decisions[0].contributions != pytest.approx(before, abs=1e-3)
 
-    def test_what_cannot_be(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
+    def test_what_cannot_be(self, encoder: DocumentEncoder, documents: Documents) -> None:
         with pytest.raises(EvaluationError):
             fit_head(encoder, LabelledDocuments.of(documents[::3]))
         with pytest.raises(ModelError) as caught:
@@ -154,7 +153,7 @@ class TestFitHead:
 
 class TestCheckpoints:
     def test_predictions_are_those_of_before(
-        self, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+        self, encoder: DocumentEncoder, documents: Documents, tmp_path: Path
     ) -> None:
         fit_head(encoder, LabelledDocuments.of(documents))
         expected = encoder.predict(documents).probabilities
@@ -168,7 +167,7 @@ class TestCheckpoints:
         assert "classifier_words" in message and "lexical" in message
 
     def test_another_fit_takes_the_head_away(
-        self, encoder: DocumentEncoder, documents: list[Document], caplog: pytest.LogCaptureFixture
+        self, encoder: DocumentEncoder, documents: Documents, caplog: Log
     ) -> None:
         for options in ({"centre": False, "lexical": {"least_documents": 1, "numbers": 5}}, {"lexical": False}):
             fit_head(encoder, LabelledDocuments.of(documents))
@@ -181,7 +180,7 @@ class TestCheckpoints:
             caplog.clear()
 
     def test_the_head_goes_with_the_words_that_it_reads(
-        self, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+        self, encoder: DocumentEncoder, documents: Documents, tmp_path: Path
     ) -> None:
         fit_head(encoder, LabelledDocuments.of(documents))
         encoder.model.set_lexical(None)
@@ -208,7 +207,7 @@ def drawn(classes: int, each: int, seed: int = 0, mixed: float = 0.6) -> tuple[F
     return vectors, counts / np.linalg.norm(counts, axis=1, keepdims=True), labels
 
 
-def test_what_is_chosen_is_best_on_what_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_chosen_is_best_on_what_is_held_out(monkeypatch: Patch) -> None:
     vectors, words, labels = drawn(3, 40)
     found = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2)
     assert found.strength in STRENGTHS and found.length in LENGTHS

@@ -15,6 +15,7 @@ import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
 from training_runs import write_config
+from typed import Backbones, Output, Patch
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+def config(backbone_folder: Backbones, tmp_path: Path) -> Path:
     """Settings that all recipes share, on 24 labelled documents."""
     return write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", labelled_rows(24)), backbone_folder("roberta"),
@@ -92,7 +93,7 @@ def script_of(words: str) -> str:
 
 @pytest.mark.parametrize("words", RECIPES)
 def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same_model(
-    arguments: Callable[[str], list[str]], tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+    arguments: Callable[[str], list[str]], tmp_path: Path, words: str, monkeypatch: Patch
 ) -> None:
     given = arguments(words)
     command = [*command_of(words).split(), *given, "training.save_steps=1", f"output={tmp_path / 'run'}"]
@@ -122,7 +123,7 @@ def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same
         assert all(torch.equal(weight, expected[name]) for name, weight in other.items())
 
 
-def test_help_of_a_script_is_that_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_script_is_that_of_its_command(capsys: Output) -> None:
     assert main(["pretrain", "--help"], train=print) == 0
     assert "--config" in capsys.readouterr().out
 

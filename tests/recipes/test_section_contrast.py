@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from corpus_examples import SettingsFactory, text_of, write_rows
+from typed import Encoders, Models, Patch
 
-from graphdoc import DocumentEncoder
 from graphdoc.corpus.corpus import prepare_corpus
 from graphdoc.corpus.document import CorpusReport
 from graphdoc.corpus.parts import prepare_passage_vectors
@@ -38,7 +37,7 @@ def examples(training_examples: Any) -> Any:
 
 
 @pytest.fixture
-def model(tiny_model: Callable[..., DocumentModel]) -> DocumentModel:
+def model(tiny_model: Models) -> DocumentModel:
     """CoLDE in small."""
     settings = {"projection_size": None, "graph_layers": 0, "section_lstm_size": 10, "section_projection_size": 8}
     return tiny_model("bert", readout="sections", **settings)
@@ -88,9 +87,7 @@ def test_one_section_is_the_document_unsplit_and_vectors_made_before_go_along(
 
 
 @torch.no_grad()
-def test_sections_have_the_groups_of_their_documents(
-    examples: Any, model: DocumentModel, tiny_model: Callable[..., DocumentModel]
-) -> None:
+def test_sections_have_the_groups_of_their_documents(examples: Any, model: DocumentModel, tiny_model: Models) -> None:
     targets, objective = torch.tensor([7, 3, 7, 3, 3, 9]), SectionContrast(SupervisedContrastive(0.5))
     for count in (1, 3):
         sections = DocumentSections(count, "length")
@@ -128,7 +125,7 @@ class Written:
 
 
 @pytest.fixture
-def written(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> Written:
+def written(tiny_encoder: Encoders, tmp_path: Path) -> Written:
     rows = [
         {"id": f"d{number // 2}", "text": text_of(1, number), "label": label, "split": "dev" if number % 2 else None}
         for number, label in enumerate(LABELS)
@@ -155,11 +152,7 @@ def test_documents_that_have_changed_are_named(written: Written, change: dict[st
 
 @pytest.mark.parametrize(("frozen", "window"), [(False, 7), (True, 10_000)])
 def test_vectors_are_those_of_the_documents(
-    tiny_encoder: Callable[..., DocumentEncoder],
-    settings: SettingsFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    frozen: bool,
-    window: int,
+    tiny_encoder: Encoders, settings: SettingsFactory, monkeypatch: Patch, frozen: bool, window: int
 ) -> None:
     encoder = tiny_encoder("roberta", graph_kind="section", graph_layers=2, max_passages=100)
     for part in encoder.model.modules():

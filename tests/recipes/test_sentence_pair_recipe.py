@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from corpus_examples import context_of, write_rows
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
+from typed import Backbones, Patch
 
 from graphdoc import DocumentEncoder
 from graphdoc.cli import main
@@ -161,7 +161,7 @@ def pairs_in(batch: TrainingBatch) -> list[tuple[int, ...]]:
     return [(label, *map(int, one), *map(int, other)) for label, one, other in zip(labels, first, second, strict=True)]
 
 
-def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], monkeypatch: Patch) -> None:
     def batches(workers: int, *ranks: int) -> list[list[tuple[int, ...]]]:
         """Sentences with their masks and labels, of all ranks together, step by step."""
         shares = []
@@ -225,9 +225,7 @@ def test_what_cannot_be_trained_on_is_refused(
     assert named in str(error.value)
 
 
-def test_a_tokenizer_without_mask_token_trains_without_masks(
-    overrides: list[str], backbone_folder: Callable[[str], Path]
-) -> None:
+def test_a_tokenizer_without_mask_token_trains_without_masks(overrides: list[str], backbone_folder: Backbones) -> None:
     start = f"model.start={backbone_folder('roberta')}"
     with pytest.raises(GraphdocError, match=r"model\.start=.*mask token"):
         SentencePairRecipe(start_of([*overrides, start]))

@@ -12,6 +12,7 @@ import pytest
 import torch
 from corpus_examples import context_of, write_rows
 from safetensors.torch import load_file
+from typed import Backbones
 from view_examples import WORDS, write_pairs
 
 from graphdoc import DocumentEncoder
@@ -38,7 +39,7 @@ def documents(count: int = 8) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def overrides(backbone_folder: Callable[[str], Path], tmp_path: Path) -> list[str]:
+def overrides(backbone_folder: Backbones, tmp_path: Path) -> list[str]:
     """Settings of a quick run on all pairs of eight documents; those of the same subject are similar."""
     return [
         f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', documents())}", f"corpus.cache={tmp_path / 'cache'}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,15 @@ from safetensors.torch import load_file
 from training_runs import write_config
 from two_processes import COMMANDS_JOB as JOB
 from two_processes import launch, run_commands
+from typed import Backbones, Encoders, Patch
 
-from graphdoc import DocumentEncoder
 from graphdoc.cli import main
 
 pytestmark = pytest.mark.distributed
 
 
 @pytest.fixture
-def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+def config(backbone_folder: Backbones, tmp_path: Path) -> Path:
     """A configuration on 36 documents of two to six passages, trained without dropout."""
     return write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
@@ -54,9 +53,7 @@ def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
     } == {}
 
 
-def test_gradients_of_two_processes_are_those_of_one_on_the_union(
-    backbone_folder: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_gradients_of_two_processes_are_those_of_one_on_the_union(backbone_folder: Backbones, tmp_path: Path) -> None:
     backbone = str(backbone_folder("roberta"))
     launch(JOB, "gradients", backbone, tmp_path / "seen")
     expected = all_gradients(backbone, range(len(PASSAGES)))
@@ -223,12 +220,7 @@ MISTAKES = {
 
 
 @pytest.fixture
-def _files(
-    backbone_folder: Callable[[str], Path],
-    tiny_encoder: Callable[..., DocumentEncoder],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def _files(backbone_folder: Backbones, tiny_encoder: Encoders, tmp_path: Path, monkeypatch: Patch) -> None:
     """Documents of four subjects in the working folder, with pairs, queries and a model that has a head for views."""
     monkeypatch.chdir(tmp_path)
     draw, rows = np.random.default_rng(0), []

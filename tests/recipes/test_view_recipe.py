@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import Backbones, Encoders, Patch
 from view_examples import data_of, documents, finetune_views, pool_of, start_of, view_overrides
 
 from graphdoc import DocumentEncoder, read_documents
@@ -25,11 +26,9 @@ from graphdoc.sampling.views import SentenceLikelihoods
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.settings.document import ClusteringSettings
 
-EncoderFactory = Callable[..., DocumentEncoder]
-
 
 @pytest.fixture
-def overrides(backbone_folder: Callable[[str], Path], tmp_path: Path) -> list[str]:
+def overrides(backbone_folder: Backbones, tmp_path: Path) -> list[str]:
     """Settings of a quick run."""
     return view_overrides(tmp_path, backbone_folder("bert"))
 
@@ -146,9 +145,7 @@ def test_negatives_are_of_the_same_first_document(overrides: list[str]) -> None:
         assert batch.targets["group"][positive] in batch.targets["answers"][row]
 
 
-def test_a_pool_does_not_depend_on_workers_or_on_an_interruption(
-    overrides: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pool_does_not_depend_on_workers_or_on_an_interruption(overrides: list[str], monkeypatch: Patch) -> None:
     monkeypatch.setattr(view_pool, "PART_PAIRS", 8)
     monkeypatch.setattr(view_pool, "BLOCK_PAIRS", 3)
     monkeypatch.setattr(view_pool, "MANY_PAIRS", 1)
@@ -262,7 +259,7 @@ def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
 
 
 @pytest.fixture
-def learned(tmp_path: Path, tiny_encoder: EncoderFactory) -> Path:
+def learned(tmp_path: Path, tiny_encoder: Encoders) -> Path:
     """A folder of a model with a head for subtopics."""
     source = tiny_encoder("roberta", projection_size=None, graph_layers=1, readout="initial_mean", pooling="mean")
     source.model.add_subtopic_head(ClusteringSettings(columns=6, neighbours=5, receptive_field=12, cluster_size=4))
@@ -276,7 +273,7 @@ def texts() -> list[str]:
 
 @pytest.mark.parametrize("way", ["adaptive", "vectors"])
 def test_views_are_drawn_by_subtopics_of_a_model(
-    overrides: list[str], learned: Path, monkeypatch: pytest.MonkeyPatch, way: str
+    overrides: list[str], learned: Path, monkeypatch: Patch, way: str
 ) -> None:
     # Many pairs are drawn by forked processes, into which no model goes.
     monkeypatch.setattr(view_pool, "MANY_PAIRS", 1)
@@ -299,7 +296,7 @@ def test_views_are_drawn_by_subtopics_of_a_model(
 
 @pytest.mark.parametrize("way", ["adaptive", "vectors"])
 def test_the_model_of_subtopics_is_in_the_checkpoint(
-    finetune: Callable[..., int], learned: Path, tmp_path: Path, tiny_encoder: EncoderFactory, way: str
+    finetune: Callable[..., int], learned: Path, tmp_path: Path, tiny_encoder: Encoders, way: str
 ) -> None:
     options = (f"views.subtopics={way}", f"views.subtopic_model={learned}", "training.max_steps=4")
     assert finetune("run", *options) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typed import Encoders
+from typed import Documents, Encoders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, RetrievalError, SettingsError
@@ -52,7 +52,7 @@ def test_odd_queries(read_index: DocumentIndex, by: Any) -> None:
     assert len(read_index.search("tides", k=1_000, by=by)) <= len(read_index)
 
 
-def test_small_indexes(place: str, encoder: DocumentEncoder, documents: list[Document]) -> None:
+def test_small_indexes(place: str, encoder: DocumentEncoder, documents: Documents) -> None:
     index = DocumentIndex.create(place, encoder)
     assert index.update([]).changed == 0
     index.maintain()
@@ -76,7 +76,7 @@ def test_odd_ids(place: str, encoder: DocumentEncoder, id: str) -> None:
     assert index.delete(id) == 1 and len(index) == 1 and "a" in index
 
 
-def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[Document]) -> None:
+def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: Documents) -> None:
     text = [Section("Some text.")]
     empty, twice = Document("empty", [Section("  ")]), replace(documents[0], id="new")
     misfit = Document("misfit", text, metadata={"width": 2, "year": "unknown"})
@@ -118,7 +118,7 @@ def test_types_of_metadata(place: str, encoder: DocumentEncoder) -> None:
         assert [hit.id for hit in index.search("text", where=where)] == [id]
 
 
-def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, documents: list[Document]) -> None:
+def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, documents: Documents) -> None:
     found = [hit for by in ("words", "vectors") for hit in index.search("tides rice", by=by)]
     index.delete("tides")
     index.update([replace(documents[1], title="Changed")])

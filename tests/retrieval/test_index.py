@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
-from typed import Encoders, Patch
+from typed import Documents, Encoders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.retrieval import lance
@@ -31,7 +31,7 @@ def passages_text(number: int, changed: int = -1) -> Document:
 
 
 def test_an_index_holds_documents_and_passages_with_the_vectors_of_the_encoder(
-    read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+    read_index: DocumentIndex, documents: Documents, encoder: DocumentEncoder
 ) -> None:
     rows = list(rows_by_key(read_index).values())
     assert len(read_index) == len(documents)
@@ -79,7 +79,7 @@ def test_only_changed_passages_are_encoded(tmp_path: Path, encoder: DocumentEnco
         assert ours[key]["text"] == row["text"]
 
 
-def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documents: list[Document]) -> None:
+def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documents: Documents) -> None:
     short = replace(documents[0], sections=(Section("Nothing but quartz."),))
     # Longer, and shorter again.
     index.update([replace(short, sections=short.sections * 5)])
@@ -99,7 +99,7 @@ def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documen
 
 
 def test_a_maintained_index_scores_like_a_fresh_one(
-    tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]
+    tmp_path: Path, encoder: DocumentEncoder, documents: Documents
 ) -> None:
     grown = DocumentIndex.create(tmp_path / "grown", encoder)
     grown.update(documents[:2], maintain=True)
@@ -128,7 +128,7 @@ def test_rows_have_search_structures_before_maintenance_is_due(index: DocumentIn
 
 
 def test_an_index_of_a_model_whose_documents_and_passages_differ_in_size(
-    tiny_encoder: Encoders, tmp_path: Path, documents: list[Document]
+    tiny_encoder: Encoders, tmp_path: Path, documents: Documents
 ) -> None:
     encoder = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0, sentence_document=0.4)
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
@@ -144,7 +144,7 @@ def test_an_index_of_a_model_whose_documents_and_passages_differ_in_size(
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_a_copy_of_the_query_document_is_found_first(
-    tiny_encoder: Encoders, tmp_path: Path, documents: list[Document], similarity: str
+    tiny_encoder: Encoders, tmp_path: Path, documents: Documents, similarity: str
 ) -> None:
     encoder = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity=similarity)
     index = DocumentIndex.create(tmp_path / "index", encoder)

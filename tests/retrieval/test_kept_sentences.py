@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from typed import Patch
+from typed import Documents, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.retrieval.sentences import stored_sentences
@@ -28,7 +28,7 @@ def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 @pytest.fixture
-def sentences(place: str, encoder: DocumentEncoder, documents: list[Document]) -> DocumentIndex:
+def sentences(place: str, encoder: DocumentEncoder, documents: Documents) -> DocumentIndex:
     """An index of the four documents with their sentences."""
     made = DocumentIndex.create(place, encoder, sentences=True)
     made.update(documents)
@@ -36,7 +36,7 @@ def sentences(place: str, encoder: DocumentEncoder, documents: list[Document]) -
 
 
 def test_every_sentence_is_kept(
-    sentences: DocumentIndex, place: str, encoder: DocumentEncoder, documents: list[Document]
+    sentences: DocumentIndex, place: str, encoder: DocumentEncoder, documents: Documents
 ) -> None:
     opened = DocumentIndex.open(place, encoder)
     found = kept(opened)
@@ -49,7 +49,7 @@ def test_every_sentence_is_kept(
         assert places[:, 3].tolist() == paragraph_numbers(segmented, "section", encoder.segmenter).tolist()
 
 
-def test_only_what_changed_is_encoded(sentences: DocumentIndex, documents: list[Document]) -> None:
+def test_only_what_changed_is_encoded(sentences: DocumentIndex, documents: Documents) -> None:
     before = kept(sentences)
     changed = Document("rice", [Section("Rice is washed. It is steamed.")])
     report = sentences.update([*documents[:1], changed])
@@ -63,7 +63,7 @@ def test_only_what_changed_is_encoded(sentences: DocumentIndex, documents: list[
 
 
 def test_an_interrupted_update_leaves_whole_documents(
-    place: str, encoder: DocumentEncoder, documents: list[Document], monkeypatch: Patch
+    place: str, encoder: DocumentEncoder, documents: Documents, monkeypatch: Patch
 ) -> None:
     index = DocumentIndex.create(place, encoder, sentences=True)
     index.update(documents[:2])
@@ -77,7 +77,7 @@ def test_an_interrupted_update_leaves_whole_documents(
 
 
 def test_an_index_without_sentences_has_no_columns_for_them(
-    tmp_path: Path, encoder: DocumentEncoder, index: DocumentIndex, documents: list[Document]
+    tmp_path: Path, encoder: DocumentEncoder, index: DocumentIndex, documents: Documents
 ) -> None:
     by_lines = DocumentIndex.create(tmp_path / "lines", encoder, sentences="blank_line")
     by_lines.update(Document("one", [Section("Rice is washed.\n\nRice is steamed. It cools.")]))

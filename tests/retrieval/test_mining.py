@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typed import Folders, Patch
+from typed import Documents, Folders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.documents.section import clean_text
@@ -196,7 +196,7 @@ def test_bad_input(named: MinedDocuments) -> None:
 QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood"}
 
 
-def test_documents_are_those_of_the_index(index: DocumentIndex, documents: list[Document]) -> None:
+def test_documents_are_those_of_the_index(index: DocumentIndex, documents: Documents) -> None:
     every = [*documents, Document("copy", documents[0].sections, title="Another title")]
     index.update(every)
     found = documents_of_index(index)
@@ -223,7 +223,7 @@ def test_word_scores_are_those_of_a_search(index: DocumentIndex, monkeypatch: Pa
 
 
 def test_words_alone_and_words_in_this_process_find_what_an_index_finds(
-    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]
+    index: DocumentIndex, encoder: DocumentEncoder, documents: Documents
 ) -> None:
     index.maintain()
     segmented = [encoder.segment_with_text(document) for document in documents]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typed import Patch
+from typed import Documents, Patch
 
-from graphdoc import Document, DocumentEncoder, DocumentIndex
+from graphdoc import DocumentEncoder, DocumentIndex
 from graphdoc.errors import RetrievalError
 from graphdoc.retrieval import lance
 
@@ -51,7 +51,7 @@ def rows_of(index: DocumentIndex) -> dict[str, Any]:
 
 
 def test_an_index_in_a_store_holds_the_same_rows_as_a_folder(
-    store: str, tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]
+    store: str, tmp_path: Path, encoder: DocumentEncoder, documents: Documents
 ) -> None:
     assert not DocumentIndex.exists("s3://bucket/index")
     indexes = [DocumentIndex.create(place, encoder) for place in (tmp_path / "index", "s3://bucket/index")]

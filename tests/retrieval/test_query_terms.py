@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from typed import Documents
 
 from graphdoc import Document, DocumentIndex
 from graphdoc.retrieval.terms import QueryTerms
@@ -46,7 +47,7 @@ def test_the_cosine_is_that_of_the_formula_and_its_terms_add_up(texts: list[list
             assert (part.frequency, part.document_frequency) == (document[part.term.lower()], holding)
 
 
-def test_a_document_is_searched_for_by_all_of_its_words(read_index: DocumentIndex, documents: list[Document]) -> None:
+def test_a_document_is_searched_for_by_all_of_its_words(read_index: DocumentIndex, documents: Documents) -> None:
     counted = {one.id: Counter(read_index._store.tokens(f"{one.title} {text_of(one)}")) for one in documents}
     asked = documents[0]
     hits = read_index.search(asked, by="words")

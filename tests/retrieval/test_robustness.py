@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from forked import PATIENCE, run
-from typed import Patch
+from typed import Documents, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError, OutputError, RetrievalError
@@ -40,7 +40,7 @@ def test_kills_lose_nothing_that_was_acknowledged(
 
 
 def test_a_second_writer_into_a_folder_is_refused(
-    index: DocumentIndex, documents: list[Document], monkeypatch: Patch
+    index: DocumentIndex, documents: Documents, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.05)
     changed = [replace(documents[0], title="Changed")]
@@ -54,7 +54,7 @@ def test_a_second_writer_into_a_folder_is_refused(
 
 
 def test_a_reader_sees_what_others_have_changed(
-    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], tiny_encoder: Callable[..., Any]
+    index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, tiny_encoder: Callable[..., Any]
 ) -> None:
     reader = DocumentIndex.open(index.place, encoder)
     index.delete("rice")
@@ -77,7 +77,7 @@ def test_a_reader_sees_what_others_have_changed(
 
 
 def test_readers_see_whole_documents_while_one_writes_and_maintains(
-    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]
+    index: DocumentIndex, encoder: DocumentEncoder, documents: Documents
 ) -> None:
     long = replace(documents[0], sections=documents[0].sections * 3)
     counts = {len(encoder.segment(one).passages) for one in (documents[0], long)}
@@ -122,7 +122,7 @@ def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: s
 
 @pytest.mark.parametrize("missing", ["_versions", "_versions/*.manifest"])
 def test_what_is_left_of_an_index_is_not_overwritten(
-    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], missing: str
+    index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, missing: str
 ) -> None:
     table, copy = Path(index.place) / "documents.lance", Path(index.place).with_name("copy")
     shutil.copytree(table, copy)
@@ -170,7 +170,7 @@ def without_rights(folder: Path) -> Iterator[None]:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def test_a_folder_that_may_not_be_written(encoder: DocumentEncoder, documents: list[Document]) -> None:
+def test_a_folder_that_may_not_be_written(encoder: DocumentEncoder, documents: Documents) -> None:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         index = DocumentIndex.create(f"{name}/index", encoder)
@@ -187,7 +187,7 @@ def test_a_folder_that_may_not_be_written(encoder: DocumentEncoder, documents: l
         assert len(index) == 4
 
 
-def test_a_full_disk_loses_nothing(index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]) -> None:
+def test_a_full_disk_loses_nothing(index: DocumentIndex, encoder: DocumentEncoder, documents: Documents) -> None:
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     more = [Document(f"more {number}", [Section(f"Quartz number {number}. " * 400)]) for number in range(3)]

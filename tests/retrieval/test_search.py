@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typed import Patch
+from typed import Documents, Patch
 
-from graphdoc import Document, DocumentEncoder, DocumentIndex
+from graphdoc import DocumentEncoder, DocumentIndex
 from graphdoc.retrieval import updating
 from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, fuse, fused_scores
 from graphdoc.retrieval.lance import RankedRows
@@ -67,7 +67,7 @@ def test_words_are_bm25_of_the_best_passages(read_index: DocumentIndex, query: s
 
 
 def test_vectors_are_cosines_of_the_best_passages(
-    read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+    read_index: DocumentIndex, documents: Documents, encoder: DocumentEncoder
 ) -> None:
     query = encoder.encode_query("spring tides")
     expected = {}
@@ -79,7 +79,7 @@ def test_vectors_are_cosines_of_the_best_passages(
 
 
 def test_documents_are_compared_without_what_is_usual_and_none_is_its_own_hit(
-    read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder, monkeypatch: Patch
+    read_index: DocumentIndex, documents: Documents, encoder: DocumentEncoder, monkeypatch: Patch
 ) -> None:
     passages = [encoder.encode_levels(document).passages for document in documents]
     units = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in passages]

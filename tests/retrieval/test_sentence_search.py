@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typed import Folders, Patch
+from typed import Documents, Folders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, RetrievalError, SettingsError
@@ -20,7 +20,7 @@ ROUNDING = {"none": 1e-4, "zscore": 2e-3}
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: Folders, encoder: DocumentEncoder, documents: list[Document]) -> DocumentIndex:
+def index(tmp_path_factory: Folders, encoder: DocumentEncoder, documents: Documents) -> DocumentIndex:
     """The four documents with their sentences, to be read alone."""
     made = DocumentIndex.create(tmp_path_factory.mktemp("indexes") / "index", encoder, sentences=True)
     made.update(documents, maintain=True)
@@ -59,7 +59,7 @@ def matrix(source: list[np.ndarray], candidate: list[np.ndarray], by: str) -> np
 
 
 def expected(
-    encoder: DocumentEncoder, source: Document, documents: list[Document], by: str, normalisation: str, direction: str
+    encoder: DocumentEncoder, source: Document, documents: Documents, by: str, normalisation: str, direction: str
 ) -> dict[str, float]:
     """Scores of documents by loops over sentences (SDR, equations 4 to 6)."""
     own = paragraphs(encoder, source)
@@ -84,7 +84,7 @@ def expected(
      ("paragraphs", "zscore", "both"), ("document", "zscore", "source")],
 )  # fmt: skip
 def test_scores_are_those_of_loops_and_of_their_pairs(
-    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], source: Document, by: Any,
+    index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, source: Document, by: Any,
     normalisation: Any, direction: Any,
 ) -> None:  # fmt: skip
     found = index.search(source, by=by, normalisation=normalisation, direction=direction)
@@ -99,7 +99,7 @@ def test_scores_are_those_of_loops_and_of_their_pairs(
 
 
 def test_a_document_of_the_index_is_not_its_own_hit(
-    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], monkeypatch: Patch
+    index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, monkeypatch: Patch
 ) -> None:
     for normalisation, rounding in ROUNDING.items():
         found = index.search(documents[0], by="sentences", normalisation=normalisation)
@@ -184,7 +184,7 @@ def test_an_index_without_sentences_is_not_ranked_by_them(read_index: DocumentIn
             read_index.search(source, by="sentences", **settings)
 
 
-def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:
+def test_results_as_data(index: DocumentIndex, source: Document, documents: Documents, tmp_path: Path) -> None:
     found = index.search(source, 2, by="sentences", weight=0.2, direction="source")
     content = json.loads(found.to_json(tmp_path / "hits.json", explain=True).read_text())
     assert content["by"] == "sentences" and content["fusion"] == "weighted"

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from typed import Backbones
 
 from graphdoc.sampling import DocumentSections, SectionSplit, SubDocumentSplit
 from graphdoc.sampling.sentence_pairs import SentencePairDraws, TokenMasks
@@ -244,7 +243,7 @@ MASK = 399
 
 
 @pytest.fixture
-def tokenizer(backbone_folder: Callable[[str], Path]) -> PreTrainedTokenizerFast:
+def tokenizer(backbone_folder: Backbones) -> PreTrainedTokenizerFast:
     """A tokenizer of 400 tokens, the last of which is the mask."""
     found: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(backbone_folder("roberta"))
     found.mask_token = found.convert_ids_to_tokens(MASK)

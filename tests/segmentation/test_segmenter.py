@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
-from typed import Backbones
+from typed import Backbones, Documents
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -152,7 +152,7 @@ def test_a_passage_limit_keeps_the_first_passages_and_counts_the_rest(
 
 @settings(max_examples=50)
 @given(st.lists(DOCUMENTS, max_size=5))
-def test_many_documents_give_what_each_gives_alone(pieces: PreTrainedTokenizerFast, documents: list[Document]) -> None:
+def test_many_documents_give_what_each_gives_alone(pieces: PreTrainedTokenizerFast, documents: Documents) -> None:
     segmenter = Segmenter(pieces, SegmentationConfig(5, 16))
     assert list(segmenter.segment_many(documents)) == [segmenter.segment(document) for document in documents]
 

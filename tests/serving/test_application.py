@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 from forked import Forked
-from typed import Encoders, Folders
+from typed import Encoders, Folders, Output
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import RetrievalError
@@ -170,7 +170,7 @@ def test_what_another_process_deleted_is_not_served(encoder: DocumentEncoder, tm
     assert call_tool(service, "read_document", id="a").is_error
 
 
-def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: Output) -> None:
     from graphdoc.cli import main
 
     assert main(["serve", str(tmp_path / "missing")]) == 2

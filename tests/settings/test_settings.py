@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from typed import Patch
 
 from graphdoc.errors import SettingsError
 from graphdoc.modeling import DocumentConfig
@@ -191,9 +192,7 @@ def test_recipes_are_valid_and_survive_being_written(name: str, tmp_path: Path) 
     DocumentConfig(**settings.model.settings)  # type: ignore[arg-type]
 
 
-def test_recipes_and_example_documents_are_those_of_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recipes_and_example_documents_are_those_of_the_package(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     (source,) = load_settings(PretrainingSettings, "quickstart").corpus.sources
     assert (Path(source) / "koji.md").is_file()
@@ -288,7 +287,7 @@ def test_a_run_writes_nothing_among_its_documents(tmp_path: Path, output: str, c
     assert str(caught.value).startswith(f"{key}=") and str(tmp_path / "documents") in str(caught.value)
 
 
-def test_what_a_setting_brings_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_setting_brings_with_it(monkeypatch: Patch) -> None:
     # First sentences that are queries leave their documents.
     for made_from in ("first_sentences", "titles"):
         settings = RetrievalSettings(corpus={"source": "papers"}, queries={"made_from": [made_from]})
@@ -323,7 +322,7 @@ def test_the_schema_names_bounds_and_choices() -> None:
             assert f"``{choice}``" in described["description"], f"{name} does not explain {choice}"
 
 
-def test_a_library_that_a_part_needs_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_a_part_needs_is_not_taken_for_it(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "own_part.py").write_text("import no_such_library\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError) as raised:

@@ -4,7 +4,6 @@ import csv
 import errno
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from typed import Documents, Encoders, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError, SettingsError
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
 from graphdoc.similarity.kinds import similarity_matrix
 
-EncoderFactory = Callable[..., DocumentEncoder]
-
 
 @pytest.fixture(scope="module")
-def comparison(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparison:
+def comparison(tiny_encoder: Encoders, structured: Documents) -> Comparison:
     encoder = tiny_encoder("bert", graph_kind="section", readout="attention")
     return encoder.compare(structured[0], structured[1], sentences=True)
 
 
 @pytest.fixture(scope="module")
-def within(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparison:
+def within(tiny_encoder: Encoders, structured: Documents) -> Comparison:
     return tiny_encoder("bert", readout="mean").compare(structured[0], sentences=True)
 
 
@@ -45,7 +42,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("readout", ["mean", "attention"])
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_contributions_without_a_graph_are_weighted_products(
-    tiny_encoder: EncoderFactory, structured: list[Document], readout: str, similarity: str
+    tiny_encoder: Encoders, structured: Documents, readout: str, similarity: str
 ) -> None:
     encoder = tiny_encoder(readout=readout, graph_layers=0, similarity=similarity)
     for other in (structured[1], None):
@@ -64,7 +61,7 @@ def test_contributions_without_a_graph_are_weighted_products(
 
 class TestDocumentsEncodedBefore:
     def test_one_against_many_is_encoded_once(
-        self, tiny_encoder: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
+        self, tiny_encoder: Encoders, structured: Documents, monkeypatch: Patch
     ) -> None:
         encoder = tiny_encoder("bert", readout="mean")
         expected = [encoder.compare(structured[0], other).to_dict() for other in structured]
@@ -87,9 +84,7 @@ class TestDocumentsEncodedBefore:
         found = encoder.compare(first, structured[1], sentences=True)
         assert found.to_dict() == encoder.compare(*structured[:2], sentences=True).to_dict() and not first.sentences
 
-    def test_those_of_another_model_are_refused(
-        self, tiny_encoder: EncoderFactory, structured: list[Document]
-    ) -> None:
+    def test_those_of_another_model_are_refused(self, tiny_encoder: Encoders, structured: Documents) -> None:
         encoded = tiny_encoder("bert", readout="mean").encode_levels(structured[0])
         other = tiny_encoder("bert", readout="attention")
         for call in (lambda: other.compare(structured[0], encoded), lambda: other.compare_all([encoded])):
@@ -99,9 +94,7 @@ class TestDocumentsEncodedBefore:
 
 
 class TestMatrices:
-    def test_against_numpy(
-        self, comparison: Comparison, tiny_encoder: EncoderFactory, structured: list[Document]
-    ) -> None:
+    def test_against_numpy(self, comparison: Comparison, tiny_encoder: Encoders, structured: Documents) -> None:
         encoder = tiny_encoder("bert", graph_kind="section", readout="attention")
         for level, found in (("section", comparison.sections), ("passage", comparison.passages)):
             a, b = encoder.encode(structured[:2], level=level)  # type: ignore[arg-type]
@@ -142,7 +135,7 @@ class TestMatrices:
         assert [one["sentences"] for one in content["a"]["paragraphs"]][-1][1] == len(a.sentences or ())
         json.dumps(content, allow_nan=False)
 
-    def test_sentences(self, comparison: Comparison, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+    def test_sentences(self, comparison: Comparison, tiny_encoder: Encoders, structured: Documents) -> None:
         a, b = comparison.a, comparison.b
         assert a.sentences is not None and b.sentences is not None and comparison.sentences is not None
         texts = [a.segmented.text(span) for span in a.sentences]
@@ -163,9 +156,7 @@ class TestMatrices:
         assert a.sentence_vectors is not None and b.sentence_vectors is not None
         np.testing.assert_allclose(comparison.sentences, cosine(a.sentence_vectors, b.sentence_vectors), atol=1e-6)
 
-    def test_only_sentences_of_encoded_passages(
-        self, tiny_encoder: EncoderFactory, structured: list[Document]
-    ) -> None:
+    def test_only_sentences_of_encoded_passages(self, tiny_encoder: Encoders, structured: Documents) -> None:
         encoded = tiny_encoder("bert", max_passages=2).encode_levels(structured[0], sentences=True)
         assert encoded.sentences is not None
         ends = {span.section: span.end for span in encoded.segmented.passages}
@@ -306,9 +297,7 @@ def test_json_is_strict_and_whole(name: str, request: pytest.FixtureRequest, tmp
 
 
 @pytest.mark.parametrize("method", ["to_json", "to_html", "to_csv", "plot"])
-def test_a_full_disk_leaves_nothing(
-    comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_a_full_disk_leaves_nothing(comparison: Comparison, tmp_path: Path, monkeypatch: Patch, method: str) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

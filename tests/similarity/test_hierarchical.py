@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from typed import Patch
 
 from graphdoc.errors import SettingsError
 from graphdoc.similarity import hierarchical
@@ -159,7 +160,7 @@ def check_parts(found: Alignment, source: list[Floats], candidate: list[Floats],
 
 @pytest.mark.parametrize("products", [1, 7, 100])
 @pytest.mark.parametrize("direction", ["source", "both"])
-def test_long_documents_are_compared_in_pieces(products: int, direction: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_documents_are_compared_in_pieces(products: int, direction: Any, monkeypatch: Patch) -> None:
     own, (parts,) = sentences([[40, 1, 3]], 10)
     candidates, others = sentences([[70, 2], [1, 33, 34]], 11)
     whole = score_documents(own, candidates, direction=direction)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise, permutations
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import Documents, Encoders, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
@@ -26,7 +27,6 @@ from graphdoc.similarity.encoded_document import pair_subtopics
 from graphdoc.similarity.kinds import Background, Cosine, maxsim, maxsim_of_pairs, packed, similarity_of
 from graphdoc.training.objectives import PairMaxSim
 
-EncoderFactory = Callable[..., DocumentEncoder]
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
 
 
@@ -76,7 +76,7 @@ def test_half_precision_and_gradients() -> None:
     ("readout", "layers", "lexical"), [("mean", 2, False), ("sections", 0, True), ("attention", 2, True)]
 )
 def test_contributions_add_up_to_the_score(
-    tiny_encoder: EncoderFactory, structured: list[Document], readout: str, layers: int, lexical: bool
+    tiny_encoder: Encoders, structured: Documents, readout: str, layers: int, lexical: bool
 ) -> None:
     encoder = tiny_encoder("bert", readout=readout, graph_layers=layers, similarity="maxsim")
     encoder.fit(structured, lexical={"least_documents": 1} if lexical else False)
@@ -125,9 +125,7 @@ class First(Cosine):
         )
 
 
-def test_a_kind_is_one_class_and_one_line(
-    tiny_encoder: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_is_one_class_and_one_line(tiny_encoder: Encoders, structured: Documents, monkeypatch: Patch) -> None:
     monkeypatch.setitem(SIMILARITIES, "first", f"{__name__}:First")
     encoder = tiny_encoder("bert", similarity="first", **MEAN)
     comparison, several = encoder.compare(*structured[:2]), encoder.compare_all(structured)
@@ -139,7 +137,7 @@ def test_a_kind_is_one_class_and_one_line(
     assert First.meaning in comparison.to_html()
 
 
-def test_vectors_of_passages_are_compared(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+def test_vectors_of_passages_are_compared(tiny_encoder: Encoders, structured: Documents) -> None:
     encoder = tiny_encoder("bert", similarity="maxsim", **MEAN)
     passages = encoder.encode(structured, level="passage")
     found = encoder.similarity(passages[:2], passages)
@@ -153,7 +151,7 @@ def test_vectors_of_passages_are_compared(tiny_encoder: EncoderFactory, structur
     assert similarity_of(encoder.model.config.similarity).vectors == "cosine"
 
 
-def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: EncoderFactory) -> None:
+def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: Encoders) -> None:
     settings = ComparisonSettings(
         corpus={"source": "letters.jsonl"}, groups={"by": "pairs", "file": "pairs.tsv"}, loss={"kind": "cosine"},
         sections={"number": 1},
@@ -210,9 +208,7 @@ def test_a_higher_score_never_has_a_lower_share(scores: list[float], first: floa
     assert background.share(1.5) <= 1 - 1 / 1_770 + 1e-5
 
 
-def test_a_section_that_attention_gives_nothing_has_a_vector(
-    tiny_encoder: EncoderFactory, structured: list[Document]
-) -> None:
+def test_a_section_that_attention_gives_nothing_has_a_vector(tiny_encoder: Encoders, structured: Documents) -> None:
     encoder = tiny_encoder("bert", readout="attention", graph_layers=0)
     with torch.no_grad():
         encoder.model.readout.score.weight.mul_(1e6)
@@ -232,7 +228,7 @@ TIDE = " ".join(
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
+def encoder(tiny_encoder: Encoders) -> DocumentEncoder:
     return tiny_encoder("roberta", graph_layers=0, readout="mean", max_passages=None)
 
 
@@ -242,7 +238,7 @@ def documents() -> list[Document]:
 
 
 @pytest.mark.parametrize("by", ["words", "vectors"])
-def test_the_order_of_documents_does_not_matter(encoder: DocumentEncoder, documents: list[Document], by: str) -> None:
+def test_the_order_of_documents_does_not_matter(encoder: DocumentEncoder, documents: Documents, by: str) -> None:
     forth = encoder.compare(*documents, subtopics=by).subtopics
     back = encoder.compare(*documents[::-1], subtopics=by).subtopics
     assert forth is not None and back is not None
@@ -255,7 +251,7 @@ def test_the_order_of_documents_does_not_matter(encoder: DocumentEncoder, docume
     assert len(partition(turned)) > 2
 
 
-def test_a_comparison_holds_subtopics_as_data(encoder: DocumentEncoder, documents: list[Document]) -> None:
+def test_a_comparison_holds_subtopics_as_data(encoder: DocumentEncoder, documents: Documents) -> None:
     comparison = encoder.compare(*documents, subtopics="words", cluster_size=4)
     table, matrix = comparison.subtopics, comparison.sentences
     assert table is not None and matrix is not None
@@ -269,7 +265,7 @@ def test_a_comparison_holds_subtopics_as_data(encoder: DocumentEncoder, document
     assert first is not None and [len(side) for side in first.subtopics.sides] == [5, 5] and first.beyond == (7, 7)
 
 
-def test_bad_settings_are_refused(encoder: DocumentEncoder, documents: list[Document]) -> None:
+def test_bad_settings_are_refused(encoder: DocumentEncoder, documents: Documents) -> None:
     for name, value in (("subtopics", "topics"), ("cluster_size", 0), ("receptive_field", 0)):
         with pytest.raises(SettingsError) as error:
             encoder.compare(*documents, **{"subtopics": "words", name: value})  # type: ignore[arg-type]
@@ -294,7 +290,7 @@ def three() -> list[Document]:
 
 @pytest.mark.parametrize("settings", [{}, COLDE], ids=["graph", "colde"])
 def test_every_block_is_the_comparison_of_its_two_documents(
-    tiny_encoder: EncoderFactory, three: list[Document], settings: dict[str, Any]
+    tiny_encoder: Encoders, three: Documents, settings: dict[str, Any]
 ) -> None:
     encoder = tiny_encoder("bert", **settings)
     with torch.no_grad():
@@ -322,9 +318,7 @@ def test_every_block_is_the_comparison_of_its_two_documents(
         np.testing.assert_allclose(together.attention.sum(-1), 3, atol=1e-5)
 
 
-def test_one_document_twice_is_within_only_where_it_meets_itself(
-    tiny_encoder: EncoderFactory, three: list[Document]
-) -> None:
+def test_one_document_twice_is_within_only_where_it_meets_itself(tiny_encoder: Encoders, three: Documents) -> None:
     encoder = tiny_encoder("bert", **COLDE)
     together = encoder.compare_all([three[1], three[1]])
     assert together.attention is not None

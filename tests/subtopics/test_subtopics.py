@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from typed import Encoders, Log
 
 from graphdoc import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, SettingsError
@@ -254,7 +254,7 @@ TIDES = ["The sea floods the marsh.", "A dike holds the tide.", "A storm closes 
 
 
 @pytest.fixture
-def encoder(tiny_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
+def encoder(tiny_encoder: Encoders) -> DocumentEncoder:
     """An encoder whose head for subtopics is drawn, and so far from even."""
     settings = {"pooling": "mean", "projection_size": None, "graph_layers": 1, "readout": "initial_mean"}
     made = tiny_encoder("bert", unit="sentence", skip="identity", **settings)
@@ -304,9 +304,7 @@ def test_few_sentences_and_one_document_alone(finder: AdaptiveSubtopics, texts: 
     assert len(finder.find(np.zeros((3, 24), np.float32), np.eye(24, dtype=np.float32)[:5]).clusters) == 8
 
 
-def test_more_subtopics_than_columns_are_capped_and_said(
-    finder: AdaptiveSubtopics, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_more_subtopics_than_columns_are_capped_and_said(finder: AdaptiveSubtopics, caplog: Log) -> None:
     first, second = finder.features(RICE), finder.features(TIDES)
     with caplog.at_level(logging.WARNING):
         assert finder.assignments(first, second, cluster_size=2).shape[1] == 4

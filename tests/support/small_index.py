@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typed import Documents, Encoders, Folders
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 
@@ -40,7 +40,7 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="session")
-def encoder(tiny_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
+def encoder(tiny_encoder: Encoders) -> DocumentEncoder:
     """A tiny encoder whose graph is computed, so that shares and nodes are not trivial; with titles, as ``mini``."""
     made = tiny_encoder(
         "roberta", graph_layers=2, readout="document_node", similarity="cosine", sentence_context="title"
@@ -56,7 +56,7 @@ def place(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def index(place: str, encoder: DocumentEncoder, documents: list[Document]) -> DocumentIndex:
+def index(place: str, encoder: DocumentEncoder, documents: Documents) -> DocumentIndex:
     """An index of the four documents, to be changed."""
     made = DocumentIndex.create(place, encoder)
     made.update(documents)
@@ -64,9 +64,7 @@ def index(place: str, encoder: DocumentEncoder, documents: list[Document]) -> Do
 
 
 @pytest.fixture(scope="session")
-def read_index(
-    tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder, documents: list[Document]
-) -> DocumentIndex:
+def read_index(tmp_path_factory: Folders, encoder: DocumentEncoder, documents: Documents) -> DocumentIndex:
     """The same, after maintenance, to be read alone."""
     made = DocumentIndex.create(tmp_path_factory.mktemp("indexes") / "index", encoder)
     made.update(documents, maintain=True)

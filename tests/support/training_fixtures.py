@@ -11,6 +11,7 @@ import pytest
 import torch
 from corpus_examples import SettingsFactory, rows_of, write_rows
 from transformers import AutoModelForMaskedLM, AutoTokenizer
+from typed import Backbones, Folders
 
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.settings.run import CorpusSettings
@@ -49,14 +50,14 @@ def training_examples() -> ExampleFactory:
 
 
 @pytest.fixture(scope="session")
-def segmenter(backbone_folder: Callable[[str], Path]) -> Segmenter:
+def segmenter(backbone_folder: Backbones) -> Segmenter:
     """Cuts documents into passages of about 20 words."""
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder("roberta"))
     return Segmenter(tokenizer, SegmentationConfig(passage_words=20, max_tokens=78, max_passages=100))
 
 
 @pytest.fixture(scope="session")
-def language_model_folder(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def language_model_folder(backbone_folder: Backbones, tmp_path_factory: Folders) -> Path:
     """A folder with a tiny random language model, whose tokenizer has a mask token, as the hub would give it."""
     folder = tmp_path_factory.mktemp("language models") / "tiny-language-model"
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder("roberta"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from typed import Patch
 
 from graphdoc.graphs.batch import Packing
 from graphdoc.losses import ONE_PROCESS, SubDocumentContrast, SupervisedContrastive
@@ -191,7 +192,7 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
 
 @pytest.mark.parametrize(("graph_numbers", "split"), [(1, "half"), (300, "one_passage"), (600, "half")])
 def test_graphs_in_slices_change_nothing_but_random_numbers(
-    model: DocumentModel, training_examples: Any, graph_numbers: int, split: str, monkeypatch: pytest.MonkeyPatch
+    model: DocumentModel, training_examples: Any, graph_numbers: int, split: str, monkeypatch: Patch
 ) -> None:
     # In double precision, since sums in another order are rounded otherwise.
     monkeypatch.setattr(Tensor, "float", Tensor.double)

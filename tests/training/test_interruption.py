@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from corpus_examples import rows_of, write_rows
 from forked import Forked
 from safetensors.torch import load_file
 from training_runs import write_config
+from typed import Backbones, Folders
 
 from graphdoc.cli import main
 
@@ -32,7 +32,7 @@ class Undisturbed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+def undisturbed(backbone_folder: Backbones, tmp_path_factory: Folders) -> Undisturbed:
     """A run on some 60 documents that trains everything, with dropout everywhere."""
     tmp_path = tmp_path_factory.mktemp("undisturbed")
     backbone = tmp_path / "backbone"

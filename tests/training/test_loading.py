@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from multiprocessing import active_children
 from pathlib import Path
@@ -15,6 +15,7 @@ from corpus_examples import rows_of, write_rows
 from forked import run
 from safetensors.torch import load_file
 from training_runs import write_config
+from typed import Backbones, Patch
 
 from graphdoc.sampling import EpochBatches
 from graphdoc.sampling.batches import Place
@@ -155,7 +156,7 @@ def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def settings(backbone_folder: Callable[[str], Path], tmp_path: Path) -> PretrainingSettings:
+def settings(backbone_folder: Backbones, tmp_path: Path) -> PretrainingSettings:
     """A run that streams some 30 documents, several times over."""
     config = write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(30)), backbone_folder("roberta"),
@@ -172,7 +173,7 @@ def losses(folder: Path) -> dict[int, tuple[float, float]]:
 
 
 def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
-    settings: PretrainingSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: PretrainingSettings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     train(settings, device="cpu")
     assert sorted(losses(tmp_path / "run")) == list(range(1, 18))

@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file
 from torch import Tensor
+from typed import Backbones, Encoders, Patch
 
 from graphdoc import DocumentEncoder
 from graphdoc.errors import MissingExtraError, ModelError, OutputError
@@ -65,7 +66,7 @@ def collate(items: Any) -> Any:
 
 
 @pytest.fixture
-def make_loop(tiny_encoder: Callable[..., DocumentEncoder], training_examples: Any) -> Callable[..., TrainingLoop]:
+def make_loop(tiny_encoder: Encoders, training_examples: Any) -> Callable[..., TrainingLoop]:
     """Makes a loop on 40 tiny documents, always with the same weights."""
 
     def make(
@@ -115,7 +116,7 @@ def accelerator_that_scales(*arguments: Any) -> Accelerator:
     [("full", 2, "no"), ("lora", 0, "fp16"), ("frozen", 0, "bf16")],
 )
 def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
-    make_loop: Any, tmp_path: Path, tune: str, workers: int, precision: str, monkeypatch: pytest.MonkeyPatch
+    make_loop: Any, tmp_path: Path, tune: str, workers: int, precision: str, monkeypatch: Patch
 ) -> None:
     if tune == "lora":
         pytest.importorskip("peft")
@@ -174,12 +175,12 @@ def _fail(loop: TrainingLoop, at: int, before: Callable[[], None]) -> None:
 )
 def test_a_checkpoint_is_an_encoder(
     make_loop: Any,
-    backbone_folder: Callable[[str], Path],
+    backbone_folder: Backbones,
     tmp_path: Path,
     tune: str,
     only_updates: bool,
     structured: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     if tune == "lora":
         pytest.importorskip("peft")
@@ -257,7 +258,7 @@ def test_numbers_that_are_none_stop_a_run_and_are_not_written(make_loop: Any, tm
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole_and_a_damaged_one_is_named(
-    make_loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_loop: Any, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     whole = checkpointing.save_optimizer
 
@@ -322,7 +323,7 @@ def test_the_log_is_json_whatever_the_numbers_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow", pytest.param("wandb", marks=pytest.mark.slow)])
 def test_trackers_get_the_numbers_and_the_settings_without_a_network(
-    name: str, make_loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, make_loop: Any, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     pytest.importorskip(name)
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -361,9 +362,7 @@ def test_trackers_get_the_numbers_and_the_settings_without_a_network(
     assert found == pytest.approx(losses(run))
 
 
-def test_a_tracker_that_does_not_start_is_named(
-    make_loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tracker_that_does_not_start_is_named(make_loop: Any, tmp_path: Path, monkeypatch: Patch) -> None:
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://server")
     with pytest.raises(OutputError, match=r"mlflow.*nowhere"):

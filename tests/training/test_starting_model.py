@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from corpus_examples import rows_of, write_rows
 from safetensors.torch import load_file
 from torch.optim import SGD
 from training_runs import write_config
+from typed import Backbones, Documents, Encoders, Output, Patch
 
-from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
@@ -31,7 +30,7 @@ from graphdoc.training.run import join_run, load_start
 CPU = torch.device("cpu")
 
 
-def test_layers_can_begin_at_the_mean(backbone_folder: Callable[[str], Path], structured: list[Document]) -> None:
+def test_layers_can_begin_at_the_mean(backbone_folder: Backbones, structured: Documents) -> None:
     settings = {
         "pooling": "mean", "projection_size": None, "normalize_passages": True, "graph_layers": 0,
         "readout": "sections", "section_aggregation": "mean", "section_projection_size": None, "passage_words": 20,
@@ -44,9 +43,7 @@ def test_layers_can_begin_at_the_mean(backbone_folder: Callable[[str], Path], st
     assert np.abs(random.encode(structured) - means).max() > 1e-3
 
 
-def test_a_launcher_that_starts_one_process_of_several_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_launcher_that_starts_one_process_of_several_says_so(monkeypatch: Patch, capsys: Output) -> None:
     # As accelerate launch --cpu --num_processes 2 does without MPI.
     monkeypatch.setenv("MASTER_PORT", "29500")
     with join_run(TrainingSettings(seed=7), "cpu") as processes:
@@ -54,7 +51,7 @@ def test_a_launcher_that_starts_one_process_of_several_says_so(
     assert torch.initial_seed() == 7 and "one process" in capsys.readouterr().err.splitlines()[0]
 
 
-def test_one_gpu_is_not_for_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_gpu_is_not_for_several_processes(monkeypatch: Patch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
@@ -77,7 +74,7 @@ def test_one_gpu_is_not_for_several_processes(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_precision_follows_the_device_and_what_accelerate_is_told(
-    monkeypatch: pytest.MonkeyPatch, device: str, has_bfloat16: bool, asked: str, precision: str | None
+    monkeypatch: Patch, device: str, has_bfloat16: bool, asked: str, precision: str | None
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_bfloat16)
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", asked)
@@ -124,11 +121,7 @@ KEY = "training_parts.language_model.dense.weight"
 
 @pytest.mark.parametrize("tune", ["full", "lora", "lora updates"])
 def test_they_are_in_checkpoints_and_not_in_the_model(
-    tiny_encoder: Callable[..., DocumentEncoder],
-    backbone_folder: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tune: str,
+    tiny_encoder: Encoders, backbone_folder: Backbones, tmp_path: Path, monkeypatch: Patch, tune: str
 ) -> None:
     if "lora" in tune:
         pytest.importorskip("peft")
@@ -185,7 +178,7 @@ needs_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two
 
 
 @pytest.fixture
-def settings(backbone_folder: Callable[[str], Path], tmp_path: Path) -> PretrainingSettings:
+def settings(backbone_folder: Backbones, tmp_path: Path) -> PretrainingSettings:
     """Three steps on 36 documents without dropout."""
     config = write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
@@ -204,7 +197,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs an accelerator")
 def test_an_accelerator_trains_the_model_that_a_processor_does(
-    settings: PretrainingSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: PretrainingSettings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
     expected = weights(train(settings, device="cpu"))

@@ -24,7 +24,7 @@ import pytest
 from forked import run
 from rich.console import Console
 from two_processes import launch
-from typed import Encoders, Folders, Log, Patch
+from typed import Documents, Encoders, Folders, Log, Patch
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.readers import ReadingReport, read_documents
@@ -282,7 +282,7 @@ def test_what_was_made_otherwise(
         (made_up(17), "16 documents", True),
     ],
 )
-def test_another_input(encode: Encode, out: Path, documents: list[Document], named: str, finished: bool) -> None:
+def test_another_input(encode: Encode, out: Path, documents: Documents, named: str, finished: bool) -> None:
     encode(made_up(16))
     before = contents(out) if finished else interrupt(out)
     with pytest.raises(OtherDocumentsError, match=named):

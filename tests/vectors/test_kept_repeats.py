@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typed import Encoders
+from typed import Documents, Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
@@ -33,14 +33,14 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_encoder: Encoders, documents: list[Document]) -> DocumentEncoder:
+def encoder(tiny_encoder: Encoders, documents: Documents) -> DocumentEncoder:
     found = find_repeats(documents)
     assert found
     return tiny_encoder("bert", trained=True).leaving_out(found)
 
 
 @pytest.mark.parametrize("kind", ["file", "broken link", "pipe"])
-def test_files_of_others_stay(encoder: DocumentEncoder, documents: list[Document], tmp_path: Path, kind: str) -> None:
+def test_files_of_others_stay(encoder: DocumentEncoder, documents: Documents, tmp_path: Path, kind: str) -> None:
     path, outside = tmp_path / "v" / REPEATS_FILE, tmp_path / "outside"
     path.parent.mkdir()
     if kind == "file":
@@ -58,7 +58,7 @@ def test_files_of_others_stay(encoder: DocumentEncoder, documents: list[Document
 
 
 def test_what_repeats_elsewhere_is_replaced_only_when_asked(
-    encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+    encoder: DocumentEncoder, documents: Documents, tmp_path: Path
 ) -> None:
     path = Repeats(HASHES, 9, 3).save(tmp_path / "v" / REPEATS_FILE)
     before = path.read_bytes()
@@ -75,7 +75,7 @@ def test_what_repeats_elsewhere_is_replaced_only_when_asked(
 
 
 def test_a_folder_keeps_what_was_left_out_and_is_made_again_with_it(
-    encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+    encoder: DocumentEncoder, documents: Documents, tmp_path: Path
 ) -> None:
     plain, path = encoder.leaving_out(None), tmp_path / REPEATS_FILE
     manifest = encoder.encode_to_disk(documents, tmp_path)

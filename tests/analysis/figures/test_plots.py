@@ -16,7 +16,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from sklearn.metrics import auc
-from typed import Backbones, Encoders, Log
+from typed import Backbones, Documents, Encoders, Log
 
 from graphdoc.analysis.figures.attention import LARGEST_IMAGE, plot_graph
 from graphdoc.analysis.figures.comparison import MOST_NAMED_SECTIONS, plot_adaptive_subtopics, plot_matrix
@@ -50,7 +50,7 @@ def cells(figure: Figure, number: int) -> Any:
 
 
 @pytest.mark.parametrize(("subject", "suffix"), [("comparison", ".png"), ("attention", ".svg"), ("graph", ".pdf")])
-def test_files(tiny_encoder: Encoders, structured: list[Document], tmp_path: Path, subject: str, suffix: str) -> None:
+def test_files(tiny_encoder: Encoders, structured: Documents, tmp_path: Path, subject: str, suffix: str) -> None:
     encoder = tiny_encoder(graph_kind="hierarchical")
     path = tmp_path / "new" / f"plot{suffix}"
     draw: dict[str, Callable[[Path], object]] = {
@@ -91,7 +91,7 @@ def test_characters_that_the_font_lacks(tiny_encoder: Encoders, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_graphs_and_the_bars_of_their_sections(tiny_encoder: Encoders, structured: list[Document], kind: str) -> None:
+def test_graphs_and_the_bars_of_their_sections(tiny_encoder: Encoders, structured: Documents, kind: str) -> None:
     graph = graph_of_sections([0, 0, 1, 2, 2], kind)
     figure = plot_graph(graph, "title", None)
     drawn = {(int(source), int(target)) for target, source in np.argwhere(np.asarray(cells(figure, 0)))}
@@ -117,7 +117,7 @@ def test_the_graph_of_a_long_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("level", ["section", "passage", "sentence"])
-def test_the_matrix_of_a_comparison(tiny_encoder: Encoders, structured: list[Document], level: Any) -> None:
+def test_the_matrix_of_a_comparison(tiny_encoder: Encoders, structured: Documents, level: Any) -> None:
     comparison = tiny_encoder().compare(structured[0], structured[1], sentences=True)
     figure = comparison.plot(level=level)
     np.testing.assert_array_equal(cells(figure, 0), comparison.scores(level))
@@ -129,7 +129,7 @@ def test_the_matrix_of_a_comparison(tiny_encoder: Encoders, structured: list[Doc
 
 
 def test_attention_of_readouts_layers_and_heads(
-    tiny_encoder: Encoders, mini: DocumentEncoder, structured: list[Document]
+    tiny_encoder: Encoders, mini: DocumentEncoder, structured: Documents
 ) -> None:
     table = tiny_encoder(readout="attention").attention(structured[0])
     figure = table.plot()
