@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,13 @@ from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import JoinedGraphs
 from ..inference.precision import training_precision
 from ..losses import ONE_PROCESS, Loss
+from ..modeling import DocumentConfig
 from ..runtime.arrays import Rows
 from ..sampling.batches import DocumentBatches, random_generator
 from ..settings.run import CorpusSettings
 from ..training.data import Collate, Corpus, EpochLoader, Recipe
 from ..training.objectives import Objective
-from ..training.run import RunContext
+from ..training.run import KindOfSettings, RunContext
 from ..training.step import CachedStep
 
 VectorsOfDocuments = Sequence[npt.NDArray[np.float32]]
@@ -52,26 +53,48 @@ class Examples:
         return self._corpus[row] if self._places is None else self._corpus.passage(row, int(self._places[number]))
 
 
-class CorpusRecipe(Recipe):
+class CorpusRecipe(Recipe, Generic[KindOfSettings]):
     """A recipe on a corpus that was cut and tokenised once, whose batches are a function of the step alone.
 
-    Recipes are made of what a run begins with: settings, model and processes.
+    Args:
+        run: what the run begins with: settings, model and processes.
     """
 
     # The losses that its settings can describe: fixed settings, and settings that are named as attributes of the loss.
     losses: ClassVar[Mapping[type, tuple[Mapping[str, Any], tuple[str, ...]]]] = {}
 
-    @classmethod
-    def of(cls, run: RunContext[Any]) -> Recipe:
-        """The recipe of a run."""
-        return cls(run)
+    corpus: TrainingCorpus
 
-    def __init__(self, run: RunContext[Any]) -> None:
-        self.run, self.settings, self.config = run, run.settings, run.encoder.model.config
-        self.corpus: TrainingCorpus = prepare_run_corpus(
-            run.settings, run.encoder.segmenter, self.config.paragraph, run.processes, show_progress=run.show_progress
-        )
-        self.report = self.corpus.report
+    @classmethod
+    def of(cls, run: RunContext[KindOfSettings]) -> Self:
+        """The recipe of a run, with its corpus."""
+        recipe = cls(run)
+        recipe.begin()
+        segmenter, paragraph, progress = run.encoder.segmenter, recipe.config.paragraph, run.show_progress
+        corpus = prepare_run_corpus(run.settings, segmenter, paragraph, run.processes, show_progress=progress)
+        recipe.use(corpus)
+        return recipe
+
+    def __init__(self, run: RunContext[KindOfSettings]) -> None:
+        self.run, self.settings = run, run.settings
+
+    @property
+    def config(self) -> DocumentConfig:
+        """Configuration of the model that is trained."""
+        return cast(DocumentConfig, self.run.encoder.model.config)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Change the model and refuse mistakes, before a corpus is cut, which takes longer than finding them."""
+
+    def use(self, corpus: TrainingCorpus) -> None:
+        """Take a corpus, and divide it into what is trained on and what is measured."""
+        self.corpus, self.report = corpus, corpus.report
+        self.divide()
+
+    @abstractmethod
+    def divide(self) -> None:
+        """Find the documents that are trained on and those that are measured, and plan the batches."""
 
     @cached_property
     def vectors(self) -> PassageVectors | None:

@@ -27,7 +27,7 @@ from ..sampling import DocumentSections, EpochBatches
 from ..settings.finetuning import ClassificationSettings
 from ..training.data import RunEvaluation
 from ..training.objectives import Classification, TrainingBatch
-from ..training.run import RunContext, begin_training
+from ..training.run import begin_training
 from .base import CorpusRecipe, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
 
 WHOLE = DocumentSections(sections=1)
@@ -113,7 +113,7 @@ def section_batch(
     return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)
 
 
-class ClassRecipe(CorpusRecipe):
+class ClassRecipe(CorpusRecipe[ClassificationSettings]):
     """Trains a model with a head that gives documents their classes.
 
     Attributes:
@@ -129,12 +129,14 @@ class ClassRecipe(CorpusRecipe):
 
     how = "Classification of documents (Graph-RoBERTa, section 3.2)"
 
-    def __init__(self, run: RunContext[ClassificationSettings]) -> None:
-        # Before all documents are cut, which takes longer than reading them.
-        run.processes.run_first(partial(_require_labels, run.settings))
-        super().__init__(run)
-        settings, encoder, labels = run.settings, run.encoder, run.settings.labels
-        self._divide()
+    def begin(self) -> None:
+        """Refuse documents without labels."""
+        self.run.processes.run_first(partial(_require_labels, self.settings))
+
+    def divide(self) -> None:
+        """Divide documents by their labels and splits, and give the model a head for their classes."""
+        run, settings, encoder, labels = self.run, self.settings, self.run.encoder, self.settings.labels
+        self._divide_by_labels()
         self._require_classes()
         self.plan(EpochBatches, rows=self._train)
         encoder.model.add_head(self.classes, multi_label=labels.multi_label, dropout=labels.dropout)
@@ -157,7 +159,7 @@ class ClassRecipe(CorpusRecipe):
                 prepared_once(run, evaluator), best, best != "loss", at_start=False, size=len(self.validation)
             )
 
-    def _divide(self) -> None:
+    def _divide_by_labels(self) -> None:
         """Find the documents to train on and to measure, by their labels and splits or by a draw."""
         settings, splits, multi_label = self.settings, self.corpus.splits, self.settings.labels.multi_label
         names = [class_names(label, settings.labels.separator) for label in self.corpus.labels]

@@ -30,7 +30,7 @@ from ..sampling import (
 from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
 from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast, TrainingBatch
-from ..training.run import RunContext, begin_training
+from ..training.run import begin_training
 from .base import CorpusRecipe, Examples, loss_of_kind
 from .classify import WHOLE, LabelledCollator, token_counts
 from .pairs import CorpusPairs, PairValidation, rows_by_id
@@ -115,7 +115,7 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus) -> GroupLabels
     return groups_of_pairs(corpus.ids, listed, unknown=groups.on_unknown, joining=groups.joining, most=groups.most)
 
 
-class ComparisonRecipe(CorpusRecipe):
+class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
     """Trains a model to compare documents that belong together or not, by groups or by labelled pairs.
 
     Raises:
@@ -130,16 +130,19 @@ class ComparisonRecipe(CorpusRecipe):
         PairCosine: ({"kind": "cosine"}, ("margin",)),
     }
 
-    def __init__(self, run: RunContext[ComparisonSettings]) -> None:
-        settings, model = run.settings, run.encoder.model
-        self.objective = objective_of(settings, model, run.loss)
+    def begin(self) -> None:
+        """Make the objective, mark the weights that are trained, and read the pairs that are measured."""
+        run = self.run
+        self.objective = objective_of(self.settings, run.encoder.model, run.loss)
         # A head for classes would read other vectors than those it was trained on.
-        model.remove_head()
-        begin_training(run.encoder, settings.model)
-        # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
+        run.encoder.model.remove_head()
+        begin_training(run.encoder, self.settings.model)
         self._validation = PairValidation(run)
-        super().__init__(run)
-        self.evaluation, sections = self._validation.evaluation(), settings.sections
+        self.evaluation = self._validation.evaluation()
+
+    def divide(self) -> None:
+        """Plan batches of groups or of labelled pairs."""
+        settings, sections = self.settings, self.settings.sections
         self._sections = None
         if self.config.readout_class.has_sections:
             seed = settings.training.seed

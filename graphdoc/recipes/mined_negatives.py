@@ -109,7 +109,7 @@ class MinedNegatives:
     def __init__(
         self,
         run: RunContext[RetrievalSettings],
-        data: CorpusRecipe,
+        data: CorpusRecipe[Any],
         judgements: Judgements,
         own: Mapping[str, frozenset[str]],
     ) -> None:

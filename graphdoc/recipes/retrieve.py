@@ -25,7 +25,7 @@ from ..runtime.arrays import Rows
 from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..settings.finetuning import RetrievalSettings
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast, TrainingBatch
-from ..training.run import RunContext, begin_training
+from ..training.run import begin_training
 from .base import CorpusRecipe, Examples, loss_of_kind
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
@@ -108,7 +108,7 @@ class QueryCollator:
         )
 
 
-class RetrievalRecipe(CorpusRecipe):
+class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
     """Trains a model to find documents by queries; an epoch passes once over the pairs of a query and an answer.
 
     Attributes:
@@ -125,17 +125,19 @@ class RetrievalRecipe(CorpusRecipe):
     unit = "pairs"
     losses: ClassVar = {InfoNCE: ({}, ("similarity", "temperature"))}
 
-    def __init__(self, run: RunContext[RetrievalSettings]) -> None:
-        settings, encoder = run.settings, run.encoder
-        self.objective = objective_of(settings, run.loss)
+    def begin(self) -> None:
+        """Make the objective, mark the weights that are trained, and read the queries."""
+        settings, encoder = self.settings, self.run.encoder
+        self.objective = objective_of(settings, self.run.loss)
         # A head for classes would read other vectors than those it was trained on.
         encoder.model.remove_head()
         begin_training(encoder, settings.model)
         encoder.model.config.search_by = settings.loss.unit
-        # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
-        sets = run.processes.from_first(lambda: read_query_sets(settings))
-        super().__init__(run)
-        corpus, self._sets = self.corpus, sets
+        self._sets = self.run.processes.from_first(lambda: read_query_sets(settings))
+
+    def divide(self) -> None:
+        """Find the answers of all queries and what they are separated from, and plan the batches."""
+        corpus, sets = self.corpus, self._sets
         self.judgements = judged = sets.train.among(corpus.ids)
         self._row_of = rows_by_id(corpus, judged.source, [id for grades in judged.qrels.values() for id in grades])
         positives = [self._rows_of(judged.positives(query)) for query in judged.queries]
@@ -153,7 +155,7 @@ class RetrievalRecipe(CorpusRecipe):
             if self.mined.is_given:
                 # They are data of the run, whose mistakes are found before it begins.
                 self.begin_epoch(0)
-        self._measurement = QueryMeasurement(run, sets)
+        self._measurement = QueryMeasurement(self.run, sets)
         self.evaluation = self._measurement.evaluation()
 
     def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:

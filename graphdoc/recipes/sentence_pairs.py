@@ -30,7 +30,7 @@ from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, Sentenc
 from ..settings.pretraining import SentencePairSettings
 from ..training.data import RunEvaluation
 from ..training.objectives import SentencePairContrast, TrainingBatch
-from ..training.run import RunContext, begin_training, is_checkpoint_name
+from ..training.run import begin_training, is_checkpoint_name
 from ..training.step import CachedStep
 from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, measuring_step
 
@@ -154,7 +154,7 @@ class SentencePairCollator:
         return sentence_pair_batch(pairs, labels, masked, clean=loss.contrast_on == "clean", groups=groups)
 
 
-class SentencePairRecipe(CorpusRecipe):
+class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
     """Trains sentence vectors on pairs of sentences, and measures pairs of documents that are held out.
 
     Attributes:
@@ -174,17 +174,16 @@ class SentencePairRecipe(CorpusRecipe):
         MaskedTokens: ({}, ("weight",)),
     }
 
-    def __init__(self, run: RunContext[SentencePairSettings]) -> None:
-        settings, loss, encoder = run.settings, run.settings.loss, run.encoder
+    def begin(self) -> None:
+        """Give the model its head, make the objective, and mark the weights that are trained."""
+        run, settings, loss, encoder = self.run, self.settings, self.settings.loss, self.run.encoder
         begin_sentences(encoder, settings)
         self._masks = None
         if loss.masks:
-            # Before a corpus is made ready in vain.
             try:
                 self._masks = TokenMasks(encoder.tokenizer)
             except ModelError as error:
                 raise ModelError(f"model.start={settings.model.start}: {error}") from error
-        super().__init__(run)
         # SDR, eq. 1-3, with drawn pairs.
         self.objective = SentencePairContrast(
             run.loss or (PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin)),
@@ -192,6 +191,10 @@ class SentencePairRecipe(CorpusRecipe):
             MaskedTokens(loss.mlm_weight),
             encoder.model.training_parts[HEAD] if loss.mlm_weight else None,
         )
+
+    def divide(self) -> None:
+        """Draw the pairs that are trained on and those that are measured, and plan the batches."""
+        run, settings, loss = self.run, self.settings, self.settings.loss
         rows, held_out = self.hold_out(settings.validation.share, least=1)
         # Where the batch has the negatives, a pair of two documents would have nothing to find.
         self._pairs = self._pairs_of(rows, 1.0 if loss.compares_all else INTRA_PROBABILITY)

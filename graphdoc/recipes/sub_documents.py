@@ -91,7 +91,7 @@ def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, SubD
     return SubDocumentSplit(settings.split, settings.training.seed), SubDocumentObjective(loss)
 
 
-class SubDocumentRecipe(CorpusRecipe):
+class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
     """Separates the sub-documents of the documents of a stored corpus.
 
     Raises:
@@ -103,14 +103,17 @@ class SubDocumentRecipe(CorpusRecipe):
     losses: ClassVar = {SubDocumentContrast: ({}, ("similarity", "temperature", "directions"))}
 
     @classmethod
-    def of(cls, run: RunContext[PretrainingSettings]) -> Recipe:
+    def of(cls, run: RunContext[PretrainingSettings]) -> Recipe:  # type: ignore[override]
         """The recipe for documents that are stored, or for those that are streamed."""
-        return StreamedRecipe(run) if run.settings.corpus.streaming else cls(run)
+        return StreamedRecipe(run) if run.settings.corpus.streaming else super().of(run)
 
-    def __init__(self, run: RunContext[PretrainingSettings]) -> None:
-        self._split, self.objective = _begin(run)
-        super().__init__(run)
-        batch_size = run.settings.training.batch_size
+    def begin(self) -> None:
+        """Make the objective, and mark the weights that are trained."""
+        self._split, self.objective = _begin(self.run)
+
+    def divide(self) -> None:
+        """Draw the documents that are held out, and plan the batches."""
+        run, batch_size = self.run, self.settings.training.batch_size
         self._rows, self._held_out = self.hold_out(run.settings.validation.share, least=2)
         self.plan(EpochBatches, rows=self._rows)
         if len(self._rows) < batch_size and run.processes.is_first:

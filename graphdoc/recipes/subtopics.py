@@ -109,7 +109,7 @@ class SubtopicCollator:
         return subtopic_batch(pairs, self.labels[numbers].tolist(), ids, self.settings)  # type: ignore[arg-type]
 
 
-class SubtopicRecipe(CorpusRecipe):
+class SubtopicRecipe(CorpusRecipe[SubtopicRunSettings]):
     """Trains a model to find the subtopics of labelled pairs, half of the pairs of a batch similar.
 
     Raises:
@@ -122,17 +122,20 @@ class SubtopicRecipe(CorpusRecipe):
     unit = "pairs"
     losses: ClassVar = {SubtopicLoss: ({}, ("similar_weight", "dissimilar_weight"))}
 
-    def __init__(self, run: RunContext[SubtopicRunSettings]) -> None:
-        loss, wanted = run.settings.loss, run.settings.pairs
+    def begin(self) -> None:
+        """Give the model its head, make the objective, and read the pairs."""
+        run, loss = self.run, self.settings.loss
         usual = SubtopicLoss(loss.similar_weight, loss.dissimilar_weight)
         self.objective = SubtopicClusters(loss_of_kind(run.loss, usual, "finetune subtopics"))
         begin_subtopics(run.encoder, run.settings)
-        # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
         self._validation = SubtopicValidation(run, self.objective)
         self.evaluation = self._validation.evaluation()
-        listed = read_pair_file(wanted.file or "")
-        super().__init__(run)
-        self._pairs = CorpusPairs.of(self.corpus, listed, wanted.on_unknown, setting="pairs.unknown=leave_out")
+        self._listed = read_pair_file(self.settings.pairs.file or "")
+
+    def divide(self) -> None:
+        """Find the documents of the pairs, and plan the batches."""
+        unknown = self.settings.pairs.on_unknown
+        self._pairs = CorpusPairs.of(self.corpus, self._listed, unknown, setting="pairs.unknown=leave_out")
         rows = self._pairs.rows
         sentences, firsts = self.corpus.passage_counts[rows].sum(axis=1), Examples(self.corpus, rows[:, 0])
         self.plan(BalancedPairBatches, sentences, examples=firsts, labels=self._pairs.labels)

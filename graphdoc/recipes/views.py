@@ -30,7 +30,7 @@ from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast, TrainingBatch
-from ..training.run import RunContext, begin_training
+from ..training.run import begin_training
 from .base import CorpusRecipe, Examples, changed_since
 from .pairs import CorpusPairs, PairValidation
 
@@ -142,7 +142,7 @@ class ViewCollator:
         return [numbers[int(draw.integers(len(numbers)))]]
 
 
-class ViewRecipe(CorpusRecipe):
+class ViewRecipe(CorpusRecipe[ViewRunSettings]):
     """Trains a model to match pairs of documents view by view.
 
     Attributes:
@@ -163,19 +163,23 @@ class ViewRecipe(CorpusRecipe):
         InfoNCE: ({"kind": "contrast"}, ("temperature",)),
     }
 
-    def __init__(self, run: RunContext[ViewRunSettings]) -> None:
-        settings, encoder = run.settings, run.encoder
+    def begin(self) -> None:
+        """Give the model the settings of its views, make the objective, and read the pairs."""
+        run, settings, encoder = self.run, self.settings, self.run.encoder
         begin_views(encoder, settings)
-        # Before the corpus is made ready, which takes longer than finding a mistake here.
         self._validation = PairValidation(run)
         self.evaluation = self._validation.evaluation()
         self.objective = objective_of(settings, run.loss)
-        special = SpecialTokens.of(encoder.tokenizer)
-        reader = view_reader(settings.views, encoder, special, settings.model.start)
-        listed = pairs_of(settings.pairs)
-        super().__init__(run)
-        corpus, model = self.corpus, encoder.model.subtopic_folder
-        self.pairs = CorpusPairs.of(corpus, listed, settings.pairs.on_unknown, setting="pairs.unknown=leave_out")
+        self._special = SpecialTokens.of(encoder.tokenizer)
+        self._reader = view_reader(settings.views, encoder, self._special, settings.model.start)
+        self._listed = pairs_of(settings.pairs)
+
+    def divide(self) -> None:
+        """Find the documents of the pairs, draw their views, and plan the batches."""
+        run, settings, encoder = self.run, self.settings, self.run.encoder
+        special, reader = self._special, self._reader
+        corpus, model, unknown = self.corpus, encoder.model.subtopic_folder, settings.pairs.on_unknown
+        self.pairs = CorpusPairs.of(corpus, self._listed, unknown, setting="pairs.unknown=leave_out")
         rows, labels = self.pairs.rows, self.pairs.labels
         room = reader.room(settings.views.view_tokens)
         drawer = ViewDrawer(settings.views, encoder.model.config.language, room, model)

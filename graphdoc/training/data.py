@@ -202,7 +202,7 @@ class RunEvaluation:
 class Recipe(ABC):
     """What a run trains: where its batches come from, what the loss looks at, and how the model is measured.
 
-    Whatever can be refused is refused while it is made; what takes long belongs into :meth:`load`.
+    Whatever can be refused is refused before :meth:`load`, which does what takes long.
 
     Attributes:
         objective: what the loss looks at, and the loss.

@@ -223,7 +223,7 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
 )
 def test_what_cannot_be_trained_on_is_refused(overrides: list[str], options: list[str], named: str) -> None:
     with pytest.raises(GraphdocError, match=re.escape(named)):
-        ViewRecipe(start_of(overrides, *options))
+        ViewRecipe.of(start_of(overrides, *options))
 
 
 def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
