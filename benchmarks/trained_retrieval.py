@@ -15,7 +15,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.commands.output import signed_interval
-from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
+from graphdoc.evaluation import Judgements, RankingTable, best_weight, read_judgements, read_run, source_documents
 from graphdoc.evaluation.rankers import fused
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.retrieval.fusion import fused_scores
@@ -38,7 +38,7 @@ class Data:
         measure: what p values are of.
         only: which queries.
         text_column: where their text is.
-        own_grade: the grade of documents that queries were made of, which are left out.
+        source_grade: the grade of documents that queries were made of, which are left out.
         validation: the split of the queries that are measured during training; None for folds, where there are no
             splits.
         track_trained: the first queries, which the organisers of a track gave for training; those after them are also
@@ -51,15 +51,15 @@ class Data:
     measure: str = "nDCG@10"
     only: tuple[str, ...] = ()
     text_column: str = "text"
-    own_grade: int | None = None
+    source_grade: int | None = None
     validation: str | None = "dev"
     track_trained: int = 0
 
     def read(self, split: str | None) -> tuple[Judgements, Qrels, Mapping[str, frozenset[str]]]:
         """The queries of a split, their judgements, and the documents that they were made of."""
         found = read_judgements(DATA / self.queries, split=split, only=self.only, text_column=self.text_column)
-        own = {} if self.own_grade is None else own_documents(found.qrels, self.own_grade)
-        return found, leave_out(found.qrels, own), own
+        sources = {} if self.source_grade is None else source_documents(found.qrels, self.source_grade)
+        return found, leave_out(found.qrels, sources), sources
 
 
 SETS = {
@@ -68,9 +68,9 @@ SETS = {
         "aila2019_casedocs/corpus.jsonl.gz", "aila2019_casedocs", 12, "MAP", validation=None, track_trained=10
     ),
     "qmsum": Data("qmsum/corpus.jsonl.gz", "qmsum", 300, only=("kind=specific",), validation="val"),
-    "wikir_title": Data("wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="title", own_grade=2),
+    "wikir_title": Data("wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="title", source_grade=2),
     "wikir_first_sentence": Data(
-        "wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="first_sentence", own_grade=2
+        "wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="first_sentence", source_grade=2
     ),
 }
 MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
@@ -108,8 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str]) -> str:
     """Rank the queries of a set in all ways; their table as Markdown."""
     data = SETS[name]
-    judgements, qrels, own = data.read("test" if data.validation else None)
-    runs = {way: leave_out(run, own) for way, run in word_runs(data, work / "words", judgements).items()}
+    judgements, qrels, sources = data.read("test" if data.validation else None)
+    runs = {way: leave_out(run, sources) for way, run in word_runs(data, work / "words", judgements).items()}
     rows, weights = dict(WORDS), {}
     for unit in units:
         what = UNITS[unit]
@@ -206,7 +206,7 @@ def settings_of(data: Data, folder: Path, unit: str, fold: int, changes: Sequenc
 
 def queries_of(data: Data, folder: Path, fold: int) -> list[str]:
     """The settings of the documents, queries and folds of a run."""
-    own = [] if data.own_grade is None else [f"queries.own_grade={data.own_grade}"]
+    source_grade = [] if data.source_grade is None else [f"queries.source_grade={data.source_grade}"]
     if data.validation:
         # The test queries are the first fold, and no other is tested.
         given = folder.parent / "folds.tsv"
@@ -230,7 +230,7 @@ def queries_of(data: Data, folder: Path, fold: int) -> list[str]:
         "queries.split=null",
         f"queries.only=[{', '.join(data.only)}]",
         f"queries.text_column={data.text_column}",
-        *own,
+        *source_grade,
         *divided,
         f"validation.best={'map' if data.measure == 'MAP' else 'ndcg@10'}",
     ]

@@ -19,8 +19,8 @@ from graphdoc.settings.finetuning import ClassificationSettings
 
 def train_classifier(settings: ClassificationSettings, *, resume: bool = False, **options: Any) -> Path:
     """Tell the classes of documents by cross entropy, of which the classes are known once documents are read."""
-    data = Classes(settings.corpus, settings.labels.multi_label, settings.labels.class_weights)
-    return Trainer(settings.model.start, data, settings=settings, **options).train(resume)
+    task = Classes(settings.corpus, settings.labels.multi_label, settings.labels.class_weights)
+    return Trainer(settings.model.start, task, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

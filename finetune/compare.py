@@ -22,9 +22,9 @@ def train_comparison(settings: ComparisonSettings, *, resume: bool = False, **op
     """Draw sections of one group together, and apart from others; or documents of a pair, or not."""
     groups, loss = settings.groups, settings.loss
     pairs = groups.file if groups.by == "pairs" else None
-    data = Groups(settings.corpus, pairs, groups.most, settings.sections.number)
+    task = Groups(settings.corpus, pairs, groups.star_size, settings.sections.number)
     contrast = PairCosine(loss.margin) if loss.takes_pairs else SupervisedContrastive(loss.temperature)
-    return Trainer(settings.model.start, data, contrast, settings=settings, **options).train(resume)
+    return Trainer(settings.model.start, task, contrast, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

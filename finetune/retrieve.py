@@ -21,9 +21,9 @@ from graphdoc.settings.finetuning import RetrievalSettings
 def train_retrieval(settings: RetrievalSettings, *, resume: bool = False, **options: Any) -> Path:
     """Separate the answers of a query from all other documents of the batch, and from further negatives."""
     queries = settings.queries
-    data = Queries(settings.corpus, queries.source, queries.made_from, settings.negatives.per_query)
+    task = Queries(settings.corpus, queries.source, queries.made_from, settings.negatives.per_query)
     loss = InfoNCE(settings.loss.similarity, settings.loss.temperature)
-    return Trainer(settings.model.start, data, loss, settings=settings, **options).train(resume)
+    return Trainer(settings.model.start, task, loss, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

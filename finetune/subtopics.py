@@ -21,9 +21,9 @@ from graphdoc.settings.finetuning import SubtopicRunSettings
 def train_subtopics(settings: SubtopicRunSettings, *, resume: bool = False, **options: Any) -> Path:
     """Find clusters of connected sentences, over which the documents of similar pairs are spread alike."""
     subtopics = settings.subtopics
-    data = SubtopicPairs(settings.corpus, settings.pairs.file, subtopics.cluster_size, subtopics.neighbours)
+    task = SubtopicPairs(settings.corpus, settings.pairs.file, subtopics.cluster_size, subtopics.neighbours)
     loss = SubtopicLoss(**settings.loss.as_values())
-    return Trainer(settings.model.start, data, loss, settings=settings, **options).train(resume)
+    return Trainer(settings.model.start, task, loss, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

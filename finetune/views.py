@@ -20,14 +20,14 @@ from graphdoc.settings.finetuning import ViewRunSettings
 
 def train_views(settings: ViewRunSettings, *, resume: bool = False, **options: Any) -> Path:
     """Tell by views of both documents whether a pair matches, another view in every epoch."""
-    data = PairViews(settings.corpus, settings.pairs.file, settings.views.given_values())
+    task = PairViews(settings.corpus, settings.pairs.file, settings.views.given_values())
     losses = {
         "cross_entropy": ClassificationLoss(),
         "cosine": PairCosine(settings.loss.margin),
         "contrast": InfoNCE("cosine", settings.loss.temperature),
     }
     loss = losses[settings.loss.kind]
-    return Trainer(settings.model.start, data, loss, settings=settings, **options).train(resume)
+    return Trainer(settings.model.start, task, loss, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

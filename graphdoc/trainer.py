@@ -27,7 +27,7 @@ from .training.optimizer import finish_tuning
 from .training.run import RunContext, join_run, load_start, run_recipe
 
 # What messages and model cards call documents that are passed as objects.
-IN_MEMORY = "given documents"
+IN_MEMORY = "documents in memory"
 
 
 def train(
@@ -38,7 +38,7 @@ def train(
     show_progress: bool | None = None,
     encoder: DocumentEncoder | None = None,
     loss: Loss | None = None,
-    evaluate: Evaluator | None = None,
+    evaluator: Evaluator | None = None,
 ) -> Path:
     """Train a model by the settings of any recipe, alone or as one of the processes that a launcher started.
 
@@ -49,7 +49,7 @@ def train(
         show_progress: show bars.
         encoder: trained instead of the model that the settings name.
         loss: used instead of the loss of the settings.
-        evaluate: measures the model during training, by its number ``best``, instead of what the settings say.
+        evaluator: measures the model during training, by its number ``best``, instead of what the settings say.
 
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
@@ -66,8 +66,10 @@ def train(
             move_to_device(start.model, processes.device)
             start.model.config.similarity = settings.similarity
         evaluation = None
-        if evaluate is not None:
-            evaluation = RunEvaluation(partial(evaluate, start, processes), evaluate.best, evaluate.greater_is_better)
+        if evaluator is not None:
+            evaluation = RunEvaluation(
+                partial(evaluator, start, processes), evaluator.best, evaluator.greater_is_better
+            )
         try:
             return run_recipe(RunContext(settings, start, processes, show_progress, loss, evaluation), kind.of, resume)
         finally:
@@ -84,13 +86,13 @@ class Trainer:
     Args:
         encoder: a model, which has the trained weights afterwards; or the name of a checkpoint or of a
             pretrained encoder.
-        data: documents, and how examples are drawn from them: one of the tasks of :mod:`graphdoc.sampling`.
+        task: documents, and how examples are drawn from them: one of the tasks of :mod:`graphdoc.sampling`.
         loss: a loss of :mod:`graphdoc.losses`, or one of your own; for sentence pairs also
             :class:`~graphdoc.losses.MaskedTokens`, alone or in a list with the loss of pairs, to which it is added.
             None takes that of the paper.
         output: folder of the run, with its checkpoints, its log and, in ``model``, the trained model.
         settings: settings of the recipe, such as those of a file, of which the other arguments replace some.
-        evaluation: measures the model during training and decides which checkpoint is the best: an evaluator of
+        evaluator: measures the model during training and decides which checkpoint is the best: an evaluator of
             :mod:`graphdoc.evaluation`, or settings by name, such as ``{"share": 0.1}``.
         tune: ``full`` trains the passage encoder, ``lora`` low-rank updates of it, ``frozen`` what lies above it.
         model: further settings of :class:`~graphdoc.settings.run.ModelSettings`, by name; ``start`` and ``settings``
@@ -113,12 +115,12 @@ class Trainer:
     def __init__(
         self,
         encoder: DocumentEncoder | str | PathLike[str],
-        data: Task,
+        task: Task,
         loss: Loss | Sequence[Loss] | None = None,
         *,
         output: str | PathLike[str] | None = None,
         settings: RunSettings | None = None,
-        evaluation: Evaluator | Mapping[str, Any] | None = None,
+        evaluator: Evaluator | Mapping[str, Any] | None = None,
         tune: Tune | None = None,
         model: Mapping[str, Any] | None = None,
         corpus: Mapping[str, Any] | None = None,
@@ -129,13 +131,13 @@ class Trainer:
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
         if self.encoder is not None and (unused := {"start", "settings"}.intersection(model or ())):
             raise SettingsError(f"model={min(unused)!r} is of a model that is still to be made; change the encoder")
-        self._evaluate = evaluation if isinstance(evaluation, Evaluator) else None
+        self._evaluator = evaluator if isinstance(evaluator, Evaluator) else None
         self._device, self._show_progress = device, show_progress
-        kind: type[RunSettings] = load(RECIPES[data.recipe].settings)
+        kind: type[RunSettings] = load(RECIPES[task.recipe].settings)
         start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
-        source, in_memory = _documents(data.documents)
-        self._loss, of_loss = _loss_values(data, loss)
-        measured = evaluation if isinstance(evaluation, Mapping) else {}
+        source, in_memory = _documents(task.documents)
+        self._loss, of_loss = _loss_values(task, loss)
+        measured = evaluator if isinstance(evaluator, Mapping) else {}
         sections: dict[str, Mapping[str, Any]] = {
             "corpus": {**source, **(corpus or {})},
             "model": {"start": fspath(start), **({"tune": tune} if tune else {}), **(model or {})},
@@ -146,12 +148,12 @@ class Trainer:
         }
         values = {} if settings is None else settings.given_values()
         given = {} if output is None else {"output": fspath(output)}
-        given |= data.values()
+        given |= task.values()
         given |= {f"{name}.{key}": value for name, part in sections.items() for key, value in part.items()}
         in_files = {
-            "groups.file": getattr(data, "pairs", None),
-            "pairs.file": getattr(data, "pairs", None),
-            "queries.source": getattr(data, "queries", None),
+            "groups.file": getattr(task, "pairs", None),
+            "pairs.file": getattr(task, "pairs", None),
+            "queries.source": getattr(task, "queries", None),
             "validation.pairs": measured.get("pairs"),
         }
         for key, rows in in_files.items():
@@ -188,19 +190,19 @@ class Trainer:
             show_progress=self._show_progress,
             encoder=self.encoder,
             loss=self._loss,
-            evaluate=self._evaluate,
+            evaluator=self._evaluator,
         )
 
 
-def _loss_values(data: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss | None, dict[str, Any]]:
+def _loss_values(task: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss | None, dict[str, Any]]:
     """A loss that the settings of the recipe cannot describe, and the settings that describe the others."""
     losses: Sequence[Any] = [] if loss is None else loss if isinstance(loss, Sequence) else [loss]
-    is_of_pairs = data.recipe == "pretrain sentence_pairs"
-    described = load(RECIPES[data.recipe].recipe).losses
+    is_of_pairs = task.recipe == "pretrain sentence_pairs"
+    described = load(RECIPES[task.recipe].recipe).losses
     others = [each for each in losses if not (is_of_pairs and type(each) is MaskedTokens)]
     if len(others) > 1 or len(losses) - len(others) > 1:
         masked = " and MaskedTokens" if is_of_pairs else ""
-        raise SettingsError(f"{type(data).__name__} takes one loss{masked}, and {len(losses)} are given")
+        raise SettingsError(f"{type(task).__name__} takes one loss{masked}, and {len(losses)} are given")
     values: dict[str, Any] = {"mlm_weight": 0.0} if losses and is_of_pairs else {}
     if losses and not others:
         values["contrast_weight"] = 0.0

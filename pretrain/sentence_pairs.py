@@ -21,10 +21,10 @@ from graphdoc.settings.pretraining import SentencePairSettings
 def pretrain(settings: SentencePairSettings, *, resume: bool = False, **options: Any) -> Path:
     """Draw sentences of one paragraph together, keep those of two documents apart, and guess masked tokens."""
     loss = settings.loss
-    data = SentencePairs(settings.corpus, settings.pairs_per_epoch, loss.contrast_on)
+    task = SentencePairs(settings.corpus, settings.pairs_per_epoch, loss.contrast_on)
     contrast = PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin)
     losses = [contrast, MaskedTokens(loss.mlm_weight)]
-    return Trainer(settings.model.start, data, losses, settings=settings, **options).train(resume)
+    return Trainer(settings.model.start, task, losses, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ from graphdoc.settings.pretraining import PretrainingSettings
 
 def pretrain(settings: PretrainingSettings, *, resume: bool = False, **options: Any) -> Path:
     """Let every sub-document look for the other one of its document among those of the batch."""
-    data = SubDocuments(settings.corpus, split=settings.split)
+    task = SubDocuments(settings.corpus, split=settings.split)
     loss = SubDocumentContrast(settings.loss.similarity, settings.loss.temperature, settings.loss.directions)
-    return Trainer(settings.model.start, data, loss, settings=settings, **options).train(resume)
+    return Trainer(settings.model.start, task, loss, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

@@ -72,13 +72,13 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
         lambda documents: SubDocuments(documents, split="one_passage"),
         SubDocumentContrast(directions="one"),
         {"graph_layers": 1, "readout": "document_node"},
-        {"evaluation": {"share": 0.2}},
+        {"evaluator": {"share": 0.2}},
     ),
     "sentence pairs": (
         lambda documents: SentencePairs(documents, contrast_on="clean"),
         PairContrast(0.1),
         {},
-        {"evaluation": {"share": 0}},
+        {"evaluator": {"share": 0}},
     ),
     "classes": (Classes, ClassificationLoss(label_smoothing=0.1), {}, {"tune": "frozen"}),
     "groups": (Groups, SupervisedContrastive(0.1), {}, {"tune": "frozen"}),
@@ -87,14 +87,9 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
         lambda documents: Queries(documents, [("rice and steam", "d0"), ("the tide", "d1"), ("marsh", "d3")]),
         InfoNCE("cosine", 0.05),
         {},
-        {"evaluation": {"share": 0}},
+        {"evaluator": {"share": 0}},
     ),
-    "views": (
-        lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12}),
-        ClassificationLoss(),
-        {},
-        {},
-    ),
+    "views": (lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12}), ClassificationLoss(), {}, {}),
     "subtopics": (
         lambda documents: SubtopicPairs(documents, PAIRS),
         SubtopicLoss(),
@@ -166,7 +161,7 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
     for name, source in sources.items():
         trainer = Trainer(
             start, SubDocuments(source), SubDocumentContrast("cosine", 0.2), output=tmp_path / name, device="cpu",
-            model={"settings": settings}, evaluation={"share": 0.2}, **FEW,
+            model={"settings": settings}, evaluator={"share": 0.2}, **FEW,
         )  # fmt: skip
         found[name] = load_file(trainer.train() / "model.safetensors")
     config = tmp_path / "config.yaml"
@@ -194,7 +189,7 @@ def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Docum
     assert np.abs(trained.encode(documents[:3]) - 1).mean() < np.abs(before - 1).mean()
 
     evaluator = ClassificationEvaluator(documents)
-    trainer = Trainer(encoder(), Classes(documents), evaluation=evaluator, output=tmp_path / "measured", **FEW)
+    trainer = Trainer(encoder(), Classes(documents), evaluator=evaluator, output=tmp_path / "measured", **FEW)
     results = (trainer.train().parent / "results.json").read_text(encoding="utf-8")
     assert '"best"' in results and f'"{evaluator.best}"' in results
 
@@ -204,7 +199,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
 ) -> None:
     trainer = Trainer(
         str(language_model_folder), SentencePairs(documents), [PairCosine(0.25), MaskedTokens(0.5)],
-        output=tmp_path / "run", device="cpu", evaluation={"share": 0},
+        output=tmp_path / "run", device="cpu", evaluator={"share": 0},
         model={"settings": {"graph_layers": 0, "readout": "mean", "projection_size": None}}, **FEW,
     )  # fmt: skip
     loss: Any = trainer.settings.loss  # type: ignore[attr-defined]

@@ -188,7 +188,7 @@ def evaluate_search(
     outputs = ranking.outputs([queries, *corpus], None if index is None else folder_of(index))
 
     with quick_imports():
-        from ..evaluation import RankingTable, own_documents, read_judgements
+        from ..evaluation import RankingTable, read_judgements, source_documents
         from ..evaluation.judgements import UNKNOWN_DOCUMENTS
         from ..evaluation.measures import DEFAULT_MEASURES, RANK_MEASURES
         from ..evaluation.rankers import SEARCHES, WEIGHTED, rank_queries
@@ -200,8 +200,8 @@ def evaluate_search(
     # What nothing can be measured on is refused before a model is loaded.
     judgements = read_judgements(queries, split=split, only=list(only), text_column=query_column)
     others, notes = _other_runs(ranking, queries, [*SEARCHES, *WEIGHTED], judgements.queries)
-    own = {} if source_grade is None else own_documents(judgements.qrels, source_grade)
-    if source_grade is not None and not own:
+    excluded = {} if source_grade is None else source_documents(judgements.qrels, source_grade)
+    if source_grade is not None and not excluded:
         raise EvaluationError(f"{queries}: no judgement has the grade {source_grade} (--source-grade)")
     opened, update, report = _index(queries, corpus, index, model, reading)
     ids = {id for batch in opened.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
@@ -213,7 +213,7 @@ def evaluate_search(
         k=RANKED,
         folds=max(2, min(FOLDS, len(judgements))),
         measure=measures[0],
-        own=own,
+        excluded=excluded,
     )
     about = opened.describe()
     lines = [
@@ -225,16 +225,16 @@ def evaluate_search(
     ]
     if unknown:
         lines.append(f"{counted(unknown, 'judged document')} not in the index; as answers they count as not found")
-    if own:
-        lines.append(f"taken out of rankings and judgements: {sum(map(len, own.values())):,} (--source-grade)")
+    if excluded:
+        lines.append(f"taken out of rankings and judgements: {sum(map(len, excluded.values())):,} (--source-grade)")
     data = {
         "documents": len(ids),
         "left_out": judgements.left_out,
         "judged_documents_not_indexed": unknown,
         "source_grade": source_grade,
     }
-    runs = {name: leave_out(scores, own) for name, scores in {**rankings.runs, **others}.items()}
-    qrels = leave_out(judgements.qrels, own)
+    runs = {name: leave_out(scores, excluded) for name, scores in {**rankings.runs, **others}.items()}
+    qrels = leave_out(judgements.qrels, excluded)
     table = RankingTable.of(runs, qrels, measures, against=ranking.against or "words")
     content = {"data": data, "index": about, "top": RANKED}
     _show(ranking, outputs, rankings, runs, qrels, table, content, lines, report)

@@ -278,7 +278,7 @@ def mine(
     """
     outputs = Outputs([index, queries], output=output)
     with quick_imports():
-        from ..evaluation import own_documents, read_judgements
+        from ..evaluation import read_judgements, source_documents
         from ..evaluation.trec import leave_out
         from ..retrieval import mining
 
@@ -287,7 +287,7 @@ def mine(
     judged = read_judgements(queries, split=split, text_column=query_column)
     sources: Mapping[str, frozenset[str]] = {}
     if source_grade is not None:
-        sources = own_documents(judged.qrels, source_grade)
+        sources = source_documents(judged.qrels, source_grade)
         if not sources:
             raise EvaluationError(f"{queries}: no judgement has the grade {source_grade}; leave --source-grade out")
         judged = type(judged).of(judged.queries, leave_out(judged.qrels, sources), source=judged.source)
@@ -301,7 +301,7 @@ def mine(
         settings,
         words=mining.word_scores(opened, judged.queries, settings.depth),
         vectors=opened.encoder.encode_query(list(judged.queries.values())) if by_vectors else None,
-        never=sources,
+        excluded=sources,
         record={"model": {"name": opened.record["model"]["name"], "weights": opened.record["weights"]}},
         device=opened.encoder.device if by_vectors else "cpu",
     )

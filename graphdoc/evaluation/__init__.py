@@ -15,7 +15,7 @@ from .pairs import PairEvaluator
 from .query_ranking import RankingEvaluator
 from .ranking import RankingTable, best_weight, score_run
 from .resampling import Estimate
-from .trec import own_documents, read_qrels, read_relevant, read_run, write_qrels, write_run
+from .trec import read_qrels, read_relevant, read_run, source_documents, write_qrels, write_run
 
 __all__ = [
     "ClassificationEvaluator",
@@ -36,7 +36,6 @@ __all__ = [
     "classification_scores",
     "cluster",
     "linear_probe",
-    "own_documents",
     "pair_auc",
     "purity",
     "read_judgements",
@@ -46,6 +45,7 @@ __all__ = [
     "read_run",
     "score_pairs",
     "score_run",
+    "source_documents",
     "untrained_mean",
     "write_qrels",
     "write_run",

@@ -37,7 +37,7 @@ class RankingEvaluator(Evaluator):
         documents: the documents that are ranked.
         queries: texts by query id.
         qrels: grades by query id and document id.
-        own: documents by query id that are taken out (see :func:`~graphdoc.evaluation.trec.own_documents`).
+        excluded: documents by query id that are taken out (see :func:`~graphdoc.evaluation.trec.source_documents`).
         measures: what is measured.
         best: the measure by which models are ranked.
         unit: rank by the vectors of documents, or by those of their three best passages.
@@ -53,7 +53,7 @@ class RankingEvaluator(Evaluator):
         queries: Mapping[str, str],
         qrels: Qrels,
         *,
-        own: Mapping[str, Collection[str]] | None = None,
+        excluded: Mapping[str, Collection[str]] | None = None,
         measures: Sequence[str] = MEASURES,
         best: str = MEASURES[0],
         unit: Literal["document", "passage"] = "document",
@@ -61,7 +61,7 @@ class RankingEvaluator(Evaluator):
         dtype: Precision | None = None,
     ) -> None:
         self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
-        self.own, self.depth, self.dtype, self.unit = own or {}, depth, dtype, unit
+        self.excluded, self.depth, self.dtype, self.unit = excluded or {}, depth, dtype, unit
         self.measures = [str(measure) for measure in require_measures([best, *measures])]
         self.best = metric_name(best)
         self._segmented: Sequence[SegmentedDocument] | None = None
@@ -69,7 +69,9 @@ class RankingEvaluator(Evaluator):
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
         """Measure an encoder (see :meth:`Evaluator.__call__`): ``ndcg_at_10``, ``map`` and so on."""
         run = self.rank(encoder, processes)
-        return measured_once(processes, lambda: score_run(run, self.qrels, self.measures, own=self.own).metrics())
+        return measured_once(
+            processes, lambda: score_run(run, self.qrels, self.measures, excluded=self.excluded).metrics()
+        )
 
     def rank(self, encoder: DocumentEncoder, processes: Processes | None = None) -> Run:
         """Rank the documents for every query, without its own documents; of equal scores the first are kept."""
@@ -88,9 +90,9 @@ class RankingEvaluator(Evaluator):
         names = list(self.queries)
         for start in range(0, len(names), step):
             for query, row in zip(names[start : start + step], compare(asked[start : start + step]), strict=True):
-                own = self.own.get(query, ())
-                best = np.argsort(-row, kind="stable")[: self.depth + len(own)].tolist()
-                others = [place for place in best if ids[place] not in own][: self.depth]
+                excluded = self.excluded.get(query, ())
+                best = np.argsort(-row, kind="stable")[: self.depth + len(excluded)].tolist()
+                others = [place for place in best if ids[place] not in excluded][: self.depth]
                 run[query] = {ids[place]: float(row[place]) for place in others}
         return run
 

@@ -72,7 +72,7 @@ def rank_queries(
     depth: int | None = None,
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,
-    own: Mapping[str, Collection[str]] | None = None,
+    excluded: Mapping[str, Collection[str]] | None = None,
 ) -> Rankings:
     """Rank documents for every query by every search of an index, and by words and vectors fused.
 
@@ -84,10 +84,10 @@ def rank_queries(
         depth: rows that each search fetches; None for five a document.
         measure: what the weight makes greatest.
         folds: folds of the cross-validation; where there are fewer queries, there is no ``documents-weighted``.
-        own: documents by query id that are taken out before rankings are fused (see
-            :func:`~graphdoc.evaluation.trec.own_documents`).
+        excluded: documents by query id that are taken out before rankings are fused (see
+            :func:`~graphdoc.evaluation.trec.source_documents`).
     """
-    own = own or {}
+    excluded = excluded or {}
     runs: dict[str, dict[str, Scores]] = {name: {} for name in SEARCHES}
     times: dict[str, list[float]] = {name: [] for name in SEARCHES}
     # What is loaded on first use is no part of a query's time.
@@ -104,13 +104,15 @@ def rank_queries(
                 scores = index.ranked(text, k, vector=vector, **settings)
                 seconds = time.perf_counter() - start
                 times[name].append(seconds + (0.0 if options.get("by") == "words" else encoding))
-                runs[name][query] = {id: score for id, score in scores.items() if id not in own.get(query, ())}
+                runs[name][query] = {id: score for id, score in scores.items() if id not in excluded.get(query, ())}
             bar.update(1)
     answered = sum(any(grade > 0 for grade in qrels.get(query, {}).values()) for query in queries)
     every: dict[str, Run] = dict(runs)
     weights = {}
     for name, (words, others) in WEIGHTED.items() if answered >= folds else ():
-        weights[name] = best_weight(runs[words], runs[others], qrels, fused, measure=measure, folds=folds, own=own)
+        weights[name] = best_weight(
+            runs[words], runs[others], qrels, fused, measure=measure, folds=folds, excluded=excluded
+        )
         every[name] = weights[name].run
         times[name] = [sum(parts) for parts in zip(times[words], times[others], strict=True)]
     return Rankings(

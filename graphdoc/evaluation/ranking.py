@@ -86,7 +86,7 @@ def score_run(
     qrels: Qrels,
     measures: Sequence[str] = DEFAULT_MEASURES,
     *,
-    own: Mapping[str, Collection[str]] | None = None,
+    excluded: Mapping[str, Collection[str]] | None = None,
     candidates: RankedDocuments | None = None,
 ) -> RankingScores:
     """Measure rankings, by ``ir_measures`` where it has the measure.
@@ -99,8 +99,8 @@ def score_run(
         qrels: the judgements.
         measures: measures as users write them, such as ``ndcg@10``, ``map``, ``p@5``, ``mrr@10``, ``recall@100`` and
             ``success@1``.
-        own: ids of documents by query id that are taken out of rankings and judgements first (see
-            :func:`~graphdoc.evaluation.trec.own_documents`).
+        excluded: ids of documents by query id that are taken out of rankings and judgements first (see
+            :func:`~graphdoc.evaluation.trec.source_documents`).
         candidates: what was ranked, which some measures need.
 
     Raises:
@@ -117,8 +117,8 @@ def score_run(
         import ir_measures
     except ImportError as error:
         raise MissingExtraError("ir_measures", "retrieval", "measure rankings") from error
-    if own is not None:
-        run, qrels = leave_out(run, own), leave_out(qrels, own)
+    if excluded is not None:
+        run, qrels = leave_out(run, excluded), leave_out(qrels, excluded)
     positives = {query: {id for id, grade in grades.items() if grade > 0} for query, grades in qrels.items()}
     judged = [query for query, ids in positives.items() if ids]
     if not judged:
@@ -283,7 +283,7 @@ def best_weight(
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,
     seed: int = 0,
-    own: Mapping[str, Collection[str]] | None = None,
+    excluded: Mapping[str, Collection[str]] | None = None,
 ) -> BestWeight:
     """Choose the weight of a fusion by k-fold cross-validation (Graph-RoBERTa, section 3.3).
 
@@ -298,7 +298,7 @@ def best_weight(
         measure: the measure whose mean is to be greatest.
         folds: number of folds, of as equal size as can be.
         seed: draws the folds.
-        own: documents taken out first, by query id (see :func:`score_run`).
+        excluded: documents taken out first, by query id (see :func:`score_run`).
 
     Raises:
         EvaluationError: there are fewer queries with a positive than folds.
@@ -317,7 +317,8 @@ def best_weight(
         return fuse(by_words, by_vectors, weight) if by_words or by_vectors else {}
 
     tried = [
-        score_run({query: fused(query, weight) for query in qrels}, qrels, [measure], own=own) for weight in WEIGHTS
+        score_run({query: fused(query, weight) for query in qrels}, qrels, [measure], excluded=excluded)
+        for weight in WEIGHTS
     ]
     queries = tried[0].queries
     if len(queries) < folds:

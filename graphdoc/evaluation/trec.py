@@ -40,14 +40,14 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
     return sorted(scores, key=lambda id: (-scores[id], id))
 
 
-def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset[str]]:
+def source_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset[str]]:
     """The documents that queries were written from, which find themselves, by query id; only queries that have one.
 
     Args:
         qrels: the judgements.
         grade: the grade that such documents have; None for the document whose id is the query's.
 
-    >>> own_documents({"q1": {"tide": 2, "wave": 1}, "q2": {"gate": 1}}, grade=2)
+    >>> source_documents({"q1": {"tide": 2, "wave": 1}, "q2": {"gate": 1}}, grade=2)
     {'q1': frozenset({'tide'})}
     """
     if grade is None:
@@ -59,7 +59,7 @@ def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset
 def leave_out(
     rankings: Mapping[str, Mapping[str, _Value]], documents: Mapping[str, Collection[str]]
 ) -> dict[str, dict[str, _Value]]:
-    """A run or judgements without some documents by query id, such as :func:`own_documents`."""
+    """A run or judgements without some documents by query id, such as :func:`source_documents`."""
     return {
         query: {id: value for id, value in values.items() if id not in documents.get(query, ())}
         for query, values in rankings.items()

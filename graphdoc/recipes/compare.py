@@ -112,7 +112,9 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus) -> GroupLabels
     row_of = rows_by_id(corpus, listed.name, (id for pair in listed for id in (pair.a, pair.b)))
     if groups.on_unknown == "stop":
         listed.among(row_of, setting="groups.unknown=leave_out")
-    return groups_of_pairs(corpus.ids, listed, unknown=groups.on_unknown, joining=groups.joining, most=groups.most)
+    return groups_of_pairs(
+        corpus.ids, listed, unknown=groups.on_unknown, joining=groups.joining, star_size=groups.star_size
+    )
 
 
 class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):

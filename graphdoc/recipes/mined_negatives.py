@@ -103,7 +103,7 @@ class MinedNegatives:
         run: settings, model and processes; its settings name lists.
         data: the documents, and the vectors of their passages where the passage encoder is frozen.
         judgements: the queries that are trained on.
-        own: documents by query id that queries were made of, which are no negatives.
+        excluded: documents by query id that queries were made of, which are no negatives.
     """
 
     def __init__(
@@ -111,10 +111,10 @@ class MinedNegatives:
         run: RunContext[RetrievalSettings],
         data: CorpusRecipe[Any],
         judgements: Judgements,
-        own: Mapping[str, frozenset[str]],
+        excluded: Mapping[str, frozenset[str]],
     ) -> None:
         self._run, self._data, self._settings = run, data, run.settings.negatives
-        self._judgements, self._own = judgements, own
+        self._judgements, self._excluded = judgements, excluded
         self._refresh_epoch: int | None = None
         self._refresh_step = 0
         self._name: str | None = None
@@ -239,7 +239,7 @@ class MinedNegatives:
             settings,
             words=words,
             vectors=asked,
-            never=self._own,
+            excluded=self._excluded,
             record=record,
             device=encoder.device,
             show_progress=run.show_progress if processes.is_first else False,

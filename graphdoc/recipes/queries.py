@@ -16,7 +16,7 @@ from ..documents.parsing.formats import numbered_lines
 from ..documents.section import clean_text
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
-from ..evaluation import Judgements, own_documents, read_judgements, score_run, write_run
+from ..evaluation import Judgements, read_judgements, score_run, source_documents, write_run
 from ..evaluation.measures import metric_name
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator
 from ..evaluation.resampling import folds_of
@@ -54,16 +54,16 @@ class QuerySets:
         train: those that are trained on.
         validation: those that are measured while the model is trained; None for none.
         test: those of the fold that is tested; None without folds.
-        own: documents by query id that queries were made of, which are neither answers nor negatives.
-        made: how many queries were made of what.
+        source_documents: documents by query id that queries were made of, which are neither answers nor negatives.
+        made_from: how many queries were made of what.
         left_out: how many were left out, by reason.
     """
 
     train: Judgements
     validation: Judgements | None
     test: Judgements | None
-    own: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    made: Mapping[str, int] = field(default_factory=dict)
+    source_documents: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    made_from: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     def counts(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class QuerySets:
         if self.validation is not None:
             measured = list(self.validation.queries.values())
         return {
-            "queries_made_of": {kind.replace("_", " "): count for kind, count in self.made.items()},
+            "queries_made_of": {kind.replace("_", " "): count for kind, count in self.made_from.items()},
             "measured_queries": len(measured),
             "measured_queries_with_a_text_that_is_trained_on": sum(text in texts for text in measured),
             "tested_queries": 0 if self.test is None else len(self.test),
@@ -93,13 +93,13 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
         judgements, made, left_out = make_queries(settings)
     else:
         judgements = _read(settings, queries.source or "", queries.split)
-    judgements, own = _without_own(judgements, queries.own_grade)
+    judgements, sources = _without_sources(judgements, queries.source_grade)
     test, left = _fold(settings, judgements)
     measured: Judgements | None
     if validation.source is not None or validation.split is not None:
         source = validation.source or queries.source or ""
-        measured, measured_own = _without_own(_read(settings, source, validation.split), queries.own_grade)
-        own = {**own, **measured_own}
+        measured, measured_sources = _without_sources(_read(settings, source, validation.split), queries.source_grade)
+        sources = {**sources, **measured_sources}
         if source == queries.source:
             # Those that are tested do not choose the checkpoint.
             tested = {} if test is None else test.queries
@@ -110,7 +110,7 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
     if measured is not None and validation.most_queries is not None:
         order = random_generator(settings.training.seed, "most queries").permutation(sorted(measured.queries))
         measured = _chosen(measured, order[: validation.most_queries].tolist())
-    return QuerySets(left, measured, test, own, made, {**left_out, **judgements.left_out})
+    return QuerySets(left, measured, test, sources, made, {**left_out, **judgements.left_out})
 
 
 def make_queries(settings: RetrievalSettings) -> tuple[Judgements, Counter[str], dict[str, int]]:
@@ -172,16 +172,16 @@ def _read(settings: RetrievalSettings, source: str, split: str | None) -> Judgem
     )
 
 
-def _without_own(judgements: Judgements, grade: int | None) -> tuple[Judgements, dict[str, frozenset[str]]]:
+def _without_sources(judgements: Judgements, grade: int | None) -> tuple[Judgements, dict[str, frozenset[str]]]:
     """Judgements without the documents that queries were made of, and these documents by query id."""
     if grade is None:
         return judgements, {}
-    if not (own := own_documents(judgements.qrels, grade)):
+    if not (sources := source_documents(judgements.qrels, grade)):
         raise EvaluationError(
-            f"{judgements.source}: no judgement has the grade queries.own_grade={grade}; leave it out, or check the "
-            "grades"
+            f"{judgements.source}: no judgement has the grade queries.source_grade={grade}; leave it out, or check "
+            "the grades"
         )
-    return judgements.without(own), own
+    return judgements.without(sources), sources
 
 
 def _fold(settings: RetrievalSettings, judgements: Judgements) -> tuple[Judgements | None, Judgements]:
@@ -292,7 +292,7 @@ class QueryMeasurement:
         if not processes.is_first:
             return None
         path = write_run(folder / TEST_RUN, run)
-        scores = score_run(run, queries.qrels, evaluator.measures, own=self._sets.own or None).means
+        scores = score_run(run, queries.qrels, evaluator.measures, excluded=self._sets.source_documents or None).means
         numbers = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         return f"fold {folds.fold} of {folds.number}, {len(queries):,} queries: {numbers}; wrote {path}"
 
@@ -316,7 +316,11 @@ class QueryMeasurement:
             documents,
             queries.queries,
             queries.qrels,
-            own={query: documents for query, documents in self._sets.own.items() if query in queries.queries},
+            excluded={
+                query: documents
+                for query, documents in self._sets.source_documents.items()
+                if query in queries.queries
+            },
             best=settings.validation.best,
             unit=settings.loss.unit,
             depth=depth,

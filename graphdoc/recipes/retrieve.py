@@ -141,7 +141,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         self.judgements = judged = sets.train.among(corpus.ids)
         self._row_of = rows_by_id(corpus, judged.source, [id for grades in judged.qrels.values() for id in grades])
         positives = [self._rows_of(judged.positives(query)) for query in judged.queries]
-        made_of = (self._rows_of(sets.own.get(query, ())) for query in judged.queries)
+        made_of = (self._rows_of(sets.source_documents.get(query, ())) for query in judged.queries)
         self._answers = RowLists.of(
             np.unique(corpus.groups[np.concatenate(parts)]) for parts in zip(positives, made_of, strict=True)
         )
@@ -169,7 +169,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
             )
         elif wanted.are_listed:
             pools = RowLists.of([np.empty(0, np.int64)] * len(judged.queries)) if wanted.per_query else None
-            mined = MinedNegatives(self.run, self, judged, sets.own)
+            mined = MinedNegatives(self.run, self, judged, sets.source_documents)
         draws = NegativeDraws(wanted.per_query, self.settings.training.seed, groups, self._answers, pools)
         sizes = draws.pool_sizes
         if wanted.kind == "judged" and sizes is not None and not sizes.any():

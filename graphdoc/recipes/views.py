@@ -120,7 +120,7 @@ class ViewCollator:
         """Pairs of the same first document that do not match, others in every epoch."""
         assert self.negatives is not None
         draw = random_generator(self.settings.training.seed, "negative pairs", epoch, number)
-        found: list[int] = draw.permutation(self.negatives[number])[: self.settings.loss.negatives].tolist()
+        found: list[int] = draw.permutation(self.negatives[number])[: self.settings.loss.negatives_per_pair].tolist()
         return found
 
     def views(self, pairs: Sequence[int], epoch: int) -> list[ViewTokens]:

@@ -32,7 +32,7 @@ from .index import DocumentIndex
 from .lance import DOCUMENT, RankedRows
 from .table import DOCUMENT_COLUMNS, document_of, headings_above, text_hash, vectors_of
 
-Ranker = Literal["words", "vectors", "both"]
+MinedBy = Literal["words", "vectors", "both"]
 # Gives the scores of documents for the query of an id, those of its positives among them.
 WordScores = Callable[[str, Sequence[str]], Scores]
 
@@ -116,13 +116,13 @@ class MiningSettings:
         SettingsError: a value is unknown or out of range.
     """
 
-    by: Ranker = "both"
+    by: MinedBy = "both"
     depth: int = 100
     margin: float | None = 0.05
     mask_similar: float | None = 0.98
 
     def __post_init__(self) -> None:
-        require_one_of("by", self.by, get_args(Ranker))
+        require_one_of("by", self.by, get_args(MinedBy))
         require_whole("depth", self.depth, may_be_none=False)
         for name, value in (("margin", self.margin), ("mask_similar", self.mask_similar)):
             if value is not None and not 0 <= value <= 1:
@@ -145,7 +145,7 @@ def mine(
     *,
     words: WordScores | None = None,
     vectors: Vectors | None = None,
-    never: Mapping[str, Collection[str]] | None = None,
+    excluded: Mapping[str, Collection[str]] | None = None,
     record: Mapping[str, Any] | None = None,
     device: torch.device | str = "cpu",
     show_progress: bool | None = None,
@@ -159,7 +159,7 @@ def mine(
         settings: how.
         words: gives the scores of word search (see :func:`word_scores`); needed by ``words`` and ``both``.
         vectors: ``(queries, hidden)``, vectors of the queries in their order; needed by ``vectors`` and ``both``.
-        never: ids of further documents that are no negatives by query id, such as those that queries were made of.
+        excluded: ids of further documents that are no negatives by query id, such as those that queries were made of.
         record: what else is written down about the lists, such as the model.
         device: where vectors are compared.
         show_progress: show a bar; None shows it on a terminal when the work is long.
@@ -174,7 +174,7 @@ def mine(
             f"none of {len(positives):,} queries has a positive among the {len(documents.ids):,} documents; give the "
             "documents that the judgements are of"
         )
-    excluded: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+    rejected: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
     lists: dict[str, tuple[str, ...]] = {}
     together = min(_QUERIES, max(1, _MOST_SCORES // max(1, len(documents.ids))))
     with progress_bar(show_progress, len(queries), "Mining negatives", "queries") as bar:
@@ -189,12 +189,12 @@ def mine(
                 assert vectors is not None
                 scores["vectors"] = documents.similarities(vectors[[place for place, _ in some]], device)
             for row, (_, query) in enumerate(some):
-                others = documents.rows_of((never or {}).get(query, ()))
+                others = documents.rows_of((excluded or {}).get(query, ()))
                 of_query = {name: rows[row] for name, rows in scores.items()}
                 lists[query], counts = _negatives(documents, answers[query], others, of_query, settings)
-                excluded.update(counts)
+                rejected.update(counts)
                 bar.update(1)
-    return NegativeLists({**asdict(settings), **(record or {}), "excluded": dict(excluded)}, lists)
+    return NegativeLists({**asdict(settings), **(record or {}), "rejected": dict(rejected)}, lists)
 
 
 def _word_row(documents: MinedDocuments, scores: Scores) -> npt.NDArray[np.float64]:
@@ -209,7 +209,7 @@ def _word_row(documents: MinedDocuments, scores: Scores) -> npt.NDArray[np.float
 def _negatives(
     documents: MinedDocuments,
     positives: Rows,
-    never: Rows,
+    excluded: Rows,
     scores: Mapping[str, npt.NDArray[Any]],
     settings: MiningSettings,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
@@ -219,12 +219,12 @@ def _negatives(
         best = float(row[positives].max())
         # A positive that has no word of the query has the score 0.
         is_close |= row > settings.limit(best if best > -np.inf else 0.0)
-    is_close[positives] = is_close[never] = False
+    is_close[positives] = is_close[excluded] = False
     kept: dict[str, dict[str, float]] = {}
     judged, similar = set[int](), set[int]()
     for name, row in scores.items():
         free = np.where(is_close, -np.inf, row)
-        free[positives] = free[never] = -np.inf
+        free[positives] = free[excluded] = -np.inf
         rows, passed, last = _walk(documents, free, positives, settings)
         kept[name] = {documents.ids[place]: -float(rank) for rank, place in enumerate(rows)}
         similar |= passed
@@ -261,8 +261,8 @@ def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeList
     """Lists that several processes have mined, each for some of the queries, in the order of all of them."""
     every = list(parts)
     lists = {query: ids for part in every for query, ids in part.lists.items()}
-    excluded = {reason: sum(part.excluded[reason] for part in every) for reason in REASONS}
-    record = {**every[0].record, "excluded": excluded}
+    rejected = {reason: sum(part.rejected[reason] for part in every) for reason in REASONS}
+    record = {**every[0].record, "rejected": rejected}
     return NegativeLists(record, {query: lists[query] for query in order if query in lists})
 
 
@@ -346,7 +346,7 @@ def bm25_weights(counts: csr_matrix) -> csr_matrix:
 class NegativeLists:
     """Negatives of queries, ids by query id and best first, and a record of what they were mined with.
 
-    In it are the settings, the model with the hash of its weights, and ``excluded``, candidates by the reason that
+    In it are the settings, the model with the hash of its weights, and ``rejected``, candidates by the reason that
     they are none.
     """
 
@@ -358,9 +358,9 @@ class NegativeLists:
         return len(self.lists)
 
     @property
-    def excluded(self) -> dict[str, int]:
+    def rejected(self) -> dict[str, int]:
         """Candidates that are no negatives, by reason."""
-        return dict(self.record.get("excluded", {}))
+        return dict(self.record.get("rejected", {}))
 
     @property
     def content(self) -> str:
@@ -375,9 +375,9 @@ class NegativeLists:
         by, without = self.record.get("by", "unknown means"), sum(not ids for ids in self.lists.values())
         lines = [f"{counted(total, 'mined negative')} of {_queries(len(self))}, {mean:.1f} each, by {by}"]
         lines += [
-            f"no negatives: {self.excluded[name]:,} candidates that {REASONS[name]}"
+            f"no negatives: {self.rejected[name]:,} candidates that {REASONS[name]}"
             for name in REASONS
-            if self.excluded.get(name)
+            if self.rejected.get(name)
         ]
         return [*lines, f"{_queries(without)} without any"] if without else lines
 

@@ -40,7 +40,7 @@ class GroupLabels:
     def __post_init__(self) -> None:
         if (number := len(self.sizes)) < 2:
             what = "are of one group by" if number else "have no"
-            advice = ", or join pairs by stars (groups.joining=stars, groups.most=3)" if self.pairs else ""
+            advice = ", or join pairs by stars (groups.joining=stars, groups.star_size=3)" if self.pairs else ""
             raise DocumentError(
                 f"all {len(self.labels):,} documents {what} {self.source}: nothing to separate; give others{advice}"
             )
@@ -75,7 +75,7 @@ class GroupLabels:
         if is_large and 2 * pairs["within_largest"] < largest * (largest - 1) // 2:
             lines.append(
                 f"most of the {largest:,} documents of the largest group are named together by no pair; join "
-                "them by stars of few documents (groups.joining, groups.most), or train on the pairs themselves"
+                "them by stars of few documents (groups.joining, groups.star_size), or train on the pairs themselves"
             )
         if inside > LARGE_SHARE * dissimilar:
             lines.append(f"{inside:,} of {dissimilar:,} dissimilar pairs would be drawn together")
@@ -102,7 +102,7 @@ def groups_of_pairs(
     *,
     unknown: Unknown = "stop",
     joining: Joining = "components",
-    most: int | None = None,
+    star_size: int | None = None,
 ) -> GroupLabels:
     """Groups of documents that pairs with label 1 join.
 
@@ -117,7 +117,7 @@ def groups_of_pairs(
         pairs: the pairs; those with label 0 are only counted.
         unknown: ``stop`` at a pair whose documents are not all there, or ``leave_out`` such pairs and count them.
         joining: ``components`` or ``stars``.
-        most: documents that a star has at most; of more partners it takes those that have fewest partners themselves.
+        star_size: documents of a star, at most; of more partners it takes those that have fewest partners themselves.
 
     Raises:
         DocumentError: a document is not there, pairs contradict each other, no pair joins any documents, or all
@@ -138,7 +138,7 @@ def groups_of_pairs(
     similar, dissimilar = (np.array([*by_label[label].values()], np.int64).reshape(-1, 2) for label in (1, 0))
     if not len(similar):
         raise DocumentError(f"{listed.name}: no pair with label 1 joins two documents that are there")
-    found = _stars(similar, len(ids), most) if joining == "stars" else _components(similar, len(ids))
+    found = _stars(similar, len(ids), star_size) if joining == "stars" else _components(similar, len(ids))
     # Numbered in the order of the documents, however they were found.
     _, first, inverse = np.unique(found, return_index=True, return_inverse=True)
     labels = np.argsort(np.argsort(first))[inverse].astype(np.int64)
@@ -162,7 +162,7 @@ def _components(edges: Rows, documents: int) -> Rows:
     return found
 
 
-def _stars(edges: Rows, documents: int, most: int | None) -> Rows:
+def _stars(edges: Rows, documents: int, star_size: int | None) -> Rows:
     """The star of every document, by the row in its middle."""
     partners: dict[int, set[int]] = defaultdict(set)
     for a, b in edges.tolist():
@@ -181,7 +181,7 @@ def _stars(edges: Rows, documents: int, most: int | None) -> Rows:
             if free:
                 heapq.heappush(waiting, (-len(free), row))
             continue
-        members = [row, *sorted(free, key=lambda other: (len(partners[other]), other))[: most and most - 1]]
+        members = [row, *sorted(free, key=lambda other: (len(partners[other]), other))[: star_size and star_size - 1]]
         star[members] = row
         for member in members:
             for other in partners.pop(member):

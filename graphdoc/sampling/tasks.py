@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 # A file of two ids and 1 or 0 in a line with tabs between, or such triples.
-Pairs = str | Sequence[tuple[str, str, int]]
+PairSource = str | Sequence[tuple[str, str, int]]
 
 
 def _setting(name: str, default: Any) -> Any:
@@ -79,19 +79,19 @@ class Groups(Task):
 
     Args:
         pairs: labelled pairs that make groups, or are trained on themselves; None takes labels.
-        stars: make groups of this many documents at most, one and its partners; None joins whatever pairs connect.
+        star_size: make groups of this many documents at most, one and its partners; None joins whatever pairs connect.
         sections: most sections of a document, for models that read sections; 1 leaves documents whole.
     """
 
     recipe: ClassVar[str] = "finetune compare"
-    pairs: Pairs | None = None
-    stars: int | None = None
+    pairs: PairSource | None = None
+    star_size: int | None = None
     sections: int = _setting("sections.number", 1)
 
     def values(self) -> dict[str, Any]:
         """The values of :meth:`Task.values`, with those of pairs and stars."""
         by = {} if self.pairs is None else {"groups.by": "pairs"}
-        stars = {} if self.stars is None else {"groups.joining": "stars", "groups.most": self.stars}
+        stars = {} if self.star_size is None else {"groups.joining": "stars", "groups.star_size": self.star_size}
         return {**super().values(), **by, **stars}
 
 
@@ -103,13 +103,13 @@ class Queries(Task):
         queries: a folder in BEIR's layout, a file of the text of a query and the id of a document with a tab between,
             or such pairs; None makes queries of the documents.
         made_from: what queries are made of, where none are given: titles, headings, first sentences.
-        negatives: further documents that are drawn for every query.
+        negatives_per_query: further documents that are drawn for every query.
     """
 
     recipe: ClassVar[str] = "finetune retrieve"
     queries: str | Sequence[tuple[str, str]] | None = None
     made_from: Sequence[str] = ("titles", "headings")
-    negatives: int = _setting("negatives.per_query", 0)
+    negatives_per_query: int = _setting("negatives.per_query", 0)
 
     def values(self) -> dict[str, Any]:
         """See :meth:`Task.values`."""
@@ -127,7 +127,7 @@ class PairViews(Task):
     """
 
     recipe: ClassVar[str] = "finetune views"
-    pairs: Pairs = ()
+    pairs: PairSource = ()
     views: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
@@ -146,6 +146,6 @@ class SubtopicPairs(Task):
     """
 
     recipe: ClassVar[str] = "finetune subtopics"
-    pairs: Pairs = ()
+    pairs: PairSource = ()
     cluster_size: int = _setting("subtopics.cluster_size", 6)
     neighbours: int | None = _setting("subtopics.neighbours", 10)

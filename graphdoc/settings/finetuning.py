@@ -79,8 +79,8 @@ class GroupSettings(PairFileSettings):
     citations"""
     joining: Joining = "components"
     """how pairs make groups: connected components, or stars, a document and its partners"""
-    most: Annotated[int, Field(ge=2)] | None = None
-    """documents that a star has at most; null for no limit"""
+    star_size: Annotated[int, Field(ge=2)] | None = None
+    """documents of a star, at most; null for no limit"""
     smallest: Literal[1, 2] | None = None
     """documents that a group must have; with 1, documents that are alone in their group are trained on too: their
     sections belong together; null is 1 where documents are split into sections, else 2"""
@@ -207,7 +207,7 @@ class QuerySettings(Settings):
     """conditions on fields of the queries, such as kind=specific"""
     text_column: str = TEXT_COLUMN
     """the field that holds the text of a query"""
-    own_grade: Annotated[int, Field(ge=1)] | None = None
+    source_grade: Annotated[int, Field(ge=1)] | None = None
     """documents of this grade are those that queries were made of: neither answers nor negatives, and not measured"""
     made_from: list[MadeFrom] = Field(default_factory=list)
     """makes queries of the documents themselves, instead of source: of their titles, the headings of their sections,
@@ -337,7 +337,7 @@ class ViewLossSettings(MarginSettings):
     kind: Literal["cross_entropy", "cosine", "contrast"] = "cross_entropy"
     """cross_entropy, for views.encoder=cross; for dual cosine, on every pair by itself, or contrast, which tells the
     match of a document from all others of the batch (InfoNCE)"""
-    negatives: Annotated[int, Field(ge=0, le=1000)] = 1
+    negatives_per_pair: Annotated[int, Field(ge=0, le=1000)] = 1
     """pairs that do not match, for every one that does, whose second documents are separated too, for contrast"""
 
 

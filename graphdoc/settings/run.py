@@ -151,8 +151,8 @@ class ModelSettings(Settings):
     """rank of the low-rank updates of attention and feed-forward layers, for tune: lora (Hu et al. 2021)"""
     store: Literal["whole", "updates"] = "whole"
     """store whole checkpoints, or only what was trained on top of the backbone, which is then loaded by its name"""
-    begin: Literal["random", "mean"] = "random"
-    """how untrained layers begin; mean makes document vectors nearly the mean of the passage vectors"""
+    init: Literal["random", "mean"] = "random"
+    """initialisation of new layers; mean makes document vectors nearly the mean of the passage vectors"""
 
     @field_validator("settings")
     @classmethod

@@ -96,7 +96,7 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
     if is_checkpoint_name(settings.start):
         return DocumentEncoder.from_pretrained(settings.start, device=device, **values)
     encoder = DocumentEncoder.from_backbone(settings.start, device=device, **values)
-    if settings.begin == "mean":
+    if settings.init == "mean":
         start_at_mean(encoder.model)
     return encoder
 

@@ -117,7 +117,7 @@ def test_groups_by_pairs_and_links(compare: Command, write: Command, tmp_path: P
 
     links = write("links.tsv", [("citing", "cited"), *((a, b) for a, b, label in given if label)])
     told(compare("groups.by=links", f"groups.file={links}", "training.max_steps=2", "groups.joining=stars",
-                 "groups.most=3", "groups.smallest=2", f"output={tmp_path / 'stars'}"))  # fmt: skip
+                 "groups.star_size=3", "groups.smallest=2", f"output={tmp_path / 'stars'}"))  # fmt: skip
     record = corpus_of(tmp_path / "stars")
     assert (record["groups"]["largest"], record["groups"]["pairs"]["unknown"]) == (3, 1)
     assert record["train"] + sum(record["left_out"].values()) == 32

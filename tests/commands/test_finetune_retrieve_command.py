@@ -123,7 +123,7 @@ def test_measured_queries_are_data_of_the_run(retrieve: Retrieve, judged: tuple[
 def test_documents_that_queries_were_made_of_are_neither_answers_nor_ranked(
     retrieve: Retrieve, judged: tuple[str, ...], tmp_path: Path
 ) -> None:
-    told(retrieve(judged[0], "queries.own_grade=2", "folds.number=2", "folds.fold=1"))
+    told(retrieve(judged[0], "queries.source_grade=2", "folds.number=2", "folds.fold=1"))
     for query, hits in read_run(tmp_path / "run" / "test.run").items():
         number = int(query[1:])
         assert f"d{number % 6 + 6 * (number % 5)}" not in hits and len(hits) == 29
@@ -134,7 +134,7 @@ def test_documents_that_queries_were_made_of_are_neither_answers_nor_ranked(
     ("settings", "said"),
     [
         (["queries.source=nowhere"], ["nowhere"]),
-        (["queries.source={beir}", "queries.own_grade=7"], ["queries.own_grade=7"]),
+        (["queries.source={beir}", "queries.source_grade=7"], ["queries.source_grade=7"]),
         (["queries.source={beir}", "validation.source={other}"], ["other.tsv", "corpus.jsonl"]),
         (["queries.source={other}", "validation.share=0"], ["other.tsv", "'x1'"]),
         (["queries.source={pairs}", "negatives.kind=judged", "negatives.per_query=3", "validation.share=0"],
@@ -191,7 +191,7 @@ def test_a_refresh_and_runs_that_go_on(mined: Retrieve, minings: list[str], tmp_
     assert len(before) == len(after) == 30 and before.lists != after.lists
     assert before.record["model"] != after.record["model"]
     assert (before.record["step"], after.record["step"]) == (0, 7)
-    assert before.excluded[JUDGED] > 0
+    assert before.rejected[JUDGED] > 0
     for query, ids in after.lists.items():
         answers = {f"d{int(query[1:]) % 6 + 6 * ((int(query[1:]) + place) % 5)}" for place in (0, 1)}
         assert not answers & set(ids) and len(ids) == 6
@@ -229,7 +229,7 @@ def test_lists_by_words(mined: Retrieve, minings: list[str], tmp_path: Path) -> 
     assert minings == ["words"]
     lists = NegativeLists.read(tmp_path / "words" / "negatives" / "start.jsonl")
     assert (lists.record["by"], lists.record["margin"]) == ("words", 0.02)
-    assert lists.excluded[CLOSE] > 0 and lists.excluded.keys() == {JUDGED, CLOSE, SIMILAR}
+    assert lists.rejected[CLOSE] > 0 and lists.rejected.keys() == {JUDGED, CLOSE, SIMILAR}
     # What has words of the query has its topic.
     assert all(int(id[1:]) % 6 == int(query[1:]) % 6 for query, ids in lists.lists.items() for id in ids)
 

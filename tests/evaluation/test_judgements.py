@@ -16,7 +16,7 @@ from graphdoc.documents.document import Document
 from graphdoc.evaluation import read_relevant
 from graphdoc.evaluation.judgements import Judgements, read_judgements, read_queries
 from graphdoc.evaluation.labels import LabelledDocuments, class_names, held_out_rows, ordered_classes
-from graphdoc.evaluation.trec import leave_out, own_documents, ranked, read_qrels, read_run, write_run
+from graphdoc.evaluation.trec import leave_out, ranked, read_qrels, read_run, source_documents, write_run
 
 ROWS: list[dict[str, Any]] = [
     {"_id": "q1", "text": "high tide", "kind": "specific", "split": "test", "tags": ["sea", "moon"], "open": True},
@@ -161,10 +161,10 @@ def test_runs_come_back_as_they_were(tmp_path_factory: Folders, run: dict[str, d
         assert {(cells[1], cells[5]) for cells in own} == {("Q0", "mine")}
 
 
-def test_own_documents() -> None:
+def test_source_documents() -> None:
     qrels = {"q:tide": {"tide": 2, "wave": 1, "ebb": 2}, "gate": {"gate": 1}}
-    assert own_documents(qrels, grade=2) == {"q:tide": {"tide", "ebb"}}
-    by_id = own_documents(qrels)
+    assert source_documents(qrels, grade=2) == {"q:tide": {"tide", "ebb"}}
+    by_id = source_documents(qrels)
     assert by_id == {"q:tide": {"q:tide"}, "gate": {"gate"}}
     run = {"gate": {"gate": 3.0, "tide": 1.0}, "other": {"other": 1.0}}
     assert leave_out(run, by_id) == {"gate": {"tide": 1.0}, "other": {"other": 1.0}}

@@ -140,8 +140,8 @@ def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
     assert found.runs["documents-weighted"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
 
 
-def test_own_documents_are_taken_out_before_rankings_are_joined(read_index: DocumentIndex) -> None:
-    found = rank_queries(read_index, QUERIES, QRELS, own={"a": {"tides"}}, folds=3)
+def test_source_documents_are_taken_out_before_rankings_are_joined(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, excluded={"a": {"tides"}}, folds=3)
     assert all("tides" not in run["a"] for run in found.runs.values())
     few = rank_queries(read_index, QUERIES, QRELS, k=1, folds=4)
     assert not few.weights and list(few.runs["words"]["b"]) == ["rice"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphdoc.evaluation import RankedDocuments, RankingTable, best_weight, own_documents, score_run
+from graphdoc.evaluation import RankedDocuments, RankingTable, best_weight, score_run, source_documents
 from graphdoc.evaluation.measures import DEFAULT_MEASURES, Measure
 from graphdoc.evaluation.resampling import resampled
 
@@ -40,10 +40,10 @@ def test_equal_scores_go_by_id() -> None:
     assert score_run({"q1": {"c": 1.0, "b": 1.0 + 1e-15}}, qrels, ["map", "p@1"]).means == {"MAP": 1.0, "P@1": 1.0}
 
 
-def test_own_documents_are_dropped_on_both_sides() -> None:
+def test_source_documents_are_dropped_on_both_sides() -> None:
     run = {"q:a": {"a": 3.0, "b": 2.0, "c": 1.0}, "q:d": {"d": 1.0}, "q:e": {"e": 2.0, "b": 1.0}}
     qrels = {"q:a": {"a": 2, "c": 1}, "q:d": {"d": 2}, "q:e": {"e": 2, "b": 1}}
-    found = score_run(run, qrels, ["mrr@10", "recall@5"], own=own_documents(qrels, grade=2))
+    found = score_run(run, qrels, ["mrr@10", "recall@5"], excluded=source_documents(qrels, grade=2))
     assert (found.queries, found.values.tolist()) == (("q:a", "q:e"), [[0.5, 1.0], [1.0, 1.0]])
 
 
@@ -156,12 +156,12 @@ def test_every_fold_is_weighted_by_the_others() -> None:
     assert (again.folds, again.run) == (found.folds, found.run) and other.folds != found.folds
 
 
-def test_queries_that_are_missing_unanswered_or_own_documents() -> None:
+def test_queries_that_are_missing_unanswered_or_source_documents() -> None:
     words, vectors, qrels = drawn_runs(12, (0.2, 0.2))
     del words["q3"], vectors["q4"], words["q5"], vectors["q5"]
     qrels["q6"] = {"d1": 0}
-    own = {"q0": set(qrels["q0"])}
-    found = best_weight(words, vectors, qrels, fuse, folds=3, own=own)
+    excluded = {"q0": set(qrels["q0"])}
+    found = best_weight(words, vectors, qrels, fuse, folds=3, excluded=excluded)
     assert found.run.keys() == found.folds.keys() == qrels.keys() - {"q0", "q6"}
     assert found.run["q5"] == {}
     assert found.run["q3"] == fuse({}, vectors["q3"], found.fold_weights[found.folds["q3"]])

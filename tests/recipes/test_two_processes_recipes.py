@@ -206,7 +206,7 @@ RUNS: dict[str, tuple[str, list[str]]] = {
                            "negatives.margin=0"]),
     "made queries": ("retrieve", ["queries.made_from=[titles,first_sentences]", "folds.number=2"]),
     "views": ("views", [*VIEWS, "validation.pairs=pairs.tsv"]),
-    "towers": ("views", [*VIEWS, "views.encoder=dual", "loss.kind=contrast", "loss.negatives=2",
+    "towers": ("views", [*VIEWS, "views.encoder=dual", "loss.kind=contrast", "loss.negatives_per_pair=2",
                          "loss.temperature=0.3"]),
     "subtopics": ("subtopics", ["pairs.file=pairs.tsv", "validation.pairs=pairs.tsv", "subtopics.cluster_size=3",
                                 "model.settings.projection_size=null", "model.settings.readout=initial_mean",

@@ -129,7 +129,9 @@ def test_views_read_at_once_make_one_score(finetune: Callable[..., int], tmp_pat
 
 
 def test_negatives_are_of_the_same_first_document(overrides: list[str]) -> None:
-    data = data_of(overrides, "views.encoder=dual", "loss.kind=contrast", "loss.negatives=2", "training.batch_size=5")
+    data = data_of(
+        overrides, "views={encoder: dual}", "loss={kind: contrast, negatives_per_pair: 2}", "training.batch_size=5"
+    )
     collate = data.loader._options["collate_fn"]
     labels, rows = data.pairs.labels, data.pairs.rows
     batch = next(iter(data.loader.batches()))

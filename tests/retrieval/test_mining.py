@@ -22,11 +22,11 @@ from graphdoc.retrieval.mining import (
     JUDGED,
     REASONS,
     SIMILAR,
+    MinedBy,
     MinedDocuments,
     MiningSettings,
     NegativeLists,
     PassageWords,
-    Ranker,
     documents_of_index,
     merged,
     mine,
@@ -96,7 +96,7 @@ def by_loops(
     similarity=st.sampled_from(["cosine", "dot"]),
 )
 def test_mining_is_that_of_loops(
-    seed: int, by: Ranker, depth: int, margin: float | None, mask_similar: float | None, similarity: str
+    seed: int, by: MinedBy, depth: int, margin: float | None, mask_similar: float | None, similarity: str
 ) -> None:
     draw = np.random.default_rng(seed)
     ids = [f"d{number}" for number in draw.permutation(30)]
@@ -117,7 +117,7 @@ def test_mining_is_that_of_loops(
     found = mine(documents, positives, options, words=lambda query, _: words[query], vectors=asked)
     lists, counts = by_loops(documents, positives, options, words, asked)
     assert found.lists == lists
-    assert found.excluded == counts
+    assert found.rejected == counts
     for query, chosen in found.lists.items():
         assert not set(chosen) & set(positives[query])
         assert len(chosen) <= depth
@@ -147,8 +147,8 @@ def test_documents_that_are_never_negatives_and_queries_that_have_none(named: Mi
     found = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked)
     assert found.lists == {"q": ("second", "near", "farther")}
     never = {"q": ["near", "gone"], "other": ["farther"]}
-    without = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked, never=never)
-    assert without.lists == {"q": ("second", "farther")} and without.excluded == found.excluded
+    without = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked, excluded=never)
+    assert without.lists == {"q": ("second", "farther")} and without.rejected == found.rejected
     # A positive without a word of the query has the score 0: all that were found are above it.
     found = mine(named, {"q": ["positive"]}, MiningSettings("words"), words=lambda query, ids: {"far": 3.0})
     assert found.lists == {"q": ()}
@@ -163,7 +163,7 @@ def test_blocks_change_nothing(monkeypatch: Patch) -> None:
     positives = {f"q{n}": [documents.ids[n], documents.ids[399 - n]] for n in range(9)}
     options = MiningSettings("vectors", 20, margin=0.5, mask_similar=None)
     whole = mine(documents, positives, options, vectors=asked)
-    assert (whole.lists, whole.excluded) == by_loops(documents, positives, options, {}, asked)
+    assert (whole.lists, whole.rejected) == by_loops(documents, positives, options, {}, asked)
     for block, held in ((1, 1), (7, 3 * 400), (64, 2**26)):
         monkeypatch.setattr(mining, "_BLOCK", block)
         monkeypatch.setattr(mining, "_MOST_SCORES", held)
@@ -250,7 +250,7 @@ def test_a_positive_below_the_best_passages_has_its_score(monkeypatch: Patch, en
 
 
 LISTS = NegativeLists(
-    {"by": "both", "depth": 3, "excluded": {JUDGED: 2, CLOSE: 0, SIMILAR: 1}},
+    {"by": "both", "depth": 3, "rejected": {JUDGED: 2, CLOSE: 0, SIMILAR: 1}},
     {"q1": ("tide", "wave", "ökö"), "q2": (), "q3": ("tide",)},
 )
 

@@ -265,7 +265,7 @@ def test_components_are_what_chains_of_pairs_reach(edges: list[tuple[int, int]])
 
 @given(edges=EDGES.filter(joins_something_but_not_all), most=st.sampled_from([None, 2, 3]))
 def test_stars_are_of_documents_paired_with_one_of_them(edges: list[tuple[int, int]], most: int | None) -> None:
-    made = groups_of_pairs(IDS, pairs_of(edges), joining="stars", most=most)
+    made = groups_of_pairs(IDS, pairs_of(edges), joining="stars", star_size=most)
     linked = {frozenset(edge) for edge in edges}
     for group in range(len(made.sizes)):
         members = np.flatnonzero(made.labels == group).tolist()
@@ -281,7 +281,7 @@ def test_stars_are_of_documents_paired_with_one_of_them(edges: list[tuple[int, i
 def test_the_largest_star_comes_first_and_takes_those_that_have_no_one_else() -> None:
     edges = [(0, 1), (0, 2), (0, 3), (3, 4), (4, 5), (6, 7)]
     assert groups_of_pairs(IDS, pairs_of(edges), joining="stars").labels.tolist()[:8] == [0, 0, 0, 0, 1, 1, 2, 2]
-    few = groups_of_pairs(IDS, pairs_of(edges), joining="stars", most=3)
+    few = groups_of_pairs(IDS, pairs_of(edges), joining="stars", star_size=3)
     # Document 3 has another partner, 1 and 2 have none.
     assert few.labels.tolist()[:8] == [0, 0, 0, 1, 1, 1, 2, 2]
 

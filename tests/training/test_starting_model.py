@@ -36,7 +36,7 @@ def test_layers_can_begin_at_the_mean(backbone_folder: Backbones, structured: Do
         "readout": "sections", "section_aggregation": "mean", "section_projection_size": None, "passage_words": 20,
     }  # fmt: skip
     start = str(backbone_folder("bert"))
-    encoder = load_start(ModelSettings(start=start, settings=settings, begin="mean"), CPU, "cosine")
+    encoder = load_start(ModelSettings(start=start, settings=settings, init="mean"), CPU, "cosine")
     means = untrained_mean(encoder, start, device=CPU).encode(structured, normalize=True)
     np.testing.assert_allclose(encoder.encode(structured), means, atol=1e-5)
     random = load_start(ModelSettings(start=start, settings=settings), CPU, "cosine")
