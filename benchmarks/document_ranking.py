@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.fit:
             # Without labels, as `graphdoc fit --lexical --no-centre` does.
             encoder = load()
-            encoder.fit(found.documents, lexical={"numbers": options.fit}, centre=False)
+            encoder.fit(found.documents, lexical={"size": options.fit}, centre=False)
         runs = rankings(found, encoder, bare, options.rows, options.work / name)
         parts += section(name, found, runs)
     print(write_result(options.name, "\n\n".join(parts)))

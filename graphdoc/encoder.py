@@ -136,7 +136,7 @@ class DocumentEncoder(VectorPipeline):
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> texts = ["Rice is steamed.", "Tides rise.", "Steam rises from rice.", "The tide is out."]
-        >>> encoder.fit(texts, lexical=True).numbers, encoder.encode("Rice rises.").shape
+        >>> encoder.fit(texts, lexical=True).lexical_size, encoder.encode("Rice rises.").shape
         (3, (387,))
         """
         return fit(self, documents, **options)

@@ -80,11 +80,11 @@ def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, docu
     weights = vectorizer.fit_transform(texts)
     assert tuple(vectorizer.get_feature_names_out()) == part.vocabulary
     np.testing.assert_allclose(part.idf.numpy(), vectorizer.idf_, rtol=1e-6)
-    svd = TruncatedSVD(part.settings.numbers, random_state=0).fit(weights)
+    svd = TruncatedSVD(part.settings.size, random_state=0).fit(weights)
     words = unit(svd.transform(weights))
     expected = WEIGHT * unit(words - words.mean(axis=0))
     found = fitted.encode(documents)
-    numbers = part.settings.numbers
+    numbers = part.settings.size
     np.testing.assert_allclose(found[:, -numbers:] @ found[:, -numbers:].T, expected @ expected.T, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(found[:, :-numbers], axis=1), 1, atol=1e-6)
     assert found.shape[1] == fitted.hidden_size == 24 + numbers
@@ -93,7 +93,7 @@ def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, docu
 def test_every_level_has_a_lexical_part_of_its_own_text(fitted: DocumentEncoder, documents: Documents) -> None:
     part = fitted.model.lexical
     assert part is not None
-    numbers = part.settings.numbers
+    numbers = part.settings.size
     plain = DocumentEncoder(fitted.model, fitted.tokenizer, device="cpu")
 
     def without_words(document: Document, level: Any) -> np.ndarray:
@@ -146,7 +146,7 @@ def test_contributions_and_words_add_up_to_the_score(
         assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
         assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
         assert comparison.lexical is not None
-        numbers = encoder.model.lexical.settings.numbers  # type: ignore[union-attr]
+        numbers = encoder.model.lexical.settings.size  # type: ignore[union-attr]
         left, right = (one.vector.astype(np.float64) for one in (comparison.a, comparison.b))
         scale = np.linalg.norm(left) * np.linalg.norm(right) if similarity == "cosine" else 1.0
         assert comparison.lexical == pytest.approx(left[-numbers:] @ right[-numbers:] / scale, abs=1e-6)
@@ -204,7 +204,7 @@ def test_a_vocabulary_of_another_model_is_refused(
     path.unlink()
     assert "lexical.json" in refusal(tmp_path)
     tiny_encoder("bert").save_pretrained(tmp_path / "plain")
-    assert "has no lexical part" in refusal(tmp_path / "plain", lexical={"terms": 5, "numbers": 2})
+    assert "has no lexical part" in refusal(tmp_path / "plain", lexical={"terms": 5, "size": 2})
 
 
 def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
@@ -217,7 +217,7 @@ def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
     monkeypatch.setattr(fitting, "MOST_TERMS", 20)
     monkeypatch.setattr(fitting, "MOST_TERMS", 20)
     found = encoder.fit(documents, centre=False, lexical={"least_documents": 1})
-    assert found.terms == 20 and found.numbers == 3 and found.centre_length is None
+    assert found.terms == 20 and found.lexical_size == 3 and found.centre_length is None
     assert encoder.model.centre is None
     monkeypatch.setattr(fitting, "MOST_TERMS", 50_000)
     monkeypatch.setattr(fitting, "MOST_COUNTED", 60)
@@ -235,7 +235,7 @@ BAD_INPUT: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (["rice", "tides"], {"centre": False, "lexical": True}, ModelError, "least_documents"),
     (["rice", "tides"], {"centre": False}, SettingsError, "centre=False"),
     (["rice", "tides"], {"lexical": True, "lexical_weight": -1.0}, SettingsError, "lexical_weight"),
-    (["rice", "tides"], {"lexical": {"numbers": 0}}, SettingsError, "numbers"),
+    (["rice", "tides"], {"lexical": {"size": 0}}, SettingsError, "size"),
 ]
 
 
@@ -268,11 +268,11 @@ def test_random_vectors_of_terms_keep_cosines_of_words(
     tiny_encoder: Encoders, documents: Documents, tmp_path: Path
 ) -> None:
     encoder = tiny_encoder("bert", **MEAN)
-    how = {"projection": "random", "least_documents": 1, "numbers": 2048}
+    how = {"projection": "random", "least_documents": 1, "size": 2048}
     found = encoder.fit(documents, centre=False, lexical=how, lexical_weight=WEIGHT)
     part = encoder.model.lexical
     assert part is not None
-    assert (found.terms, found.numbers, found.explained) == (len(part.vocabulary), 2048, None)
+    assert (found.terms, found.lexical_size, found.explained_variance) == (len(part.vocabulary), 2048, None)
     assert part.components.shape == (0, 2048)
     texts = ["\n".join(encoder.segment(one).texts) for one in documents]
     vectors = encoder.encode(documents)[:, -2048:] / WEIGHT
@@ -312,11 +312,11 @@ def test_words_are_weighed_so_that_both_parts_deviate_alike(tiny_encoder: Encode
     encoder, documents = tiny_encoder("bert", **MEAN), many()
     found = encoder.fit(documents, lexical=True)
     vectors = encoder.encode(documents).astype(np.float64)
-    numbers = encoder.model.config.lexical["numbers"]
+    numbers = encoder.model.config.lexical["size"]
     pairs = np.triu_indices(len(documents), 1)
     dense, words = (unit(part) @ unit(part).T for part in (vectors[:, :-numbers], vectors[:, -numbers:]))
-    assert found.weight == pytest.approx(np.sqrt(dense[pairs].std() / words[pairs].std()), abs=1e-3)
-    np.testing.assert_allclose(np.linalg.norm(vectors[:, -numbers:], axis=1), found.weight, atol=1e-5)
+    assert found.lexical_weight == pytest.approx(np.sqrt(dense[pairs].std() / words[pairs].std()), abs=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(vectors[:, -numbers:], axis=1), found.lexical_weight, atol=1e-5)
     # The sum of z-scores orders pairs as the score does.
     scores = (unit(vectors) @ unit(vectors).T)[pairs]
     summed = dense[pairs] / dense[pairs].std() + words[pairs] / words[pairs].std()

@@ -203,7 +203,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
         model={"settings": {"graph_layers": 0, "readout": "mean", "projection_size": None}}, **FEW,
     )  # fmt: skip
     loss: Any = trainer.settings.loss  # type: ignore[attr-defined]
-    assert (loss.negatives, loss.margin, loss.mlm_weight) == ("drawn", 0.75, 0.5)
+    assert (loss.negatives, loss.margin, loss.mlm_weight) == ("sampled", 0.75, 0.5)
     assert (trainer.train() / "model.safetensors").is_file()
 
     alone: Any = Trainer(str(language_model_folder), SentencePairs(documents), MaskedTokens(0.5)).settings

@@ -47,7 +47,7 @@ _LIBRARY = "library_name: graphdoc"
 def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     """The model card of a checkpoint, Markdown with the hub's front matter; ``training`` are further sections."""
     rows = config.describe()
-    rows["vector"] = f"{config.hidden_size + (config.words.numbers if config.words else 0)} numbers"
+    rows["vector"] = f"{config.hidden_size + (config.words.size if config.words else 0)} numbers"
     task, documents = "feature-extraction", '[Document.from_file("a.md"), Document.from_file("b.md")]'
     use = f"vectors = encoder.encode({documents})"
     if config.labels:

@@ -127,9 +127,13 @@ def _lines_of_fit(fitted: Fit, name: str, hidden: int) -> list[str]:
     if fitted.centre_length is not None:
         lines.append(f"centre: a mean of length {fitted.centre_length:.3f} is subtracted from passages of length 1")
     if fitted.terms is not None:
-        held = "random ones" if fitted.explained is None else f"which hold {fitted.explained:.0%} of their variance"
-        numbers = f"{fitted.numbers} numbers over {counted(fitted.terms, 'term')}"
-        lines.append(f"lexical part: {numbers}, {held}; length {fitted.weight:.2f} to 1 of the passages")
+        held = (
+            "random ones"
+            if fitted.explained_variance is None
+            else f"which hold {fitted.explained_variance:.0%} of their variance"
+        )
+        numbers = f"{fitted.lexical_size} numbers over {counted(fitted.terms, 'term')}"
+        lines.append(f"lexical part: {numbers}, {held}; length {fitted.lexical_weight:.2f} to 1 of the passages")
     if fitted.background is not None:
         lines.append(f"scores are compared with those of all pairs of {fitted.background.documents:,} documents")
     if fitted.documents < _FEW:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..matching.matcher import ViewDrawer, ViewPair
+from ..matching.matcher import ViewPair, ViewSampler
 from ..matching.reader import ReceptiveField, SentenceFeatures, SpecialTokens
 from ..runtime.arrays import Rows
 from ..runtime.processes import Processes
@@ -94,7 +94,7 @@ def _views_in(record: Numbers) -> Iterator[Numbers]:
 class _Shared:
     """What drawing takes of the documents, by row; likelihoods where views are ordered by them."""
 
-    drawer: ViewDrawer
+    sampler: ViewSampler
     rows: Rows
     fields: dict[int, ReceptiveField]
     features: dict[int, Any]
@@ -105,7 +105,7 @@ class _Shared:
 def prepare_view_pool(
     corpus: TrainingCorpus,
     rows: Rows,
-    drawer: ViewDrawer,
+    sampler: ViewSampler,
     special: SpecialTokens,
     views: int,
     texts_of: TextsOf,
@@ -124,13 +124,13 @@ def prepare_view_pool(
     Args:
         corpus: the documents, cut into sentences.
         rows: ``(pairs, 2)``, rows of both documents of every pair.
-        drawer: finds subtopics and draws views.
+        sampler: finds subtopics and samples views.
         special: special tokens of the tokenizer.
         views: views of every pair.
         texts_of: gives the sentences of documents.
         features_of: makes what subtopics are found by, of the sentences of a document.
         processes: the processes of the job, which divide the parts among themselves.
-        is_ordered: put those views of a pair first that are likely given both documents, or leave them as drawn.
+        is_ordered: put those views of a pair first that are likely given both documents, or leave them as sampled.
         workers: processes that draw, of each process of the job.
         show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
     """
@@ -140,10 +140,10 @@ def prepare_view_pool(
         "format_version": FORMAT_VERSION,
         "version": __version__,
         "corpus": corpus.fingerprint,
-        "settings": {name: v for name, v in drawer.settings.as_values().items() if name not in inference_alone},
-        "room": drawer.room,
+        "settings": {name: v for name, v in sampler.settings.as_values().items() if name not in inference_alone},
+        "room": sampler.room,
         "views": views,
-        "order": "likelihood" if is_ordered else "drawn",
+        "order": "likelihood" if is_ordered else "sampled",
         "features": features_of.identity,
     }
     content = json.dumps(made_of, sort_keys=True).encode() + np.ascontiguousarray(rows, np.int64).tobytes()
@@ -152,12 +152,12 @@ def prepare_view_pool(
     if missing := pool.missing(processes.rank, processes.count):
         shown = show_progress if processes.is_first else False
         wanted = np.unique(np.concatenate([rows[pool.pairs_of(part)] for part in missing]))
-        shared = _Shared(drawer, rows, {}, {}, views, {})
-        terms = TermMaker(drawer.language)
+        shared = _Shared(sampler, rows, {}, {}, views, {})
+        terms = TermMaker(sampler.language)
         with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
             for row, texts in texts_of(wanted):
                 example = corpus[row]
-                fields = ReceptiveField.of(example.id, example.token_ids, drawer.settings.receptive_field, special)
+                fields = ReceptiveField.of(example.id, example.token_ids, sampler.settings.receptive_field, special)
                 shared.fields[row] = fields
                 shared.features[row] = features_of(texts[: len(fields)])
                 if is_ordered:
@@ -174,9 +174,9 @@ def _fill(pool: ViewPool, shared: _Shared, missing: Sequence[int], workers: int,
     left = sum(map(len, pairs))
     blocks = (part[first : first + BLOCK_PAIRS] for part in pairs for first in range(0, len(part), BLOCK_PAIRS))
     # A model does not go into forked processes, and uses the cores by itself.
-    forked = workers if left >= MANY_PAIRS and not shared.drawer.finder.reads_model else 0
+    forked = workers if left >= MANY_PAIRS and not shared.sampler.finder.reads_model else 0
     with progress_bar(show_progress, left, doing="Drawing views", unit="pairs") as bar:
-        records = (record for block in work_ahead(_draw_block, shared, blocks, forked) for record in block)
+        records = (record for block in work_ahead(_sample_block, shared, blocks, forked) for record in block)
         for number, part in zip(missing, pairs, strict=True):
             in_part = []
             for record in islice(records, len(part)):
@@ -187,22 +187,22 @@ def _fill(pool: ViewPool, shared: _Shared, missing: Sequence[int], workers: int,
             pool.write(number, np.concatenate([ends, *in_part]).astype(np.int32))
 
 
-def _draw_block(shared: _Shared, block: Sequence[int]) -> list[Numbers]:
+def _sample_block(shared: _Shared, block: Sequence[int]) -> list[Numbers]:
     # Small matrices gain nothing from threads, which would fight over the cores of other processes.
     with threadpool_limits(1):
-        return [_draw(shared, pair) for pair in block]
+        return [_sample(shared, pair) for pair in block]
 
 
-def _draw(shared: _Shared, pair: int) -> Numbers:
+def _sample(shared: _Shared, pair: int) -> Numbers:
     """A pair as numbers: sentences of both documents, their subtopics, and every view of either."""
     first, second = shared.rows[pair].tolist()
-    drawn = shared.drawer.draw(
+    sampled = shared.sampler.sample(
         (shared.fields[first], shared.features[first]),
         (shared.fields[second], shared.features[second]),
         range(shared.views),
         "training",
     )
-    views = drawn.views
+    views = sampled.views
     if shared.likelihoods:
         by_side = shared.likelihoods[first], shared.likelihoods[second]
         likelihoods = [
@@ -210,7 +210,7 @@ def _draw(shared: _Shared, pair: int) -> Numbers:
             for pair_of_views in views
         ]
         views = tuple(views[number] for number in np.argsort(-np.array(likelihoods), kind="stable"))
-    subtopics = drawn.subtopics
+    subtopics = sampled.subtopics
     parts: list[npt.ArrayLike] = [[subtopics.first, len(subtopics.clusters) - subtopics.first], subtopics.clusters]
     for view in (view for pair_of_views in views for view in pair_of_views):
         parts += [[len(view.sentences)], view.sentences, view.tokens]

@@ -16,7 +16,7 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..inference.precision import Precision
 from ..inference.segmenting import Workers, segment_in_order
-from ..matching.matcher import DrawnPair, PairDocument, PairMatcher
+from ..matching.matcher import PairDocument, PairMatcher, SampledViews
 from ..runtime.arrays import Floats, Rows
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
@@ -29,7 +29,7 @@ from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, sta
 from .resampling import RESAMPLES
 
 KindOfDocument = TypeVar("KindOfDocument", bound=ReadyDocument)
-Drawn = tuple[int, PairDocument, PairDocument, DrawnPair]
+SampledPair = tuple[int, PairDocument, PairDocument, SampledViews]
 
 # Words of the longer document of a pair, from where a bucket begins.
 LENGTHS = (500, 1000, 2000, 4000, 8000)
@@ -229,11 +229,11 @@ def require_both_labels(pairs: Pairs, read: int | None = None) -> None:
 
 
 class MatchedPairs:
-    """Pairs, ``(pairs, 2)`` rows, whose views are drawn once for all models of the same views."""
+    """Pairs, ``(pairs, 2)`` rows, whose views are sampled once for all models of the same views."""
 
     def __init__(self, documents: Sequence[ReadyDocument], rows: Rows) -> None:
         self._documents, self._rows = documents, rows
-        self._drawn: tuple[object, list[Drawn]] | None = None
+        self._sampled: tuple[object, list[SampledPair]] | None = None
 
     def scores(
         self,
@@ -250,24 +250,24 @@ class MatchedPairs:
         with (
             progress_bar(show_progress, len(rows), doing="Matching", unit="pairs") as bar,
         ):
-            for place, of_views in matcher.view_scores(self._draw(matcher, encoder, rows), dtype):
+            for place, of_views in matcher.view_scores(self._sample(matcher, encoder, rows), dtype):
                 scores[place] = matcher.aggregate(of_views)
                 bar.update(1)
         return np.array(interleaved(gathered(processes, scores.tolist())))
 
-    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, rows: Rows) -> Iterator[Drawn]:
-        """The pairs of this process with their views, drawn with the first model of such views."""
-        drawn_by = encoder.model.config.views, encoder.tokenizer.get_vocab(), matcher.identity
-        if self._drawn is not None and self._drawn[0] == drawn_by:
-            yield from self._drawn[1]
+    def _sample(self, matcher: PairMatcher, encoder: DocumentEncoder, rows: Rows) -> Iterator[SampledPair]:
+        """The pairs of this process with their views, sampled with the first model of such views."""
+        sampled_by = encoder.model.config.views, encoder.tokenizer.get_vocab(), matcher.identity
+        if self._sampled is not None and self._sampled[0] == sampled_by:
+            yield from self._sampled[1]
             return
         wanted = np.unique(rows).tolist()
         plain = (plain_document(self._documents[row]) for row in wanted)
         # Workers end with an error, not when its traceback is forgotten.
         with closing(segment_in_order(plain, matcher.segmenter, Workers.on(encoder.device))) as cut:
             ready = dict(zip(wanted, matcher.documents(cut), strict=True))
-        drawn: list[Drawn] = []
+        sampled: list[SampledPair] = []
         for place, (a, b) in enumerate(rows.tolist()):
-            drawn.append((place, ready[a], ready[b], matcher.draw(ready[a], ready[b])))
-            yield drawn[-1]
-        self._drawn = (drawn_by, drawn)
+            sampled.append((place, ready[a], ready[b], matcher.sample(ready[a], ready[b])))
+            yield sampled[-1]
+        self._sampled = (sampled_by, sampled)

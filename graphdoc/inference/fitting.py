@@ -40,7 +40,7 @@ _NOISE = 1e-6
 MOST_COUNTED = 4_000_000
 # Documents that are drawn to weigh vectors and words against each other.
 MOST_DRAWN = 1_000
-# Documents that the numbers of a lexical part are learned of, drawn where there are more.
+# Documents that a lexical part is learned from, drawn where there are more.
 MOST_DECOMPOSED = 100_000
 # Terms of a vocabulary, those of most documents.
 MOST_TERMS = 50_000
@@ -57,9 +57,9 @@ class Fit:
         passages: number of their passages.
         centre_length: length of the mean passage vector, 1 where all passages are the same; None without centre.
         terms: terms of the lexical part that was learned.
-        numbers: numbers of a lexical vector.
-        explained: share of the variance of tf-idf vectors that these hold; None where the vectors of terms are random.
-        weight: length of a lexical vector next to vectors of the length 1; None without a lexical part.
+        lexical_size: length of a lexical vector.
+        explained_variance: share of the variance of tf-idf vectors that these hold; None for random vectors of terms.
+        lexical_weight: length of a lexical vector next to vectors of the length 1; None without a lexical part.
         background: how alike pairs of the documents are; None of fewer than 50 documents.
     """
 
@@ -67,9 +67,9 @@ class Fit:
     passages: int
     centre_length: float | None = None
     terms: int | None = None
-    numbers: int | None = None
-    explained: float | None = None
-    weight: float | None = None
+    lexical_size: int | None = None
+    explained_variance: float | None = None
+    lexical_weight: float | None = None
     background: Background | None = None
 
 
@@ -184,9 +184,9 @@ def fit(
         config.similarity = similarity.vectors
     if centre and (rows := _encoded(sample, pipeline, processes)) is not None:
         if is_learned and lexical_weight is None:
-            numbers = rows.shape[1] - int(config.hidden_size)
-            weight = balanced_weight(rows[:, :-numbers], rows[:, -numbers:])
-            rows[:, -numbers:] *= weight / config.lexical_weight
+            size = rows.shape[1] - int(config.hidden_size)
+            weight = balanced_weight(rows[:, :-size], rows[:, -size:])
+            rows[:, -size:] *= weight / config.lexical_weight
             config.lexical_weight = weight
         similarity = similarity_of(config.similarity)
         # There are no passage vectors here.
@@ -199,7 +199,7 @@ def fit(
         number_of_passages,
         centre_length,
         None if part is None else part.settings.terms,
-        None if part is None else part.settings.numbers,
+        None if part is None else part.settings.size,
         explained,
         None if model.lexical is None else float(config.lexical_weight),
         background,
@@ -210,7 +210,7 @@ def balanced_weight(vectors: npt.NDArray[Any], words: npt.NDArray[Any]) -> float
     """The length of lexical vectors, next to 1, with which both tell pairs of documents apart equally.
 
     Their products then deviate alike over all pairs, so that the sum of both orders pairs as the sum of z-scores does.
-    ``vectors`` are ``(documents, hidden)``, ``words`` ``(documents, numbers)``.
+    ``vectors`` are ``(documents, hidden)``, ``words`` ``(documents, size)``.
     """
     pairs = np.triu_indices(len(vectors), 1)
     deviations = [float(similarity_matrix(some, some)[pairs].std()) for some in (vectors, words)]
@@ -322,18 +322,18 @@ class _Words:
         frequencies = np.array(counts, np.int64)
         idf = inverse_frequencies(documents, frequencies)
         components = mean = explained = None
-        numbers = settings.size
+        size = settings.target_size
         if settings.projection == "decomposition":
             weights = self._weights({term: row for row, term in enumerate(terms)}, idf)
             components, explained = self._decomposed(weights)
-            numbers = components.shape[1]
+            size = components.shape[1]
             vectors = weights @ components
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             mean = (vectors / np.where(lengths > 0, lengths, 1)).mean(axis=0).astype(np.float32)
         part = LexicalPart(
             LexicalSettings(
                 terms=len(terms),
-                numbers=numbers,
+                size=size,
                 projection=settings.projection,
                 language=self._language,
                 vocabulary=vocabulary_hash(terms),
@@ -347,7 +347,7 @@ class _Words:
         return part, explained
 
     def _decomposed(self, weights: Any) -> tuple[npt.NDArray[np.float32], float]:
-        """The vectors of terms, ``(terms, numbers)``, and the share of variance that they hold."""
+        """The vectors of terms, ``(terms, size)``, and the share of variance that they hold."""
         from sklearn.decomposition import TruncatedSVD
 
         documents, terms = weights.shape
@@ -356,8 +356,8 @@ class _Words:
                 f"{counted(documents, 'document')} with {counted(terms, 'term')} are too few to learn words of; give "
                 "more, or leave the lexical part out"
             )
-        numbers = min(self._settings.size, documents, terms)
-        svd = TruncatedSVD(numbers, algorithm="randomized", random_state=0)
+        size = min(self._settings.target_size, documents, terms)
+        svd = TruncatedSVD(size, algorithm="randomized", random_state=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Documents that are all the same have no variance; they are refused below.
             svd.fit(weights)
@@ -367,9 +367,9 @@ class _Words:
                 f"all {documents:,} documents have the same words, so that nothing tells them apart; fit to documents "
                 "that differ, or leave the lexical part out"
             )
-        if kept < self._settings.size:
+        if kept < self._settings.target_size:
             logger.warning(
-                "lexical vectors have %d numbers and not %d: give more documents", kept, self._settings.size
+                "lexical vectors have a size of %d and not %d: give more documents", kept, self._settings.target_size
             )
         components = np.ascontiguousarray(svd.components_[:kept].T, np.float32)
         return components, float(svd.explained_variance_ratio_[:kept].sum())

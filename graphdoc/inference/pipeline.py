@@ -129,7 +129,7 @@ class EncodingPipeline:
         """Length of a vector of a level; that of passages and sentences may differ."""
         config, lexical = self.model.config, self.model.lexical
         size = config.node_size if level in ("passage", "sentence") else config.hidden_size
-        return int(size) + (0 if lexical is None else lexical.settings.numbers)
+        return int(size) + (0 if lexical is None else lexical.settings.size)
 
     @property
     def lexical(self) -> LexicalReader | None:

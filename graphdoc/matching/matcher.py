@@ -20,7 +20,7 @@ from ..inference.segmenting import AnyDocument, as_document, in_blocks
 from ..registry import VIEW_READERS, VIEW_SAMPLINGS, load
 from ..runtime.arrays import Floats
 from ..sampling.batches import random_generator
-from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views, pagerank
+from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, pagerank, sample_views
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Aggregation, ViewSettings
 from ..subtopics.subtopics import SubtopicFinder, Subtopics
@@ -50,14 +50,14 @@ class PairDocument(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnPair:
-    """The subtopics of a pair, and views drawn by them, in the order of their numbers."""
+class SampledViews:
+    """The subtopics of a pair, and views sampled by them, in the order of their numbers."""
 
     subtopics: Subtopics
     views: tuple[ViewPair, ...]
 
 
-class ViewDrawer:
+class ViewSampler:
     """Finds the subtopics of pairs and draws their views, as the settings of a model say.
 
     Args:
@@ -72,18 +72,18 @@ class ViewDrawer:
         self.finder: SubtopicFinder = subtopic_finder(settings.subtopics, language, model)
         self._sampling: Sampling = load(VIEW_SAMPLINGS[settings.sampling])
 
-    def draw(
+    def sample(
         self,
         first: tuple[ReceptiveField, Any],
         second: tuple[ReceptiveField, Any],
         numbers: Sequence[int],
         purpose: Purpose,
-    ) -> DrawnPair:
-        """Find the subtopics of a pair, documents with their features, and draw views; the same in the other order."""
+    ) -> SampledViews:
+        """Find the subtopics of a pair, documents with their features, and sample views; equal in the other order."""
         # What is random in finding subtopics depends on the order of sentences.
         if first[0].id > second[0].id:
-            turned = self.draw(second, first, numbers, purpose)
-            return DrawnPair(turned.subtopics.turned(), tuple(ViewPair(b, a) for a, b in turned.views))
+            turned = self.sample(second, first, numbers, purpose)
+            return SampledViews(turned.subtopics.turned(), tuple(ViewPair(b, a) for a, b in turned.views))
         settings = self.settings
         subtopics = self.finder.find(first[1], second[1], cluster_size=settings.cluster_size, seed=SEED)
         central: tuple[Any, Any] = None, None
@@ -96,18 +96,18 @@ class ViewDrawer:
         ]
         fields, turn = settings.fields, 0
         if purpose == "training":
-            # An epoch has pairs of every field. Those that are matched are compared, and so are drawn alike.
+            # An epoch has pairs of every field. Those that are matched are compared, and so are sampled alike.
             turn = int(random_generator(SEED, "fields", sides[0].id, sides[1].id).integers(2**31))
         views = []
         for number in numbers:
             one, other = [side.head(fields[(number + turn) % len(fields)]) for side in sides] if fields else sides
-            drawn = draw_views(one, other, self._sampling, self.room, seed=SEED, number=number, purpose=purpose)
-            views.append(ViewPair(*drawn))
-        return DrawnPair(subtopics, tuple(views))
+            sampled = sample_views(one, other, self._sampling, self.room, seed=SEED, number=number, purpose=purpose)
+            views.append(ViewPair(*sampled))
+        return SampledViews(subtopics, tuple(views))
 
 
 class PairMatcher:
-    """Matches pairs of documents by views, drawn and aggregated as the model's configuration says, or settings.
+    """Matches pairs of documents by views, sampled and aggregated as the model's configuration says, or settings.
 
     Raises:
         ModelError: the model was not trained on views, or reads less than two views.
@@ -127,9 +127,9 @@ class PairMatcher:
         language, room = pipeline.model.config.language, self.reader.room(self.settings.view_tokens)
         # Checkpoints of earlier versions only name it.
         model = pipeline.model.subtopic_folder or self.settings.subtopic_model
-        self.drawer = ViewDrawer(self.settings, language, room, model)
+        self.sampler = ViewSampler(self.settings, language, room, model)
         self.segmenter = sentence_segmenter(pipeline, with_context=False)
-        self._features = SentenceFeatures(self.drawer.finder, model, pipeline.device)
+        self._features = SentenceFeatures(self.sampler.finder, model, pipeline.device)
         self.identity = self._features.identity
 
     def documents(self, segmented: Iterable[SegmentedDocument]) -> Iterator[PairDocument]:
@@ -144,21 +144,21 @@ class PairMatcher:
             field = ReceptiveField.of(one.document.id, one.token_ids, self.settings.receptive_field, self.special)
             yield PairDocument(one, field, self._features(one.texts[: len(field)]))
 
-    def draw(self, first: PairDocument, second: PairDocument) -> DrawnPair:
+    def sample(self, first: PairDocument, second: PairDocument) -> SampledViews:
         """The subtopics of a pair, and the views that it is matched by."""
         numbers = range(self.settings.views)
-        return self.drawer.draw((first.field, first.features), (second.field, second.features), numbers, "matching")
+        return self.sampler.sample((first.field, first.features), (second.field, second.features), numbers, "matching")
 
     def view_scores(
         self,
-        drawn: Iterable[tuple[Pair, PairDocument, PairDocument, DrawnPair]],
+        sampled: Iterable[tuple[Pair, PairDocument, PairDocument, SampledViews]],
         dtype: Precision | None = None,
         packing: Packing | None = None,
     ) -> Iterator[tuple[Pair, Floats]]:
         """Score the views of pairs, in windows.
 
         Args:
-            drawn: whatever stands for a pair, both documents, and their views.
+            sampled: whatever stands for a pair, both documents, and their views.
             dtype: compute the transformer in this precision; None for that of its weights.
             packing: how views are packed into mini-batches; None for the rule of the device.
 
@@ -166,7 +166,7 @@ class PairMatcher:
             What stands for the pair, and the scores of its views, ``(views,)``; one score where views are read
             together.
         """
-        for window in in_blocks(drawn, max(1, -(-WINDOW_VIEWS // self.settings.views))):
+        for window in in_blocks(sampled, max(1, -(-WINDOW_VIEWS // self.settings.views))):
             views = [
                 (first.field.tokens_of(view.first), second.field.tokens_of(view.second))
                 for _, first, second, pair in window
@@ -292,16 +292,16 @@ def match_pairs(
             del ready[next(iter(ready))]
         return made
 
-    def drawn() -> Iterator[
-        tuple[tuple[PairDocument, PairDocument, DrawnPair], PairDocument, PairDocument, DrawnPair]
+    def sampled() -> Iterator[
+        tuple[tuple[PairDocument, PairDocument, SampledViews], PairDocument, PairDocument, SampledViews]
     ]:
         for a, b in pairs:
             first, second = document(a), document(b)
-            pair = matcher.draw(first, second)
+            pair = matcher.sample(first, second)
             yield (first, second, pair), first, second, pair
 
     description = pipeline.describe()
-    for (first, second, pair), scores in matcher.view_scores(drawn(), options.get("dtype")):
+    for (first, second, pair), scores in matcher.view_scores(sampled(), options.get("dtype")):
         values = scores.tolist() if len(scores) == len(pair.views) else [None] * len(pair.views)
         views = [_matched_view(view, value, first, second) for view, value in zip(pair.views, values, strict=True)]
         yield PairMatch(

@@ -79,7 +79,7 @@ class CrossReader(ViewReader):
 
     def room(self, view_tokens: int) -> int:
         """Tokens of a view without its half of the special ones."""
-        return view_tokens - (self._special.of_pair + 1) // 2
+        return view_tokens - (self._special.pair_count + 1) // 2
 
     def longest(self, view_tokens: int) -> int:
         """Two views."""
@@ -87,7 +87,7 @@ class CrossReader(ViewReader):
 
     def graphs(self, views: Sequence[ViewTokens], together: int = 1) -> GraphBatch:
         """One passage a pair of views."""
-        joined = [self._special.together(*view) for view in views]
+        joined = [self._special.join(*view) for view in views]
         return _graphs([ids for ids, _ in joined], together, tuple(start for _, start in joined))
 
     def roles(self, pairs: int) -> Mapping[str, slice]:
@@ -107,7 +107,7 @@ class DualReader(ViewReader):
 
     def room(self, view_tokens: int) -> int:
         """Tokens of a view without the special ones."""
-        return view_tokens - self._special.alone
+        return view_tokens - self._special.single_count
 
     def longest(self, view_tokens: int) -> int:
         """One view."""
@@ -116,11 +116,11 @@ class DualReader(ViewReader):
     def graphs(self, views: Sequence[ViewTokens], together: int = 1) -> GraphBatch:
         """All first views, then all second ones."""
         both = chain((first for first, _ in views), (second for _, second in views))
-        return self.alone(list(both), together)
+        return self.single_graphs(list(both), together)
 
-    def alone(self, views: Sequence[Ids], together: int = 1) -> GraphBatch:
+    def single_graphs(self, views: Sequence[Ids], together: int = 1) -> GraphBatch:
         """The graphs of views that are not in pairs."""
-        return _graphs([self._special.around(ids) for ids in views], together, None)
+        return _graphs([self._special.wrap(ids) for ids in views], together, None)
 
     def roles(self, pairs: int) -> Mapping[str, slice]:
         """The views of the first documents, and those of the second ones."""
@@ -164,10 +164,10 @@ class SpecialTokens:
 
         If it puts nothing between two texts, they are separated by what ends a single one.
         """
-        alone, pair = tokenizer("a"), tokenizer("a", "a")
-        places, pair_places = np.array(alone.sequence_ids(0), float), np.array(pair.sequence_ids(0), float)
+        single, pair = tokenizer("a"), tokenizer("a", "a")
+        places, pair_places = np.array(single.sequence_ids(0), float), np.array(pair.sequence_ids(0), float)
         text, first, second = (np.flatnonzero(at) for at in (places == 0, pair_places == 0, pair_places == 1))
-        ids, pair_ids = alone["input_ids"], pair["input_ids"]
+        ids, pair_ids = single["input_ids"], pair["input_ids"]
         before, after = tuple(ids[: text[0]]), tuple(ids[text[-1] + 1 :])
         between = slice(first[-1] + 1, second[0])
         if not pair_ids[between]:
@@ -183,27 +183,27 @@ class SpecialTokens:
             len(pair_ids[between]) - sum(types[between]),
         )
 
-    def without(self, token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Ids:
+    def strip(self, token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Ids:
         """The tokens of a text that stands alone, without the special ones around it."""
         ids = np.asarray(token_ids, np.int64)
         return ids[len(self.before) : len(ids) - len(self.after)]
 
-    def around(self, text: Ids) -> Ids:
+    def wrap(self, text: Ids) -> Ids:
         """The tokens of a text, with the special ones around it."""
         return np.concatenate([self.before, text, self.after]).astype(np.int64)
 
-    def together(self, first: Ids, second: Ids) -> tuple[Ids, int]:
+    def join(self, first: Ids, second: Ids) -> tuple[Ids, int]:
         """The tokens of two texts that are read together, special ones too, and the first that is of the second."""
         ids = np.concatenate([self.pair_before, first, self.between, second, self.pair_after]).astype(np.int64)
         return ids, len(self.pair_before) + len(first) + self.second_from
 
     @property
-    def alone(self) -> int:
+    def single_count(self) -> int:
         """Special tokens around a text that stands alone."""
         return len(self.before) + len(self.after)
 
     @property
-    def of_pair(self) -> int:
+    def pair_count(self) -> int:
         """Special tokens around and between two texts."""
         return len(self.pair_before) + len(self.between) + len(self.pair_after)
 
@@ -232,7 +232,7 @@ class ReceptiveField:
     ) -> ReceptiveField:
         """The first sentences of a document, whose tokens come with special ones; a field of None takes all."""
         kept = token_ids[:receptive_field]
-        return cls(id, tuple(special.without(ids) for ids in kept), len(token_ids) - len(kept))
+        return cls(id, tuple(special.strip(ids) for ids in kept), len(token_ids) - len(kept))
 
     def __len__(self) -> int:
         """Number of sentences."""

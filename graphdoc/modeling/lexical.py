@@ -40,8 +40,8 @@ class LexicalPart(nn.Module):
 
     Attributes:
         idf: ``(terms,)``, inverse document frequencies.
-        components: ``(terms, numbers)``, the vectors of terms as they were learned; no rows where they are random.
-        mean: ``(numbers,)``, the mean of documents' vectors of unit length; zeros where vectors of terms are random.
+        components: ``(terms, size)``, the vectors of terms as they were learned; no rows where they are random.
+        mean: ``(size,)``, the mean of documents' vectors of unit length; zeros where vectors of terms are random.
     """
 
     idf: Tensor
@@ -54,9 +54,9 @@ class LexicalPart(nn.Module):
         self.rows: dict[str, int] = {}
         self.register_buffer("idf", torch.zeros(settings.terms))
         is_learned = settings.projection == "decomposition"
-        self.register_buffer("components", torch.zeros(settings.terms if is_learned else 0, settings.numbers))
-        self.register_buffer("mean", torch.zeros(settings.numbers if is_learned else 0))
-        self._signs = None if is_learned else random_signs(settings.terms, settings.numbers)
+        self.register_buffer("components", torch.zeros(settings.terms if is_learned else 0, settings.size))
+        self.register_buffer("mean", torch.zeros(settings.size if is_learned else 0))
+        self._signs = None if is_learned else random_signs(settings.terms, settings.size)
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class LexicalPart(nn.Module):
 
     @property
     def table(self) -> Any:
-        """The vectors of terms, ``(terms, numbers)``; sparse where they are random."""
+        """The vectors of terms, ``(terms, size)``; sparse where they are random."""
         return self.components.cpu().numpy() if self._signs is None else self._signs
 
     def weights(self, counts: Counts) -> Counts:
@@ -82,7 +82,7 @@ class LexicalPart(nn.Module):
         return tf_idf(counts, self.idf.cpu().numpy())
 
     def project(self, weights: Counts) -> Vectors:
-        """Lexical vectors of weights, ``(texts, numbers)``, neither centred nor brought to any length."""
+        """Lexical vectors of weights, ``(texts, size)``, neither centred nor brought to any length."""
         return np.asarray(_dense(weights.astype(np.float32) @ self.table), np.float32)
 
     def centred(self, vectors: npt.NDArray[Any]) -> Floats:
@@ -94,16 +94,16 @@ class LexicalPart(nn.Module):
         return unit
 
 
-def random_signs(terms: int, numbers: int) -> Any:
-    """Vectors of terms with 1 or -1 in one place each, sparse ``(terms, numbers)``; always the same ones."""
+def random_signs(terms: int, size: int) -> Any:
+    """Vectors of terms with 1 or -1 in one place each, sparse ``(terms, size)``; always the same ones."""
     # The finaliser of SplitMix64 (Steele et al. 2014) spreads neighbouring rows over all bits.
     mixed = (np.arange(terms, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
     signs = np.where(mixed >> np.uint64(63), 1, -1).astype(np.float32)
-    places = ((mixed & np.uint64(0xFFFFFFFF)) % np.uint64(numbers)).astype(np.int64)
-    return sparse.csr_matrix((signs, places, np.arange(terms + 1)), (terms, numbers))
+    places = ((mixed & np.uint64(0xFFFFFFFF)) % np.uint64(size)).astype(np.int64)
+    return sparse.csr_matrix((signs, places, np.arange(terms + 1)), (terms, size))
 
 
 def tf_idf(counts: Counts, idf: npt.NDArray[Any]) -> Counts:
@@ -133,7 +133,7 @@ class LexicalShares:
         words: ``(terms,)``, every term as it is first written.
         rows: ``(terms,)``, their rows in the model, rising; :data:`MEAN_ROW` stands first for the mean that a model
             subtracts, if it does, as if it were a term.
-        table: ``(terms, numbers)``, the vectors of the terms.
+        table: ``(terms, size)``, the vectors of the terms.
         of_document: sparse ``(passages, terms)``; with the table it gives the lexical part of the passages' terms.
         of_passages: sparse ``(passages, terms)``; with the table it gives that of the passages' own vectors.
     """
@@ -145,7 +145,7 @@ class LexicalShares:
     of_passages: Any
 
     @property
-    def numbers(self) -> int:
+    def size(self) -> int:
         """Numbers of a vector that are lexical, the last ones."""
         return int(self.table.shape[1])
 
@@ -158,9 +158,9 @@ class LexicalReader:
         self._maker = TermMaker(part.settings.language)
 
     @property
-    def numbers(self) -> int:
-        """Numbers of a lexical vector."""
-        return self.part.settings.numbers
+    def size(self) -> int:
+        """Size of a lexical vector."""
+        return self.part.settings.size
 
     def counts(self, texts: Iterable[str]) -> Counts:
         """How often texts have every term, sparse ``(texts, terms)``."""
@@ -176,7 +176,7 @@ class LexicalReader:
         return counts
 
     def vectors(self, counts: Counts) -> Vectors:
-        """Lexical vectors of the length ``weight``, ``(texts, numbers)``; zeros for a text without a known word."""
+        """Lexical vectors of the length ``weight``, ``(texts, size)``; zeros for a text without a known word."""
         unit = self.part.centred(self.part.project(self.part.weights(counts)))
         return np.asarray(unit * self.weight, np.float32)
 
@@ -197,7 +197,7 @@ class LexicalReader:
             counts: sparse ``(rows, terms)``.
 
         Returns:
-            ``(rows, hidden + numbers)``.
+            ``(rows, hidden + size)``.
         """
         lexical = torch.from_numpy(self.vectors(counts)).to(vectors.device)
         return torch.cat([normalize(vectors.float(), dim=-1), lexical], dim=-1)
@@ -206,7 +206,7 @@ class LexicalReader:
         """The lexical vector of a document, split by passages and terms in proportion to ``(passages, terms)`` counts.
 
         Returns:
-            ``(passages, numbers)``, which adds up to the lexical vector of the document; its terms.
+            ``(passages, size)``, which adds up to the lexical vector of the document; its terms.
         """
         rows, of_document = self._split_weights(counts)
         table = np.asarray(_dense(self.part.table[rows]), np.float64)

@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from ..analysis.projection import project
 from ..inference.fitting import MOST_DRAWN, balanced_weight
 from ..runtime.arrays import Rows, Vectors
-from ..settings.document import LEARNED_NUMBERS
+from ..settings.document import LEARNED_SIZE
 from ..similarity.kinds import Background, similarity_matrix
 from ..subtopics.table import telling_terms
 from .digests import BINS, EMPTY, WordCounts
@@ -50,16 +50,16 @@ def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0
     ``lexical`` numbers, which stand for words already.
 
     Returns:
-        ``(documents, hidden + numbers)``, of unit length or zero.
+        ``(documents, hidden + size)``, of unit length or zero.
     """
     own = _centred(vectors[:, : vectors.shape[1] - lexical])
     counts = csr_array(words.counts)
     counts = counts[:, np.bincount(counts.indices, minlength=counts.shape[1]) > 1]
-    numbers = min(LEARNED_NUMBERS, *(size - 1 for size in counts.shape))
-    if numbers < 2:
+    size = min(LEARNED_SIZE, *(length - 1 for length in counts.shape))
+    if size < 2:
         return own
     weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
-    latent = _centred(TruncatedSVD(numbers, random_state=seed).fit_transform(weights))
+    latent = _centred(TruncatedSVD(size, random_state=seed).fit_transform(weights))
     drawn = _drawn(len(own), MOST_DRAWN)
     return unit(np.hstack([own, balanced_weight(own[drawn], latent[drawn]) * latent]))
 

@@ -181,7 +181,7 @@ class Overview:
         is_large, seed = len(documents) >= FEWEST_DOCUMENTS, settings["seed"]
         settings["fit"] = settings["fit"] and is_large and not form.are_alike(plain)
         if settings["fit"]:
-            fitted = form.fit_vectors(plain, (model.get("lexical") or {}).get("numbers", 0), words, seed)
+            fitted = form.fit_vectors(plain, (model.get("lexical") or {}).get("size", 0), words, seed)
         near = form.Neighbours.of(fitted, settings["neighbours"])
         points = form.lay_out(fitted, seed)
         rows_of_groups = [] if form.are_alike(fitted) else form.find_groups(points, near, settings["group_size"])

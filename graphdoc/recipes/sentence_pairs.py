@@ -169,8 +169,8 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
     how = "Sentence pairs without labels (SDR, section 3.2)"
     unit = "pairs"
     losses: ClassVar = {
-        PairCosine: ({"negatives": "drawn"}, ("margin",)),
-        PairContrast: ({"negatives": "batch"}, ("temperature",)),
+        PairCosine: ({"negatives": "sampled"}, ("margin",)),
+        PairContrast: ({"negatives": "in_batch"}, ("temperature",)),
         MaskedTokens: ({}, ("weight",)),
     }
 
@@ -253,7 +253,7 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
         """Counts of the training and validation data."""
         return {
             "sentences": len(self._pairs),
-            "sentences_alone": self._pairs.alone,
+            "unpaired_sentences": self._pairs.unpaired,
             "train": len(np.unique(self._pairs.anchors[:, 0])),
             "held_out": self._held_out_documents,
             "held_out_pairs": 0 if self.held_out is None else len(self.held_out.targets["label"]),

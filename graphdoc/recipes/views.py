@@ -20,7 +20,7 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, SettingsError
 from ..evaluation.trec import ranked, read_qrels, read_run
 from ..losses import ClassificationLoss, InfoNCE, Loss, PairCosine
-from ..matching.matcher import ViewDrawer, view_reader
+from ..matching.matcher import ViewSampler, view_reader
 from ..matching.reader import DualReader, ReceptiveField, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from ..registry import SUBTOPICS, VIEW_READERS, load
 from ..runtime.arrays import Rows
@@ -104,7 +104,7 @@ class ViewCollator:
             graphs, roles = self.reader.graphs(self.views(numbers, epoch), at_once), self.reader.roles(len(numbers))
             return TrainingBatch(graphs, ids, {"class": labels, "label": labels}, roles)
         assert isinstance(self.reader, DualReader) and self.answers is not None
-        others = [other for number in numbers for other in self.drawn(number, epoch)]
+        others = [other for number in numbers for other in self.sampled_negatives(number, epoch)]
         matching, apart = self.views(numbers, epoch), self.views(others, epoch)
         texts = [first for first, _ in matching] + [second for _, second in [*matching, *apart]]
         pairs = len(numbers)
@@ -114,14 +114,14 @@ class ViewCollator:
             "group": torch.from_numpy(self.corpus.groups[self.pairs.rows[[*numbers, *others], 1]]),
         }
         roles = {"query": slice(pairs), "candidate": slice(pairs, 2 * pairs + len(others))}
-        return TrainingBatch(self.reader.alone(texts, at_once), ids, targets, roles)
+        return TrainingBatch(self.reader.single_graphs(texts, at_once), ids, targets, roles)
 
-    def drawn(self, number: int, epoch: int) -> list[int]:
+    def sampled_negatives(self, number: int, epoch: int) -> list[int]:
         """Pairs of the same first document that do not match, others in every epoch."""
         assert self.negatives is not None
         draw = random_generator(self.settings.training.seed, "negative pairs", epoch, number)
-        found: list[int] = draw.permutation(self.negatives[number])[: self.settings.loss.negatives_per_pair].tolist()
-        return found
+        sampled: list[int] = draw.permutation(self.negatives[number])[: self.settings.loss.negatives_per_pair].tolist()
+        return sampled
 
     def views(self, pairs: Sequence[int], epoch: int) -> list[ViewTokens]:
         """The views that an epoch reads of some pairs, pair after pair, without special tokens."""
@@ -182,17 +182,17 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         self.pairs = CorpusPairs.of(corpus, self._listed, unknown, setting="pairs.unknown=leave_out")
         rows, labels = self.pairs.rows, self.pairs.labels
         room = reader.room(settings.views.view_tokens)
-        drawer = ViewDrawer(settings.views, encoder.model.config.language, room, model)
+        sampler = ViewSampler(settings.views, encoder.model.config.language, room, model)
         segmenter = training_segmenter(encoder.segmenter, settings.corpus)
         self._segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit="sentence", context="none"))
         pool = prepare_view_pool(
             corpus,
             rows,
-            drawer,
+            sampler,
             special,
-            settings.views_drawn,
+            settings.views_per_pair,
             self._texts_of,
-            SentenceFeatures(drawer.finder, model, encoder.device),
+            SentenceFeatures(sampler.finder, model, encoder.device),
             run.processes,
             is_ordered=settings.pool_range is not None,
             workers=settings.corpus.processes,
@@ -227,7 +227,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
 
     def counts(self) -> dict[str, Any]:
         """Counts of the training and validation data."""
-        views = {"views_of_a_pair": self.settings.views_drawn, "sentences_beyond_field": self._beyond}
+        views = {"views_of_a_pair": self.settings.views_per_pair, "sentences_beyond_field": self._beyond}
         return {**self.pairs.counts(), **views, **self._validation.counts(self.pairs.ids)}
 
 

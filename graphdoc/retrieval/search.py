@@ -24,7 +24,7 @@ from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
 from .terms import Query, counted_words, words_of
 
-Unit = Literal["passage", "document"]
+RankedUnit = Literal["passage", "document"]
 WordsUnit = Literal["passage", "document", "both"]
 PassageScoring = Literal["hybrid", "words", "vectors"]
 BY_PASSAGES: tuple[str, ...] = get_args(PassageScoring)
@@ -43,7 +43,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "by": (*BY_PASSAGES, *BY_SENTENCES),
     "fusion": get_args(Fusion),
     "words_unit": get_args(WordsUnit),
-    "vectors_unit": get_args(Unit),
+    "vectors_unit": get_args(RankedUnit),
     "normalisation": get_args(Normalisation),
     "direction": get_args(Direction),
 }
@@ -60,7 +60,7 @@ class SearchOptions(TypedDict, total=False):
     words_unit: WordsUnit | None
     passages: int
     fusion: Fusion | None
-    vectors_unit: Unit | None
+    vectors_unit: RankedUnit | None
     depth: int | None
     pool: int | None
     normalisation: Normalisation
@@ -107,7 +107,7 @@ class SearchSettings:
     words_unit: WordsUnit | None = None
     passages: int = 3
     fusion: Fusion | None = None
-    vectors_unit: Unit | None = None
+    vectors_unit: RankedUnit | None = None
     depth: int | None = None
     pool: int | None = None
     normalisation: Normalisation = "none"

@@ -40,7 +40,7 @@ class SentencePairDraws:
 
     Attributes:
         anchors: ``(anchors, 2)``, row of the document of every anchor and its place in it.
-        alone: sentences that are left out, since they are alone in their paragraph.
+        unpaired: sentences that are left out, since they are alone in their paragraph.
         groups: number of different texts that the sentences are of.
     """
 
@@ -64,7 +64,7 @@ class SentencePairDraws:
         sizes = np.diff(np.flatnonzero(np.append(begins, True)))
         kept = np.repeat(sizes >= 2, sizes)
         self.anchors = np.stack([np.repeat(chosen, lengths)[kept], within[kept]], axis=1).astype(np.int32)
-        self.alone = int((~kept).sum())
+        self.unpaired = int((~kept).sum())
         group = groups[self.anchors[:, 0]]
         # Where the paragraph of an anchor ends, and where its text does.
         self._ends = {

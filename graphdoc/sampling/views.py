@@ -41,7 +41,7 @@ def centrality(similarity: npt.NDArray[np.floating[Any]], *, damping: float = 0.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewSide:
-    """One document of a pair, as views are drawn of it.
+    """One document of a pair, as views are sampled from it.
 
     Args:
         id: its id, on which draws depend.
@@ -66,23 +66,23 @@ class Choice:
     """The sentences that a sampling chooses from.
 
     Args:
-        own: the document that a view is drawn of.
-        own_counts: ``(subtopics,)``, its sentences in every subtopic.
+        side: the document that a view is sampled from.
+        counts: ``(subtopics,)``, its sentences in every subtopic.
         other_counts: ``(subtopics,)``, those of the other document.
         most_tokens: tokens of a view.
-        draw: random numbers of this view.
+        rng: random numbers of this view.
     """
 
-    own: ViewSide
-    own_counts: Rows
+    side: ViewSide
+    counts: Rows
     other_counts: Rows
     most_tokens: int
-    draw: np.random.Generator
+    rng: np.random.Generator
 
     @property
     def common(self) -> Rows:
         """The smaller number of sentences that either document has in a subtopic, ``(subtopics,)``."""
-        return np.minimum(self.own_counts, self.other_counts)
+        return np.minimum(self.counts, self.other_counts)
 
     def roulette(self, *rounds: npt.NDArray[Any]) -> Iterator[int]:
         """Choose subtopics by their shares, and of each a sentence, until all with a share are used up.
@@ -93,13 +93,13 @@ class Choice:
             rounds: ``(subtopics,)`` each, how likely every subtopic is; those that come later count once those before
                 are used up.
         """
-        left = [np.flatnonzero(self.own.clusters == subtopic).tolist() for subtopic in range(len(self.own_counts))]
+        left = [np.flatnonzero(self.side.clusters == subtopic).tolist() for subtopic in range(len(self.counts))]
         for shares in rounds:
             shares = np.where([bool(sentences) for sentences in left], shares, 0.0)
             while (total := shares.sum()) > 0:
-                subtopic = int(np.searchsorted(np.cumsum(shares), self.draw.random() * total, side="right"))
+                subtopic = int(np.searchsorted(np.cumsum(shares), self.rng.random() * total, side="right"))
                 subtopic = min(subtopic, int(np.flatnonzero(shares)[-1]))
-                yield left[subtopic].pop(int(self.draw.integers(len(left[subtopic]))))
+                yield left[subtopic].pop(int(self.rng.integers(len(left[subtopic]))))
                 if not left[subtopic]:
                     shares[subtopic] = 0.0
 
@@ -110,15 +110,15 @@ Sampling = Callable[[Choice], Iterator[int]]
 
 def uniform(choice: Choice) -> Iterator[int]:
     r"""Subtopics with the same probability, ``P_i = 1 / m`` (eq. 7)."""
-    return choice.roulette(np.ones(len(choice.own_counts)))
+    return choice.roulette(np.ones(len(choice.counts)))
 
 
 def hard(choice: Choice) -> Iterator[int]:
     r"""The largest subtopic that both documents have, and where it is used up the others as in eq. 7 (eq. 8)."""
-    common, everything = choice.common, np.ones(len(choice.own_counts))
+    common, uniform_shares = choice.common, np.ones(len(choice.counts))
     if not common.any():
-        return choice.roulette(everything)
-    return choice.roulette(np.arange(len(common)) == common.argmax(), everything)
+        return choice.roulette(uniform_shares)
+    return choice.roulette(np.arange(len(common)) == common.argmax(), uniform_shares)
 
 
 def soft(choice: Choice) -> Iterator[int]:
@@ -126,7 +126,7 @@ def soft(choice: Choice) -> Iterator[int]:
 
     Without a common subtopic, and where the common ones are used up, subtopics have their shares in the document.
     """
-    own = choice.own_counts / max(int(choice.own_counts.sum()), 1)
+    own = choice.counts / max(int(choice.counts.sum()), 1)
     return choice.roulette(choice.common * own, own)
 
 
@@ -136,33 +136,33 @@ def negative(choice: Choice) -> Iterator[int]:
     Of two that both documents have as little of, the one with fewer sentences is the smaller. A document with nothing
     in them gives sentences of its smallest subtopic.
     """
-    both = choice.own_counts + choice.other_counts
+    both = choice.counts + choice.other_counts
     order = np.lexsort((np.arange(len(both)), both, choice.common))
     # Subtopics beyond the field of a view do not count.
     order = order[both[order] > 0]
     half = order[: max(len(order) // 2, 1)]
-    if not choice.own_counts[half].any():
-        half = order[choice.own_counts[order] > 0][:1]
+    if not choice.counts[half].any():
+        half = order[choice.counts[order] > 0][:1]
     return choice.roulette(np.isin(np.arange(len(both)), half))
 
 
 def run_of_sentences(choice: Choice) -> Iterator[int]:
     """A run of sentences from a random place, such that they fill the view where the document does."""
-    tokens = np.asarray(choice.own.tokens, np.int64)
+    tokens = np.asarray(choice.side.tokens, np.int64)
     from_here = np.cumsum(tokens[::-1])[::-1]
     starts = int(np.count_nonzero(from_here >= choice.most_tokens))
-    return iter(range(int(choice.draw.integers(max(starts, 1))), len(tokens)))
+    return iter(range(int(choice.rng.integers(max(starts, 1))), len(tokens)))
 
 
 def first_sentences(choice: Choice) -> Iterator[int]:
     """The first sentences."""
-    return iter(range(len(choice.own.tokens)))
+    return iter(range(len(choice.side.tokens)))
 
 
 def pagerank(choice: Choice) -> Iterator[int]:
     """The sentences that are most central in the pair, as Match-Ignition chooses them."""
-    assert choice.own.centrality is not None
-    return iter(np.argsort(-choice.own.centrality, kind="stable").tolist())
+    assert choice.side.centrality is not None
+    return iter(np.argsort(-choice.side.centrality, kind="stable").tolist())
 
 
 class SentenceLikelihoods(NamedTuple):
@@ -206,7 +206,7 @@ class View(NamedTuple):
     tokens: Rows
 
 
-def draw_views(
+def sample_views(
     first: ViewSide,
     second: ViewSide,
     sampling: Sampling,
@@ -216,10 +216,10 @@ def draw_views(
     number: int,
     purpose: Purpose = "training",
 ) -> tuple[View, View]:
-    """Draw a view of both documents of a pair.
+    """Sample a view of both documents of a pair.
 
     Sentences are chosen until their tokens fill the view; none twice, and the last one is cut where it is too long. A
-    draw depends on the seed, the pair and the number of the view alone; the same pair in the other order gives the
+    sample depends on the seed, the pair and the number of the view alone; the same pair in the other order gives the
     same views in the other order.
 
     Args:
@@ -229,16 +229,16 @@ def draw_views(
         most_tokens: tokens of a view of one document, without special tokens.
         seed: seed of the views.
         number: number of the view.
-        purpose: what it is drawn for.
+        purpose: what it is sampled for.
     """
     subtopics = int(max(first.clusters.max(initial=-1), second.clusters.max(initial=-1))) + 1
     counts = {side: np.bincount(side.clusters, minlength=subtopics).astype(np.int64) for side in (first, second)}
     views = []
-    for own, other in ((first, second), (second, first)):
-        draw = random_generator(seed, purpose, own.id, other.id, number)
+    for side, other in ((first, second), (second, first)):
+        rng = random_generator(seed, purpose, side.id, other.id, number)
         kept, room = dict[int, int](), most_tokens
-        for sentence in sampling(Choice(own, counts[own], counts[other], most_tokens, draw)):
-            kept[sentence] = min(int(own.tokens[sentence]), room)
+        for sentence in sampling(Choice(side, counts[side], counts[other], most_tokens, rng)):
+            kept[sentence] = min(int(side.tokens[sentence]), room)
             room -= kept[sentence]
             if room <= 0:
                 break

@@ -40,10 +40,10 @@ class ClusteringSettings(SubtopicSettings):
 
 
 Terms = Annotated[int, Field(ge=1, le=10_000_000)]
-Numbers = Annotated[int, Field(ge=1, le=4096)]
-# Length of a lexical vector learned from few documents, next to passages of unit length, and its numbers.
+VectorSize = Annotated[int, Field(ge=1, le=4096)]
+# Length of a lexical vector learned from few documents, next to passages of unit length, and its size.
 LEARNED_WEIGHT = 0.85
-LEARNED_NUMBERS = 256
+LEARNED_SIZE = 256
 
 Projection = Literal["decomposition", "random"]
 
@@ -53,8 +53,8 @@ class LexicalSettings(Settings):
 
     terms: Terms
     """rows of its table, terms of the vocabulary"""
-    numbers: Numbers = 200
-    """numbers of a lexical vector"""
+    size: VectorSize = 200
+    """length of a lexical vector"""
     language: str = "en"
     """language of stems and stop words"""
     projection: Projection = "decomposition"
@@ -68,8 +68,8 @@ class LexicalSettings(Settings):
 class LexicalFit(Settings):
     """How a lexical part is learned of documents."""
 
-    numbers: Numbers | None = None
-    """numbers of a lexical vector, fewer where the documents do not have as many; null for 256, or 512 random ones"""
+    size: VectorSize | None = None
+    """length of a lexical vector, fewer where the documents do not have as many; null for 256, or 512 random ones"""
     least_documents: Annotated[int, Field(ge=1, le=1_000_000)] = 2
     """documents that a term occurs in at least"""
     projection: Projection = "decomposition"
@@ -77,9 +77,9 @@ class LexicalFit(Settings):
     are in any corpus"""
 
     @property
-    def size(self) -> int:
-        """Numbers of a lexical vector, as far as the documents have as many."""
-        return self.numbers or (512 if self.projection == "random" else LEARNED_NUMBERS)
+    def target_size(self) -> int:
+        """Size of a lexical vector, as far as the documents have as many."""
+        return self.size or (512 if self.projection == "random" else LEARNED_SIZE)
 
 
 # The model whose sentence vectors find subtopics by default.

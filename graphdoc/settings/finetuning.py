@@ -366,12 +366,12 @@ class ViewRunSettings(PairRunSettings):
     views: ViewSettings = ViewSettings()
     """how views are made and read, in training and from then on"""
     pool: Count | None = None
-    """views of a pair that are drawn for training; null is another one for every epoch (temporal aggregation), 1 the
+    """views of a pair that are sampled for training; null is another one for every epoch (temporal aggregation), 1 the
     same in all"""
     pool_range: Count | None = None
     """orders the pool of a pair by how likely views are given the words of the whole documents (query likelihood), and
     divides the most likely ones, this many, into as many ranges as there are epochs, of which an epoch reads one
-    view each; null reads views as they are drawn"""
+    view each; null reads views as they are sampled"""
     loss: ViewLossSettings = ViewLossSettings()
     """what separates pairs that match from others"""
 
@@ -382,10 +382,10 @@ class ViewRunSettings(PairRunSettings):
             raise SettingsError(
                 f"loss.kind={self.loss.kind!r} is for views.encoder={wanted}, and that is {self.views.encoder}"
             )
-        if self.pool_range is not None and not self._epochs <= self.pool_range <= self.views_drawn:
+        if self.pool_range is not None and not self._epochs <= self.pool_range <= self.views_per_pair:
             raise SettingsError(
                 f"pool_range={self.pool_range} is less than the {self._epochs} epochs, which read a range each, or "
-                f"more than the {self.views_drawn} views that are drawn"
+                f"more than the {self.views_per_pair} views that are sampled"
             )
         return self
 
@@ -399,8 +399,8 @@ class ViewRunSettings(PairRunSettings):
         return self.views.views if self.views.together else 1
 
     @property
-    def views_drawn(self) -> int:
-        """Views of a pair that are drawn for training."""
+    def views_per_pair(self) -> int:
+        """Views of a pair that are sampled for training."""
         return max(self.pool or self._epochs * self.views_at_once, self.views_at_once)
 
     def view_numbers(self, epoch: int) -> Sequence[int]:
@@ -410,7 +410,7 @@ class ViewRunSettings(PairRunSettings):
             first, last = (self.pool_range * edge // self._epochs for edge in (number, number + 1))
             return range(first, last)
         at_once = self.views_at_once
-        return [(epoch * at_once + number) % self.views_drawn for number in range(at_once)]
+        return [(epoch * at_once + number) % self.views_per_pair for number in range(at_once)]
 
 
 class SubtopicLossSettings(Settings):

@@ -63,9 +63,9 @@ Weight = Annotated[float, Field(ge=0, le=1e6)]
 class SentencePairLossSettings(TemperatureSettings):
     """The two terms of the loss (SDR, eq. 1-3)."""
 
-    negatives: Literal["drawn", "batch"] = "drawn"
-    """what a sentence is kept apart from: drawn, in half of the pairs, one of another document (the paper), or batch,
-    all of other documents in the batch, while every pair is of one paragraph"""
+    negatives: Literal["sampled", "in_batch"] = "sampled"
+    """what a sentence is kept apart from: sampled, in half of the pairs one of another document, or in_batch,
+    all of other documents in the batch (then every pair is of one paragraph); sampled is the paper's"""
     margin: Annotated[float, Field(gt=0, le=2)] = 1.0
     """m: drawn sentences of two documents are kept apart down to a cosine of 1 - m; 2 is the usual cosine loss"""
     contrast_weight: Weight = 1.0
@@ -84,7 +84,7 @@ class SentencePairLossSettings(TemperatureSettings):
     @property
     def compares_all(self) -> bool:
         """Whether a sentence is compared with all those of its batch."""
-        return self.negatives == "batch"
+        return self.negatives == "in_batch"
 
     @property
     def masks(self) -> bool:

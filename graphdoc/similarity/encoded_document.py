@@ -72,7 +72,7 @@ class EncodedDocument:
     @property
     def non_lexical_width(self) -> int:
         """Numbers of the document vector that stand for no words."""
-        return len(self.vector) - (0 if self.lexical is None else self.lexical.numbers)
+        return len(self.vector) - (0 if self.lexical is None else self.lexical.size)
 
     @cached_property
     def passage_terms(self) -> PassageTerms:

@@ -167,7 +167,7 @@ class Similarity(ABC):
         if a.lexical is None or b.lexical is None:
             return None
         left, right = self.compared_vectors(a), self.compared_vectors(b)
-        parts = left[:, -a.lexical.numbers :], right[:, -b.lexical.numbers :]
+        parts = left[:, -a.lexical.size :], right[:, -b.lexical.size :]
         shares = self.lexical_shares(a), self.lexical_shares(b)
         return _lexical_words(a.lexical, b.lexical, shares, self.weights(left, right), parts)
 
@@ -189,7 +189,7 @@ def _lexical_words(
         b: second document.
         shares: of every document the shares of terms in the vectors that are compared, sparse ``(passages, terms)``.
         weights: ``(passages of a, passages of b)``, the weight of every pair's dot product in the score.
-        parts: of every document the lexical vectors that are compared, ``(passages, numbers)``.
+        parts: of every document the lexical vectors that are compared, ``(passages, size)``.
     """
     halves = [
         np.asarray(0.5 * ((share.T @ met) * document.table).sum(axis=1), np.float64)

@@ -74,8 +74,8 @@ def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Encoders) 
         documents = (Document.from_text(text, id=name), Document.from_text(other, id="other"))
         one, two = matcher.documents(map(matcher.segmenter.segment, documents))
         sides = (one.field, one.features), (two.field, two.features)
-        views = matcher.drawer.draw(*sides, range(20), purpose).views
-        turned = matcher.drawer.draw(*sides[::-1], range(20), purpose).views
+        views = matcher.sampler.sample(*sides, range(20), purpose).views
+        turned = matcher.sampler.sample(*sides[::-1], range(20), purpose).views
         for view, back in zip(views, turned, strict=True):
             np.testing.assert_array_equal(view.first.sentences, back.second.sentences)
             np.testing.assert_array_equal(view.second.sentences, back.first.sentences)
@@ -179,10 +179,10 @@ def tokenizer_of(backbone_folder: Backbones, name: str) -> PreTrainedTokenizerBa
 def check(tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
     special = SpecialTokens.of(tokenizer)
     alone = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
-    plain = [special.without(ids) for ids in alone]
+    plain = [special.strip(ids) for ids in alone]
     for ids, text in zip(alone, plain, strict=True):
-        np.testing.assert_array_equal(special.around(text), ids)
-        assert len(ids) == len(text) + special.alone
+        np.testing.assert_array_equal(special.wrap(text), ids)
+        assert len(ids) == len(text) + special.single_count
     return special
 
 
@@ -193,9 +193,9 @@ def test_two_texts_are_put_together_as_the_tokenizer_does(
     tokenizer = mini.tokenizer if name == "mini" else tokenizer_of(backbone_folder, name)
     special = check(tokenizer)
     pair = tokenizer(*TEXTS, return_token_type_ids=True)
-    ids, second = special.together(*(special.without(tokenizer(text)["input_ids"]) for text in TEXTS))
+    ids, second = special.join(*(special.strip(tokenizer(text)["input_ids"]) for text in TEXTS))
     assert ids.tolist() == pair["input_ids"]
-    assert special.of_pair == (4 if name == "roberta" else 3)
+    assert special.pair_count == (4 if name == "roberta" else 3)
     if name != "roberta":
         assert [int(place >= second) for place in range(len(ids))] == pair["token_type_ids"]
     assert pair.sequence_ids(0)[second] in (1, None)
@@ -205,7 +205,7 @@ def test_texts_that_nothing_stands_between_are_set_apart(backbone_folder: Backbo
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder("bert"))
     assert None not in tokenizer(*TEXTS).sequence_ids(0)
     special = check(tokenizer)
-    ids, second = special.together(np.array([7, 8]), np.array([9]))
+    ids, second = special.join(np.array([7, 8]), np.array([9]))
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     assert ids.tolist() == [cls, 7, 8, sep, 9, sep]
     assert second == 4

@@ -56,7 +56,7 @@ def documents() -> list[Document]:
 @pytest.fixture
 def encoder(tiny_encoder: Encoders, documents: Documents) -> DocumentEncoder:
     encoder = tiny_encoder("bert", **MEAN)
-    encoder.fit(documents, lexical={"least_documents": 1, "numbers": 12})
+    encoder.fit(documents, lexical={"least_documents": 1, "size": 12})
     return encoder
 
 
@@ -100,7 +100,7 @@ class TestFitHead:
         before = encoder.predict(documents).probabilities
         assert before == pytest.approx(expected, abs=1e-4)
         # It stays where only words are fitted.
-        encoder.fit(documents, centre=False, lexical={"least_documents": 1, "numbers": 5})
+        encoder.fit(documents, centre=False, lexical={"least_documents": 1, "size": 5})
         assert np.array_equal(encoder.predict(documents).probabilities, before)
 
     def test_where_everything_is_told_apart_a_rare_class_is_too(
@@ -110,7 +110,7 @@ class TestFitHead:
         few = [one for one in documents if one.label != "stars"]
         rare = [one for one in documents if one.label == "stars"][:3]
         encoder = tiny_encoder("bert", **MEAN)
-        encoder.fit([*few, *rare], lexical={"least_documents": 1, "numbers": 12})
+        encoder.fit([*few, *rare], lexical={"least_documents": 1, "size": 12})
         found = fit_head(encoder, LabelledDocuments.of([*few, *rare]))
         assert (found.held_out_accuracy, found.held_out_documents) == (1.0, 2)
         assert [one.labels[0] for one in encoder.predict(rare)] == ["stars"] * 3
@@ -169,7 +169,7 @@ class TestCheckpoints:
     def test_another_fit_takes_the_head_away(
         self, encoder: DocumentEncoder, documents: Documents, caplog: Log
     ) -> None:
-        for options in ({"centre": False, "lexical": {"least_documents": 1, "numbers": 5}}, {"lexical": False}):
+        for options in ({"centre": False, "lexical": {"least_documents": 1, "size": 5}}, {"lexical": False}):
             fit_head(encoder, LabelledDocuments.of(documents))
             with caplog.at_level(logging.WARNING, "graphdoc"):
                 encoder.fit(documents, **options)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_a_run_leaves_a_model_and_what_was_measured(
         "held_out": 3,
         "train": 10,
         "sentences": 50,
-        "sentences_alone": 10,
+        "unpaired_sentences": 10,
         "held_out_pairs": 15,
     }
     assert expected.items() <= record["corpus"].items()
@@ -131,7 +131,7 @@ def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
     assert len(losses) > 10 and 0 < labels.mean() < 1
 
 
-BATCH = ("loss.negatives=batch", "loss.temperature=0.2", "loss.mlm_weight=0", "loss.contrast_on=clean")
+BATCH = ("loss.negatives=in_batch", "loss.temperature=0.2", "loss.mlm_weight=0", "loss.contrast_on=clean")
 
 
 def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: list[str]) -> None:

@@ -130,14 +130,14 @@ def test_views_read_at_once_make_one_score(finetune: Callable[..., int], tmp_pat
 
 def test_negatives_are_of_the_same_first_document(overrides: list[str]) -> None:
     data = data_of(
-        overrides, "views={encoder: dual}", "loss={kind: contrast, negatives_per_pair: 2}", "training.batch_size=5"
+        overrides, "views.encoder=dual", "loss={kind: contrast, negatives_per_pair: 2}", "training.batch_size=5"
     )
     collate = data.loader._options["collate_fn"]
     labels, rows = data.pairs.labels, data.pairs.rows
     batch = next(iter(data.loader.batches()))
     queries, candidates = batch.roles["query"], batch.roles["candidate"]
     assert queries == slice(5)
-    drawn = {number: collate.drawn(number, 0) for number in np.flatnonzero(labels == 1).tolist()}
+    drawn = {number: collate.sampled_negatives(number, 0) for number in np.flatnonzero(labels == 1).tolist()}
     assert any(len(own) == 2 for own in drawn.values())
     for number, own in drawn.items():
         assert all(rows[other, 0] == rows[number, 0] and labels[other] == 0 for other in own)

@@ -184,7 +184,7 @@ def test_pairs_are_of_one_paragraph_or_of_different_texts(
     pairs = made(documents, rows=rows)
     sizes = [size for row in rows for size in documents[row][0]]
     assert len(pairs) == sum(size for size in sizes if size > 1)
-    assert pairs.alone == sizes.count(1)
+    assert pairs.unpaired == sizes.count(1)
     assert len({pairs.anchor(number) for number in range(len(pairs))}) == len(pairs)
     texts = {documents[row][1] for row in rows if max(documents[row][0]) > 1}
     assert pairs.groups == len(texts)
@@ -228,7 +228,7 @@ def test_draws_depend_on_seed_epoch_and_number_alone() -> None:
 
 def test_texts_that_give_no_pairs() -> None:
     one_text, alone = made([([2], 3), ([4], 3)]), made([([1, 1], 0), ([1], 1)])
-    assert (one_text.groups, len(alone), alone.alone, alone.groups) == (1, 0, 3, 0)
+    assert (one_text.groups, len(alone), alone.unpaired, alone.groups) == (1, 0, 3, 0)
     with pytest.raises(ValueError, match="one text"):
         for epoch in range(50):
             one_text.draw(epoch, 0)

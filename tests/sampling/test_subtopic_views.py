@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from graphdoc.registry import VIEW_SAMPLINGS, load
-from graphdoc.sampling.views import Sampling, SentenceLikelihoods, ViewSide, centrality, draw_views
+from graphdoc.sampling.views import Sampling, SentenceLikelihoods, ViewSide, centrality, sample_views
 
 SAMPLINGS: dict[str, Sampling] = {name: load(target) for name, target in VIEW_SAMPLINGS.items()}
 # Subtopic 0 is shared and large, 1 shared and small, 2 is the first document's, 3 the second's.
@@ -39,7 +39,7 @@ def test_a_view_is_full_or_has_all_and_never_a_sentence_twice(
     one: tuple[list[int], list[int]], two: tuple[list[int], list[int]], most: int, name: str, number: int
 ) -> None:
     documents = side("a", one), side("b", two)
-    views = draw_views(*documents, SAMPLINGS[name], most, seed=3, number=number)
+    views = sample_views(*documents, SAMPLINGS[name], most, seed=3, number=number)
     for document, view in zip(documents, views, strict=True):
         assert (np.diff(view.sentences) > 0).all()
         assert len(view.sentences) >= 1
@@ -49,7 +49,7 @@ def test_a_view_is_full_or_has_all_and_never_a_sentence_twice(
         assert view.tokens.sum() <= most
         if name != "negative" and name != "random":
             assert view.tokens.sum() == min(most, document.tokens.sum())
-    turned = draw_views(*documents[::-1], SAMPLINGS[name], most, seed=3, number=number)
+    turned = sample_views(*documents[::-1], SAMPLINGS[name], most, seed=3, number=number)
     for view, other in zip(views, turned[::-1], strict=True):
         np.testing.assert_array_equal(view.sentences, other.sentences)
         np.testing.assert_array_equal(view.tokens, other.tokens)
@@ -84,7 +84,7 @@ def test_draws_follow_the_equations_and_sentences_of_a_subtopic_are_equally_like
     draws = 3000
     found = [np.zeros(len(side.clusters)) for side in sides]
     for number in range(draws):
-        views = draw_views(*sides, SAMPLINGS[equation.__name__], 5, seed=1, number=number)
+        views = sample_views(*sides, SAMPLINGS[equation.__name__], 5, seed=1, number=number)
         for counts, view in zip(found, views, strict=True):
             counts[view.sentences[0]] += 1 / draws
     own = counts_of(*sides)
@@ -93,7 +93,7 @@ def test_draws_follow_the_equations_and_sentences_of_a_subtopic_are_equally_like
 
 
 def test_negative_takes_the_smaller_half_of_what_there_is() -> None:
-    first, second = draw_views(FIRST, SECOND, SAMPLINGS["negative"], 1000, seed=0, number=0)
+    first, second = sample_views(FIRST, SECOND, SAMPLINGS["negative"], 1000, seed=0, number=0)
     # Both have nothing in common in subtopics 2 and 3; the first has four sentences of the one, the second three.
     assert set(FIRST.clusters[first.sentences]) == {2}
     assert set(SECOND.clusters[second.sentences]) == {3}
@@ -101,30 +101,30 @@ def test_negative_takes_the_smaller_half_of_what_there_is() -> None:
     for beyond in (0, 4, 9):
         # Subtopics of numbers below ``beyond`` have no sentence here.
         one, other = (ViewSide(id, clusters + beyond, np.full(8, 5)) for id in "ab")
-        view, _ = draw_views(one, other, SAMPLINGS["negative"], 100, seed=1, number=0)
+        view, _ = sample_views(one, other, SAMPLINGS["negative"], 100, seed=1, number=0)
         np.testing.assert_array_equal(view.sentences, [0, 1, 2, 3])
 
 
 def test_samplings_without_subtopics() -> None:
     starts = set()
     for number in range(200):
-        view = draw_views(FIRST, SECOND, SAMPLINGS["random"], 20, seed=0, number=number)[0]
+        view = sample_views(FIRST, SECOND, SAMPLINGS["random"], 20, seed=0, number=number)[0]
         assert (np.diff(view.sentences) == 1).all() and view.tokens.sum() == 20
         starts.add(int(view.sentences[0]))
     assert starts == set(range(7))
-    first, second = draw_views(FIRST, SECOND, SAMPLINGS["pagerank"], 12, seed=0, number=0)
+    first, second = sample_views(FIRST, SECOND, SAMPLINGS["pagerank"], 12, seed=0, number=0)
     assert (first.sentences.tolist(), second.sentences.tolist()) == ([0, 1, 2], [3, 4, 5])
     # The least central of the three came last, and was cut.
     assert second.tokens.tolist() == [2, 5, 5]
-    assert draw_views(FIRST, SECOND, SAMPLINGS["truncated"], 12, seed=0, number=9)[1].sentences.tolist() == [0, 1, 2]
+    assert sample_views(FIRST, SECOND, SAMPLINGS["truncated"], 12, seed=0, number=9)[1].sentences.tolist() == [0, 1, 2]
     # Hard goes on with others once its subtopic is used up.
-    view = draw_views(FIRST, SECOND, SAMPLINGS["hard"], 40, seed=0, number=0)[0]
+    view = sample_views(FIRST, SECOND, SAMPLINGS["hard"], 40, seed=0, number=0)[0]
     assert set(range(4)) < set(view.sentences.tolist()) and len(view.sentences) == 8
 
 
 def test_views_differ_by_number_and_seed_but_not_by_call() -> None:
     def drawn(seed: int, number: int) -> tuple[bytes, ...]:
-        views = draw_views(FIRST, SECOND, SAMPLINGS["uniform"], 15, seed=seed, number=number)
+        views = sample_views(FIRST, SECOND, SAMPLINGS["uniform"], 15, seed=seed, number=number)
         return tuple(view.sentences.tobytes() for view in views)
 
     assert len({drawn(seed, number) for seed in range(3) for number in range(10)}) > 20

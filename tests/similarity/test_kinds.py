@@ -90,7 +90,7 @@ def test_contributions_add_up_to_the_score(
         if not lexical:
             assert comparison.lexical is None
             continue
-        numbers = encoder.model.lexical.settings.numbers  # type: ignore[union-attr]
+        numbers = encoder.model.lexical.settings.size  # type: ignore[union-attr]
         left, right = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (passages[a], passages[b]))
         products = left @ right.T
         words = left[:, -numbers:] @ right[:, -numbers:].T
