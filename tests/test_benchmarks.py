@@ -97,14 +97,14 @@ Convert = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def convert(tmp_path: Path, monkeypatch: Patch, capsys: Output) -> Convert:
-    """Runs a script; gives its exit status and what it said: ``convert("matching_data", "cnse", "pairs.txt")``."""
+    """Converts a published set; gives exit status and what was said: ``convert("cnse", "pairs.txt")``."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.chdir(tmp_path)
 
-    def run(script: str, *arguments: str) -> tuple[int, str]:
+    def run(*arguments: str) -> tuple[int, str]:
         status = 0
         try:
-            importlib.import_module(script).main([*arguments, "--output", "out.jsonl" if "sdr" in script else "out"])
+            importlib.import_module("published_data").main([*arguments, "--output", "out"])
         except SystemExit as error:
             status = int(error.code or 0)
         said = capsys.readouterr()
@@ -122,9 +122,9 @@ def write_articles(*rows: list[str]) -> None:
 def test_articles_become_documents(convert: Convert) -> None:
     sections = [("Abstract", "The moon pulls\nthe sea, 'twice' a day."), ("", "It is salt.")]
     write_articles(["0", "Tides", repr(sections)], ["1", "Koji", repr([["Rice", "x" * 200_000]])])
-    status, said = convert("sdr_articles", "games.csv", "--relevant", "games.json")
+    status, said = convert("sdr", "games.csv", "--relevant", "games.json")
     assert status == 0 and "1 of 2 sources and 1 of 3 pairs" in said and "missing: Oak, Reeds" in said
-    first, second = read_documents("out.jsonl")
+    first, second = read_documents("out/articles.jsonl")
     assert first.id == first.title == "Tides"
     assert [(one.heading, one.text) for one in first.sections] == sections
     assert len(second.text) == 200_000
@@ -133,9 +133,9 @@ def test_articles_become_documents(convert: Convert) -> None:
 @pytest.mark.parametrize("bad", ["__import__('os').system('touch ran')", "[(1, 2)]", "{}"])
 def test_nothing_is_executed_and_mistakes_name_the_line(convert: Convert, bad: str) -> None:
     write_articles(["0", "Tides", bad])
-    status, said = convert("sdr_articles", "games.csv", "--relevant", "games.json")
+    status, said = convert("sdr", "games.csv", "--relevant", "games.json")
     assert status == 2 and "games.csv:2" in said and len(said.splitlines()) == 1
-    assert not Path("ran").exists() and not Path("out.jsonl").exists()
+    assert not Path("ran").exists() and not Path("out/articles.jsonl").exists()
 
 
 def row(label: int, a: str, b: str) -> str:
@@ -146,7 +146,7 @@ def test_pairs_of_news(convert: Convert) -> None:
     bad = [row(1, "a", "b") + "|more", row(2, "a", "b"), "1|a|b|t|t| |text|k|k|1|2"]
     rows = [*(row(number % 2, f"n{number}", f"m{number % 3}") for number in range(11)), *bad]
     Path("pairs.txt").write_text("\ufeff" + "\r\n".join([HEADER, *rows]) + "\r\n", encoding="utf-8")
-    status, said = convert("matching_data", "cnse", "pairs.txt")
+    status, said = convert("cnse", "pairs.txt")
     assert status == 0 and "14 documents and 11 pairs" in said and "skipped 3" in said and "pairs.txt:13" in said
     documents = {document.id: document for document in read_documents("out/documents.jsonl")}
     assert len(documents) == 14
@@ -163,7 +163,7 @@ def test_articles_that_link_alike_are_pairs(convert: Convert) -> None:
     links = [(f"{group}{n}", f"{group}-{to}") for group in "ab" for n in range(20) for to in range(3)]
     with gzip.open("links.tsv.gz", "wt", encoding="utf-8") as stream:
         stream.writelines(f"{source}\t{target}\n" for source, target in [*links, *links[:5], ("a99", "a-0")])
-    status, _ = convert("link_pairs", "links.tsv.gz")
+    status, _ = convert("wiki", "links.tsv.gz")
     parts = {part: list(read_pair_file(f"out/pairs_{part}.tsv")) for part in ("train", "dev", "test")}
     assert status == 0 and all(parts.values())
     inside = {part: {id for pair in pairs for id in (pair.a, pair.b)} for part, pairs in parts.items()}
@@ -171,6 +171,37 @@ def test_articles_that_link_alike_are_pairs(convert: Convert) -> None:
     for pairs in parts.values():
         assert sum(pair.label for pair in pairs) == len(pairs) / 2
         assert all((pair.a[0] == pair.b[0]) == pair.label for pair in pairs)
+
+
+def test_papers_lose_abstract_and_references_by_their_headings(convert: Convert) -> None:
+    text = (
+        "A title\n\nAbstract\nIn short.\n1 Introduction\nKoji 2.5 grows.\n2.1 More Rice\nIt is\nReferences\nA. Author."
+    )
+    Path("papers").mkdir()
+    for number in range(40):
+        Path(f"papers/P{number:02}.txt").write_text(text)
+    links = [f"P{number:02} ==> P{number ^ 1:02}\n" for number in range(40)]
+    Path("acl.txt").write_text("".join([*links, "P01 ==> P99\n"]))
+    status, said = convert("aan", "--papers", "papers", "--citations", "acl.txt")
+    assert status == 0 and "40 papers and 40 citations" in said and "train: 32 documents" in said
+    headings = [section.heading for section in next(read_documents("out/papers.jsonl")).sections]
+    assert headings == ["", "Abstract", "1 Introduction", "2.1 More Rice", "References"]
+    cited = Path("out/citations_train.tsv").read_text().splitlines()
+    assert [f"{pair.a}\t{pair.b}" for pair in read_pair_file("out/pairs_train.tsv") if pair.label] == cited != []
+
+
+def test_hyperpartisan_news(convert: Convert) -> None:
+    Path("articles.xml").write_text(
+        '<a><article id="7" title="Koji"><p>Rice &amp; <b>mould</b>.</p><p>Steam.</p></article></a>'
+    )
+    Path("labels.xml").write_text('<a><article id="7" hyperpartisan="true"/></a>')
+    Path("split.json").write_text('{"train": [], "test": ["7"]}')
+    status, _ = convert(
+        "hyperpartisan", "--articles", "articles.xml", "--labels", "labels.xml", "--split", "split.json"
+    )
+    (document,) = read_documents("out/articles.jsonl")
+    assert status == 0 and (document.text, document.label) == ("Rice & mould.\n\nSteam.", "true")
+    assert document.metadata["split"] == "test"
 
 
 SCRIPTS = sorted(path for folder in ("benchmarks", "pretrain", "finetune") for path in (ROOT / folder).glob("*.py"))

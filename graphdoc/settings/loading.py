@@ -48,7 +48,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         SettingsError: there is neither, or the file cannot be read.
     """
     shipped = shipped_recipes()
-    if str(path) not in shipped or Path(path).exists():
+    # A folder of data may well have the name of its recipe.
+    if str(path) not in shipped or Path(path).is_file():
         near = difflib.get_close_matches(str(path), shipped, n=1)
         if near and not Path(path).exists():
             raise SettingsError(f"{path} is neither a file nor a recipe of the package; did you mean {near[0]}?")

@@ -123,6 +123,59 @@ def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same
         assert all(torch.equal(weight, expected[name]) for name, weight in other.items())
 
 
+TEXTS = [f"The tide {number} of all waters came. Marsh grass slows it more than bare mud does." for number in range(8)]
+
+
+def judged(folder: str, corpus: str, *qrels: str, field: str = "text") -> dict[str, str]:
+    """A folder of documents, queries and judgements, as recipes say that ``ir_datasets`` exports them."""
+    documents = [{"_id": f"D{number}", "title": "Tides", "text": text} for number, text in enumerate(TEXTS)]
+    queries = [{"_id": str(number), field: text[:20]} for number, text in enumerate(TEXTS)]
+    rows = {corpus: documents, f"{folder}/queries.jsonl": queries}
+    files = {name: "".join(json.dumps(row) + "\n" for row in given) for name, given in rows.items()}
+    of = {"qrels.tsv": range(8), "qrels/train.tsv": range(5), "qrels/dev.tsv": range(5, 8)}
+    return files | {f"{folder}/{name}": "".join(f"{n} 0 D{n} 1\n" for n in of[name]) for name in qrels}
+
+
+def folders(pattern: str) -> dict[str, str]:
+    """Texts of two classes, each in the folder of its class."""
+    return {pattern.format(("neg", "pos")[number % 2], number): text for number, text in enumerate(TEXTS)}
+
+
+# Files as they are published, and what a recipe has to be told of them.
+PUBLISHED: dict[str, tuple[str, dict[str, str], list[str]]] = {
+    "imdb": ("classify", {**folders("train/{}/{}_7.txt"), "train/unsup/0_0.txt": "It is slow."},
+             ["corpus.source=train/[np]*", "corpus.label_from=folder"]),
+    "newsgroups20": ("classify", folders("20news-bydate-train/{}/{}.txt"),
+                     ["corpus.source=20news-bydate-train", "corpus.label_from=folder", "corpus.encoding=latin-1"]),
+    "arxiv": ("classify", folders("arxiv/{}/{}.txt"), ["corpus.source=arxiv", "corpus.label_from=folder"]),
+    "msmarco_doc": ("retrieve", judged("msmarco-doc", "msmarco-doc/corpus.jsonl", "qrels/train.tsv"),
+                    ["corpus.source=msmarco-doc/corpus.jsonl"]),
+    "robust04": ("retrieve", judged("robust04", "robust04/corpus.jsonl", "qrels.tsv")
+                 | {"robust04/folds.tsv": "".join(f"{n}\t{n % 5 + 1}\n" for n in range(8))},
+                 ["corpus.source=robust04/corpus.jsonl"]),
+    **{f"wikir_{field}": (
+        "retrieve", judged("wikir", "articles.jsonl", "qrels/train.tsv", "qrels/dev.tsv", field=field),
+        ["corpus.source=articles.jsonl"],
+    ) for field in ("title", "first_sentence")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_recipe_reads_its_data_as_they_are_published(
+    name: str, backbone_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task, files, options = PUBLISHED[name]
+    for file, text in files.items():
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_text(text, encoding="utf-8")
+    tiny = [f"model.start={backbone_folder('roberta')}", "training.max_steps=2", "training.batch_size=4",
+            "training.loading_processes=0", "corpus.preparing_processes=1", "corpus.cache=cache"]  # fmt: skip
+    assert main(["finetune", task, "--config", name, "--device", "cpu", "output=run", *tiny, *options]) == 0
+    counts = json.loads(Path("run/record.json").read_text(encoding="utf-8"))["corpus"]
+    assert counts["documents"] == 8
+
+
 def test_help_of_a_script_is_that_of_its_command(capsys: Output) -> None:
     assert main(["pretrain", "--help"], train=print) == 0
     assert "--config" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.registry import load as load_target
 from graphdoc.settings.document import DocumentSettings, setting_names
 from graphdoc.settings.finetuning import (
+    ClassificationSettings,
     ComparisonSettings,
     RetrievalSettings,
     SubtopicRunSettings,
@@ -194,13 +195,14 @@ def test_recipes_are_valid_and_survive_being_written(name: str, tmp_path: Path) 
 
 def test_recipes_and_example_documents_are_those_of_the_package(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("quickstart").mkdir()
     (source,) = load_settings(PretrainingSettings, "quickstart").corpus.sources
     assert (Path(source) / "koji.md").is_file()
     with pytest.raises(SettingsError, match="quickstart"):
         load_settings(PretrainingSettings, "quickstrt")
 
 
-# What a paper says (Graph-RoBERTa, sections 2.2 to 3.3; CoLDE, 3 and 4.1.2; SDR, 3.2 and 4.7), by recipe.
+# What a paper says (Graph-RoBERTa, 2.2 to 3.3, table 6; CoLDE, 3 and 4.1.2; SDR, 3.2 and 4.7; SST, B.1), by recipe.
 PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     "graph_roberta": (PretrainingSettings, {
         "split": "half", "loss": {"similarity": "dot", "temperature": 1.0, "directions": "both"},
@@ -216,7 +218,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     }),
     "colde": (ComparisonSettings, {
         "sections": {"number": 2}, "loss": {"kind": "contrastive", "temperature": 0.5},
-        "corpus": {"leave_out_sections": ["Abstract"]},
+        "corpus": {"leave_out_sections": ["Abstract", "References"]},
         "training": {"batch_size": 50, "epochs": 25, "learning_rate": 5e-5,
                      "weight_decay": 0.01},
         "model": {"start": "bert-base-uncased", "tune": "full", "settings": {
@@ -236,6 +238,15 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
         "queries": {"text_column": form}, "negatives": {"per_query": 1, "kind": "words", "depth": 100},
         "training": {"batch_size": 128, "epochs": 5, "learning_rate": 2e-5}, "similarity": "dot",
     }) for form in ("title", "first_sentence")},
+    **{name: (ClassificationSettings, {"training": {
+        "batch_size": 32, "epochs": epochs, "learning_rate": rate, "warmup": 0.1, "weight_decay": 0.01,
+    }}) for name, epochs, rate in (("arxiv", 20, 1e-4), ("newsgroups20", 20, 5e-5), ("imdb", 20, 5e-5),
+                                   ("hyperpartisan", 15, 3e-5))},
+    **{f"sst_{name}": (ViewRunSettings, {
+        "training": {"learning_rate": 1e-5, "weight_decay": 0.0, "schedule": "linear"}, "pairs": {"depth": depth},
+        "views": {"receptive_field": 40, "cluster_size": 6, "views": 3, "view_tokens": tokens, "encoder": encoder},
+    }) for name, encoder, tokens, depth in (("cnse", "cross", 256, 40), ("cnss", "cross", 256, 40),
+                                            ("lecardv2", "dual", 512, 40), ("coliee", "dual", 512, 20))},
     "sdr": (SentencePairSettings, {
         "loss": {"margin": 1.0, "mlm_weight": 1.0, "contrast_weight": 1.0, "contrast_on": "masked"},
         "training": {"batch_size": 8, "epochs": 50, "learning_rate": 2e-5},

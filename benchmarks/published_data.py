@@ -1,0 +1,340 @@
+"""Turns the published data sets of the recipes into documents, and pairs or judgements.
+
+    python benchmarks/published_data.py cnse same_event_doc_pair.txt --output cnse/
+    python benchmarks/published_data.py cnss same_story_doc_pair.txt --output cnss/
+    python benchmarks/published_data.py lecardv2 --queries query.json --cases candidate/ --qrels relevance.trec --output lecardv2/
+    python benchmarks/published_data.py coliee --cases task1_train_files/ --labels task1_train_labels.json --output coliee/
+    python benchmarks/published_data.py sdr video_games.csv --relevant video_games.json --output games/
+    python benchmarks/published_data.py aan --papers aan/papers_text/ --citations aan/release/2014/acl.txt --output aan/
+    python benchmarks/published_data.py wiki links.tsv.gz --output wiki/
+    python benchmarks/published_data.py hyperpartisan --articles articles.xml --labels ground-truth.xml --split hp-splits.json --output hp/
+
+Nothing in the files is executed.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import json
+import math
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from graphdoc.documents.parsing.formats import numbered_lines
+from graphdoc.errors import DocumentError, GraphdocError
+from graphdoc.evaluation import read_relevant
+from graphdoc.evaluation.trec import read_qrels, write_qrels
+from graphdoc.runtime.files import write_atomically, write_text
+from graphdoc.runtime.progress import progress_bar
+from graphdoc.runtime.text import one_line
+
+# Parts of the lines of a file of pairs, and where each ends.
+PARTS = {"train": 0.6, "dev": 0.8, "test": 1.0}
+# Of the papers of CoLDE, as it has them, and of its articles, whose similar pairs are few.
+PAPER_PARTS = {"train": 0.8, "dev": 0.1, "test": 0.1}
+ARTICLE_PARTS = {"train": 0.5, "dev": 0.2, "test": 0.3}
+# Share of the outgoing links of two articles that both have, above which they are similar (CoLDE, section 4.1).
+ALIKE = 0.5
+# What the columns of the pairs of news are called.
+LABEL, SIDES = "label", ({"id": "doc_id1", "title": "title1", "text": "content1"},
+                         {"id": "doc_id2", "title": "title2", "text": "content2"})  # fmt: skip
+# Parts of a case of LeCaRDv2, in the order of the case.
+CASE_PARTS = ("fact", "reason", "charge", "article")
+# A line of a paper that is a heading.
+_HEADING = re.compile(r"^\s*((?i:abstract|references|bibliography)|\d[\d.]*\s+[A-Z][^\n.]{2,60})\s*$", re.MULTILINE)
+# A space between words of a script that has none: one that does not stand between two Latin words or numbers.
+_SPACE = re.compile(r"(?<![A-Za-z0-9])[ \t]+|[ \t]+(?![A-Za-z0-9])")
+
+Row = dict[str, Any]
+
+
+def joined(words: str) -> str:
+    """A text of words that were set apart, as it is written in Chinese.
+
+    >>> joined("三星 Galaxy S8 的 屏幕")
+    '三星Galaxy S8的屏幕'
+    """
+    return _SPACE.sub("", words.strip())
+
+
+def news_pairs(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """CNSE and CNSS: documents once, and pairs in three parts, 60, 20 and 20 % of the lines in order."""
+    lines = numbered_lines(options.pairs)
+    names = [name.strip().lstrip("\ufeff") for name in next(lines)[1].split("|")]
+    texts: dict[str, str] = {}
+    pairs: list[str] = []
+    others = 0
+
+    def documents() -> Iterator[Row]:
+        nonlocal others
+        for number, line in lines:
+            cells = [cell.strip() for cell in line.split("|")]
+            row = dict(zip(names, cells, strict=False))
+            sides = [{key: row.get(name, "") for key, name in side.items()} for side in SIDES]
+            is_whole = len(cells) == len(names) and all(side["id"] and joined(side["text"]) for side in sides)
+            if not is_whole or (label := row[LABEL]) not in ("0", "1"):
+                skipped.append(f"{options.pairs}:{number}")
+                continue
+            for side in sides:
+                text = joined(side["text"])
+                if side["id"] not in texts:
+                    texts[side["id"]] = text
+                    yield {"id": side["id"], "title": joined(side["title"]), "text": text}
+                others += texts[side["id"]] != text
+            pairs.append(f"{sides[0]['id']}\t{sides[1]['id']}\t{label}\n")
+
+    count = write_rows(options.output / "documents.jsonl", documents())
+    ends = [0, *(math.ceil(share * len(pairs)) for share in PARTS.values())]
+    for name, first, last in zip(PARTS, ends, ends[1:], strict=False):
+        write_text(options.output / f"{name}.tsv", "".join(pairs[first:last]))
+    sizes = ", ".join(f"{last - first:,} {name}" for name, first, last in zip(PARTS, ends, ends[1:], strict=False))
+    lines = [f"{count:,} documents and {len(pairs):,} pairs: {sizes}"]
+    return lines + ([f"an id came {others:,} times with another text; the first was kept"] if others else [])
+
+
+def lecardv2(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """LeCaRDv2: queries, with q- before their ids, which other cases have too, cases and grades 0 to 3."""
+
+    def queries() -> Iterator[Row]:
+        for number, line in numbered_lines(options.queries):
+            row = parsed(line, f"{options.queries}:{number}", ("id", "query"), skipped)
+            if row is not None:
+                yield {"id": f"q-{row['id']}", "text": row["query"]}
+
+    def cases() -> Iterator[Row]:
+        for path in sorted(options.cases.rglob("*.json")):
+            row = parsed(path.read_text(encoding="utf-8"), str(path), ("pid", "fact"), skipped)
+            if row is not None:
+                parts = [(name, row.get(name)) for name in CASE_PARTS]
+                sections = [
+                    {"heading": name, "text": text if isinstance(text, str) else ", ".join(map(str, text))}
+                    for name, text in parts
+                    if text
+                ]
+                yield {"id": str(row["pid"]), "sections": sections}
+
+    asked = write_rows(options.output / "queries.jsonl", queries())
+    count = write_rows(options.output / "corpus.jsonl", cases())
+    qrels = {f"q-{query}": grades for query, grades in read_qrels(options.qrels).items()}
+    write_qrels(options.output / "qrels.tsv", qrels)
+    judged = sum(map(len, qrels.values()))
+    return [f"{asked:,} queries, {count:,} cases and {judged:,} judgements of {len(qrels):,} queries"]
+
+
+def coliee(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """COLIEE, task 1: texts, which are the queries too, and for every query the cases that it cites."""
+    ids: set[str] = set()
+
+    def cases() -> Iterator[Row]:
+        for path in sorted(options.cases.glob("*.txt")):
+            text = path.read_text(encoding="utf-8", errors="replace").strip()
+            if not text:
+                skipped.append(str(path))
+                continue
+            ids.add(path.stem)
+            yield {"id": path.stem, "text": text}
+
+    labels = json.loads(options.labels.read_text(encoding="utf-8"))
+    count = write_rows(options.output / "corpus.jsonl", cases())
+    qrels: dict[str, dict[str, int]] = {}
+    gone = 0
+    for query, cited in labels.items():
+        names = [Path(str(name)).stem for name in cited]
+        known = {name: 1 for name in names if name in ids and Path(query).stem in ids}
+        gone += len(names) - len(known)
+        if known:
+            qrels[Path(query).stem] = known
+    write_qrels(options.output / "qrels.tsv", qrels)
+    lines = [f"{count:,} cases and {sum(map(len, qrels.values())):,} citations of {len(qrels):,} queries"]
+    return lines + ([f"{gone:,} citations of cases that are not there were left out"] if gone else [])
+
+
+def sdr(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """SDR: articles of a CSV whose sections are Python lists, with titles as ids, which the ground truth has too."""
+    titles: set[str] = set()
+    # An article is one cell.
+    csv.field_size_limit(sys.maxsize)
+
+    def articles() -> Iterator[Row]:
+        with options.articles.open(encoding="utf-8", newline="") as file:
+            for row in (reader := csv.DictReader(file)):
+                by_name = {str(name).strip().lower(): cell for name, cell in row.items()}
+                try:
+                    title = by_name["title"].strip()
+                    pairs = ast.literal_eval(by_name.get("sections") or by_name["section"])
+                    if not title or title in titles or not isinstance(pairs, list | tuple):
+                        raise ValueError(f"no title, a second {title!r}, or no list of sections")
+                    sections = [{"heading": str(heading).strip(), "text": text} for heading, text in pairs]
+                    if not all(isinstance(section["text"], str) for section in sections):
+                        raise ValueError("a section is no pair of texts")
+                except (KeyError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+                    reason = one_line(str(error), 120)
+                    raise DocumentError(f"{options.articles}:{reader.line_num}: {reason}") from error
+                titles.add(title)
+                yield {"id": title, "title": title, "sections": sections}
+
+    relevant = read_relevant(options.relevant)
+    lines = [f"{write_rows(options.output / 'articles.jsonl', articles()):,} articles"]
+    pairs = [(source, title) for source, others in relevant.items() for title in others]
+    both = sum({*pair} <= titles for pair in pairs)
+    lines.append(f"{len(titles & {*relevant}):,} of {len(relevant):,} sources and {both:,} of {len(pairs):,} pairs")
+    missing = sorted({title for pair in pairs for title in pair} - titles)
+    return lines + ([f"missing: {', '.join(missing[:20])}" + (" ..." if len(missing) > 20 else "")] if missing else [])
+
+
+def aan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """ACL Anthology Network (CoLDE): papers in sections, citations of a part of them, and pairs of the others."""
+    paths = sorted(options.papers.glob("*.txt"))
+
+    def papers() -> Iterator[Row]:
+        for path in paths:
+            parts = ["", *_HEADING.split(path.read_text(encoding="utf-8", errors="replace"))]
+            if any(text.strip() for text in parts[1::2]):
+                pairs = zip(parts[::2], parts[1::2], strict=True)
+                yield {"id": path.stem, "sections": [{"heading": name, "text": text} for name, text in pairs]}
+            else:
+                skipped.append(str(path))
+
+    count = write_rows(options.output / "papers.jsonl", papers())
+    cited = [line.split() for _, line in numbered_lines(options.citations)]
+    there = {path.stem for path in paths} - {Path(path).stem for path in skipped}
+    pairs = sorted({(row[0], row[-1]) for row in cited if len(row) == 3 and {row[0], row[-1]} <= there})
+    lines = write_parts(pairs, PAPER_PARTS, options.output)
+    links = [line.split("\t") for line in (options.output / "pairs_train.tsv").read_text().splitlines()]
+    write_text(options.output / "citations_train.tsv", "".join(f"{a}\t{b}\n" for a, b, label in links if label == "1"))
+    return [f"{count:,} papers and {len(pairs):,} citations", *lines]
+
+
+def wiki(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """Pairs of articles as CoLDE builds WIKI (section 4.1.1): more than half of their outgoing links agree.
+
+    A line has the ids of both ends of a link. Articles with one similar article alone are left out.
+    """
+    outgoing, sources = defaultdict[str, set[str]](set), defaultdict[str, list[str]](list)
+    for source, target in (line.split() for _, line in numbered_lines(options.links)):
+        if target not in outgoing[source]:
+            outgoing[source].add(target)
+            sources[target].append(source)
+    common = Counter(pair for row in sources.values() for pair in combinations(sorted(row), 2))
+    pairs = [pair for pair, n in sorted(common.items()) if n > ALIKE * len(outgoing[pair[0]] | outgoing[pair[1]])]
+    degrees = Counter(article for pair in pairs for article in pair)
+    pairs = [pair for pair in pairs if min(degrees[article] for article in pair) > 1]
+    return write_parts(pairs, ARTICLE_PARTS, options.output)
+
+
+def write_parts(pairs: Sequence[tuple[str, str]], parts: dict[str, float], folder: Path) -> list[str]:
+    """Draw documents into parts; every similar pair of a part stands beside its first document and another one."""
+    draw, similar = np.random.default_rng(0), {frozenset(pair) for pair in pairs}
+    documents = draw.permutation(sorted({document for pair in pairs for document in pair})).tolist()
+    ends, said = [0, *(np.cumsum(list(parts.values())) * len(documents)).round().astype(int)], []
+    for part, start, end in zip(parts, ends, ends[1:], strict=False):
+        inside, lines = documents[start:end], []
+        for first, second in (pair for pair in pairs if {*pair} <= {*inside}):
+            others = [one for one in inside if one != first and frozenset((first, one)) not in similar]
+            chosen = draw.choice(others, 1).tolist() if others else []
+            lines += [f"{first}\t{second}\t1\n", *(f"{first}\t{one}\t0\n" for one in chosen)]
+        write_text(folder / f"pairs_{part}.tsv", "".join(lines))
+        said.append(f"{part}: {len(inside):,} documents, {len(lines) // 2:,} similar pairs and as many others")
+    return said
+
+
+def hyperpartisan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """SemEval 2019, task 4: articles with their labels, and the split of Beltagy et al. 2020."""
+    labels = {one.get("id"): one.get("hyperpartisan") for one in ElementTree.parse(options.labels).iter("article")}
+    split = {id: part for part, ids in json.loads(options.split.read_text()).items() for id in ids}
+
+    def articles() -> Iterator[Row]:
+        for one in ElementTree.parse(options.articles).iter("article"):
+            id, text = one.get("id"), "\n\n".join("".join(part.itertext()).strip() for part in one) or one.text
+            row = {"id": id, "title": one.get("title"), "text": text, "label": labels.get(id), "split": split.get(id)}
+            yield row
+
+    return [f"{write_rows(options.output / 'articles.jsonl', articles()):,} articles"]
+
+
+def parsed(text: str, place: str, needed: Sequence[str], skipped: list[str]) -> Row | None:
+    """A JSON object with some keys; None for one that is skipped."""
+    try:
+        row: Row = json.loads(text)
+        if all(row[key] for key in needed):
+            return row
+    except (ValueError, RecursionError, TypeError, KeyError):
+        pass
+    skipped.append(place)
+    return None
+
+
+def write_rows(path: Path, rows: Iterator[Row]) -> int:
+    """Write JSON Lines one by one; how many there are."""
+    count = 0
+
+    def write(temporary: Path) -> None:
+        nonlocal count
+        with temporary.open("w", encoding="utf-8") as file, progress_bar(None, None, "Reading", "documents") as bar:
+            for row in rows:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                count += 1
+                bar.update(1)
+
+    write_atomically(path, write)
+    return count
+
+
+# Name of a data set, what converts it, and the files it needs.
+SETS: dict[str, tuple[Callable[[argparse.Namespace, list[str]], list[str]], dict[str, str]]] = {
+    "cnse": (news_pairs, {"pairs": "same_event_doc_pair.txt"}),
+    "cnss": (news_pairs, {"pairs": "same_story_doc_pair.txt"}),
+    "lecardv2": (
+        lecardv2,
+        {
+            "--queries": "queries, one JSON in a line",
+            "--cases": "folder of cases",
+            "--qrels": "grades of TREC",
+        },
+    ),
+    "coliee": (coliee, {"--cases": "folder of texts", "--labels": "JSON of queries and the cases they cite"}),
+    "sdr": (sdr, {"articles": "CSV of titles and sections", "--relevant": "JSON of titles and similar ones"}),
+    "aan": (aan, {"--papers": "folder of texts", "--citations": "lines such as P00-1001 ==> P99-1002"}),
+    "wiki": (wiki, {"links": "two ids in a line"}),
+    "hyperpartisan": (
+        hyperpartisan,
+        {"--articles": "XML of articles", "--labels": "XML of labels", "--split": "JSON of ids by part"},
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Convert, and say what was written."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sets = parser.add_subparsers(dest="set", required=True, metavar="SET")
+    for name, (convert, files) in SETS.items():
+        one = sets.add_parser(name, help=(convert.__doc__ or "").strip())
+        for argument, help in files.items():
+            options = {"required": True} if argument.startswith("--") else {}
+            one.add_argument(argument, type=Path, metavar="PATH", help=help, **options)
+        one.add_argument("--output", type=Path, required=True, metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    skipped: list[str] = []
+    try:
+        lines = SETS[options.set][0](options, skipped)
+    except GraphdocError as error:
+        parser.exit(2, f"{parser.prog}: {one_line(str(error))}\n")
+    except OSError as error:
+        parser.exit(2, f"{parser.prog}: {error.filename}: {error.strerror}; check the path\n")
+    if skipped:
+        lines.append(f"skipped {len(skipped):,} that are not of this form, the first: {skipped[0]}")
+    print("\n".join([*lines, f"wrote {options.output}"]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
