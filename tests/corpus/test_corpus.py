@@ -7,6 +7,7 @@ import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,18 @@ import numpy as np
 import pytest
 from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
 from tokenizers import normalizers
+from training_fixtures import Prepare
 from typed import Log, Patch
 
 from graphdoc.corpus import corpus as corpus_module
 from graphdoc.corpus import document as corpus_document
-from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
+from graphdoc.corpus.corpus import TrainingCorpus
 from graphdoc.corpus.document import CorpusReport
 from graphdoc.corpus.source import CorpusSource
 from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.rows import Columns
 from graphdoc.errors import DocumentError, OutputError
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
-from graphdoc.settings.run import CorpusSettings
 
 
 def ids_of(corpus: TrainingCorpus) -> list[str]:
@@ -34,10 +35,10 @@ def ids_of(corpus: TrainingCorpus) -> list[str]:
 
 class TestContent:
     def test_documents_hold_the_tokens_of_the_segmenter(
-        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: Patch
+        self, prepare: Prepare, segmenter: Segmenter, monkeypatch: Patch
     ) -> None:
         monkeypatch.setattr(corpus_module, "BATCH_DOCUMENTS", 5)
-        corpus = prepare_corpus(settings(max_passages=4), segmenter)
+        corpus = prepare(max_passages=4)
         rows = [row for number, row in enumerate(rows_of(40)) if number % 10]
         limited = Segmenter(segmenter.tokenizer, replace(segmenter.config, max_passages=4))
         assert len(corpus) == len(rows)
@@ -53,9 +54,9 @@ class TestContent:
         with pytest.raises(IndexError):
             corpus[len(rows)]
 
-    def test_report_counts_everything(self, settings: SettingsFactory, segmenter: Segmenter, caplog: Log) -> None:
+    def test_report_counts_everything(self, prepare: Prepare, segmenter: Segmenter, caplog: Log) -> None:
         with caplog.at_level(logging.INFO, "graphdoc"):
-            corpus = prepare_corpus(settings(max_passages=4), segmenter)
+            corpus = prepare(max_passages=4)
         report = corpus.report
         passages = [len(segmenter.segment(Document.from_mapping(row)).passages) for row in rows_of(40)]
         kept = [count for count in passages if count >= 2]
@@ -71,89 +72,78 @@ class TestContent:
         assert "36 of 40" in record.message
         assert CorpusReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
 
-    def test_labels_and_splits_are_kept_beside_the_tokens(self, segmenter: Segmenter, tmp_path: Path) -> None:
+    def test_labels_and_splits_are_kept_beside_the_tokens(self, prepare: Prepare, tmp_path: Path) -> None:
         labels = ["rice", 3, ["rice", "tea"], [], None]
         rows = [{"id": str(n), "text": f"Text number {n}.", "label": label} for n, label in enumerate(labels)]
         rows[1]["split"] = "test"
-        source = tmp_path / "labelled.jsonl"
-        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        corpus = prepare_corpus(
-            CorpusSettings(source=str(source), least_passages=1, cache=str(tmp_path), preparing_processes=1), segmenter
-        )
+        corpus = prepare(source=str(write_rows(tmp_path / "labelled.jsonl", rows)), least_passages=1)
         assert corpus.labels == ["rice", 3, ("rice", "tea"), (), None]
         assert corpus.splits == [None, "test", None, None, None]
 
-    def test_sections_are_left_out_by_their_headings(self, segmenter: Segmenter, tmp_path: Path) -> None:
+    def test_sections_are_left_out_by_their_headings(self, prepare: Prepare, tmp_path: Path) -> None:
         texts = ["What it is about.", "What was done in the end."]
         sections = [{"heading": heading, "text": text} for heading, text in zip(("Abstract", "1"), texts, strict=True)]
         rows = [{"id": "both", "sections": sections}, {"id": "one", "sections": sections[1:]},
                 {"id": "none", "sections": sections[:1]}]  # fmt: skip
         source = str(write_rows(tmp_path / "papers.jsonl", rows))
-        options = {"source": source, "least_passages": 1, "deduplicate": False, "preparing_processes": 1}
-        settings = CorpusSettings(**options, cache=str(tmp_path), leave_out_sections=["abstract"])
-        corpus = prepare_corpus(settings, segmenter)
+        made = partial(prepare, source=source, least_passages=1, deduplicate=False)
+        corpus = made(leave_out_sections=["abstract"])
         assert corpus.ids == ["both", "one"]
         assert all(np.array_equal(a, b) for a, b in zip(corpus[0].token_ids, corpus[1].token_ids, strict=True))
         assert corpus.report.too_short == 1
-        assert prepare_corpus(settings.replace(leave_out_sections=[]), segmenter).ids == ["both", "one", "none"]
+        assert made().ids == ["both", "one", "none"]
         with pytest.raises(DocumentError, match="Summary"):
-            prepare_corpus(settings.replace(leave_out_sections=["Summary"]), segmenter)
+            made(leave_out_sections=["Summary"])
 
-    def test_first_sentences_are_left_out(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
+    def test_first_sentences_are_left_out(self, prepare: Prepare, tmp_path: Path) -> None:
         texts = ["Rice is steamed. Koji grows. It is warm.", "Koji grows. It is warm.", "Rice is steamed."]
         rows = [{"id": id, "text": text} for id, text in zip("abc", texts, strict=True)]
-        made = settings(source=str(write_rows(tmp_path / "a.jsonl", rows)), least_passages=1, deduplicate=False)
-        whole, short = (prepare_corpus(made, segmenter, without_first_sentence=one) for one in (False, True))
+        options = {"source": str(write_rows(tmp_path / "a.jsonl", rows)), "least_passages": 1, "deduplicate": False}
+        whole, short = (prepare(**options, without_first_sentence=one) for one in (False, True))
         assert (whole.ids, short.ids, short.report.too_short) == (["a", "b", "c"], ["a", "b"], 1)
         assert np.array_equal(short[0].token_ids[0], whole[1].token_ids[0])
         assert short.fingerprint != whole.fingerprint
 
 
 class TestWhatIsRead:
-    def test_copies_and_other_splits_are_left_out_and_counted(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
+    def test_copies_and_other_splits_are_left_out_and_counted(self, prepare: Prepare, tmp_path: Path) -> None:
         rows = rows_of(10)
         copies = [{**rows[3], "id": "copy", "title": "Another"}, {**rows[0], "id": "short copy"}]
         source = write_rows(tmp_path / "copies.jsonl", [*rows, *copies, rows[3]])
-        report = prepare_corpus(settings(source=str(source)), segmenter).report
+        report = prepare(source=str(source)).report
         assert (report.documents, report.kept, report.too_short, report.duplicates) == (13, 9, 1, 3)
-        kept = prepare_corpus(settings(source=str(source), deduplicate=False), segmenter)
+        kept = prepare(source=str(source), deduplicate=False)
         assert (kept.report.kept, kept.report.too_short, kept.report.duplicates) == (11, 2, 0)
         groups = {kept[number].id: kept[number].group for number in range(len(kept))}
         assert groups["copy"] == groups["d3"]
         assert len(set(groups.values())) == 9
         parts = [{"id": str(n), "text": text_of(2, n), "split": ("train", "dev", "Test")[n % 3]} for n in range(9)]
-        made = settings(source=str(write_rows(tmp_path / "parts.jsonl", parts)))
-        train = prepare_corpus(made.replace(leave_out_splits=["Dev", "tset", "test"]), segmenter)
+        made = partial(prepare, source=str(write_rows(tmp_path / "parts.jsonl", parts)))
+        train = made(leave_out_splits=["Dev", "tset", "test"])
         assert train.ids == ["0", "3", "6"]
         assert train.report.splits_left_out == {"Dev": 3, "test": 3, "tset": 0}
-        assert not prepare_corpus(made.replace(leave_out_splits=["validation"]), segmenter).report.splits_left_out
+        assert not made(leave_out_splits=["validation"]).report.splits_left_out
 
-    def test_columns_and_folders(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
+    def test_columns_and_folders(self, prepare: Prepare, tmp_path: Path) -> None:
         write_rows(tmp_path / "in" / "a.jsonl", [{"key": 7, "body": text_of(3, 1)}])
         (tmp_path / "in" / "b.md").write_text(f"# Head\n\n{text_of(2, 2)}\n", encoding="utf-8")
         (tmp_path / "in" / "c.weights").write_bytes(b"x")
         columns = Columns(text="body", id="key")
         sources = str(tmp_path / "in"), str(tmp_path / "in" / "[ab]*")
-        corpora = [prepare_corpus(settings(source=source, columns=columns), segmenter) for source in sources]
+        corpora = [prepare(source=source, columns=columns) for source in sources]
         assert [ids_of(corpus) for corpus in corpora] == [["7", "b"]] * 2
         assert corpora[0].report.ignored == 1
         (tmp_path / "in" / "b2.md").write_text(text_of(2, 3), encoding="utf-8")
-        more = [prepare_corpus(settings(source=source, columns=columns), segmenter) for source in sources]
+        more = [prepare(source=source, columns=columns) for source in sources]
         assert [len(corpus) for corpus in more] == [3, 3]
 
-    def test_what_cannot_be_read_stops_or_is_skipped_and_named(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
+    def test_what_cannot_be_read_stops_or_is_skipped_and_named(self, prepare: Prepare, tmp_path: Path) -> None:
         paths = [str(write_rows(tmp_path / f"{part}.jsonl", rows_of(30)[part * 10 :][:10])) for part in range(3)]
         Path(paths[1]).write_text("{broken\n" * 25, encoding="utf-8")
         with pytest.raises(DocumentError, match=r"1\.jsonl:1"):
-            prepare_corpus(settings(source=paths), segmenter)
+            prepare(source=paths)
         assert list((tmp_path / "cache" / "corpora").iterdir()) == []
-        corpus = prepare_corpus(settings(source=paths, on_error="skip"), segmenter)
+        corpus = prepare(source=paths, on_error="skip")
         assert (len(corpus), corpus.report.errors) == (18, 25)
         assert [entry.source for entry in corpus.report.first_errors] == [f"{paths[1]}:{n}" for n in range(1, 11)]
         assert paths[1] in corpus.report.summary()
@@ -167,35 +157,35 @@ class TestWhatIsRead:
         ],
     )
     def test_nothing_to_train_on_is_named(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, rows: Any, changes: Any, named: str
+        self, prepare: Prepare, tmp_path: Path, rows: Any, changes: Any, named: str
     ) -> None:
         source = write_rows(tmp_path / "in.jsonl", rows)
         with pytest.raises(DocumentError, match=named):
-            prepare_corpus(settings(**{"source": str(source), **changes}), segmenter)
+            prepare(**{"source": str(source), **changes})
         assert not list((tmp_path / "cache").glob("corpora/*"))
 
 
 class TestCache:
     def test_a_corpus_is_used_again_without_reading(
-        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: Patch
+        self, prepare: Prepare, segmenter: Segmenter, monkeypatch: Patch
     ) -> None:
-        first = prepare_corpus(settings(), segmenter)
+        first = prepare()
         monkeypatch.setattr(CorpusSource, "documents", lambda *_: pytest.fail("the documents are read again"))
         # The state of a tokenizer does not matter.
         tokenizer = pickle.loads(pickle.dumps(segmenter.tokenizer))
         tokenizer(["a", "b c d"], padding=True, truncation=True, max_length=8)
-        again = prepare_corpus(settings(preparing_processes=2), Segmenter(tokenizer, segmenter.config))
+        again = prepare(Segmenter(tokenizer, segmenter.config), preparing_processes=2)
         assert again.folder == first.folder and again.report == first.report
 
     def test_other_settings_texts_or_tokens_make_another_corpus(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
+        self, prepare: Prepare, segmenter: Segmenter, tmp_path: Path
     ) -> None:
-        before = prepare_corpus(settings(), segmenter)
+        before = prepare()
         tokenizer = pickle.loads(pickle.dumps(segmenter.tokenizer))
         tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
         longer = Segmenter(segmenter.tokenizer, SegmentationConfig(passage_words=30, max_tokens=64))
         others = [
-            prepare_corpus(settings(**changes), cutter).fingerprint
+            prepare(cutter, **changes).fingerprint
             for changes, cutter in (
                 ({"least_passages": 3}, segmenter), ({"deduplicate": False}, segmenter),
                 ({"max_passages": 4}, segmenter), ({"columns": Columns(title="heading")}, segmenter),
@@ -205,16 +195,14 @@ class TestCache:
         assert len({before.fingerprint, *others}) == 7
         source = tmp_path / "corpus.jsonl"
         os.utime(source, ns=(0, 1))
-        assert prepare_corpus(settings(), segmenter).fingerprint == before.fingerprint
+        assert prepare().fingerprint == before.fingerprint
         # The same size and time.
         source.write_bytes(source.read_bytes().replace(b" the ", b" and "))
         os.utime(source, ns=(0, 1))
-        after = prepare_corpus(settings(), segmenter)
+        after = prepare()
         assert after.fingerprint != before.fingerprint and after.content != before.content
 
-    def test_an_interruption_leaves_nothing(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: Patch
-    ) -> None:
+    def test_an_interruption_leaves_nothing(self, prepare: Prepare, tmp_path: Path, monkeypatch: Patch) -> None:
         monkeypatch.setattr(corpus_module, "BATCH_DOCUMENTS", 2)
         monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 4)
         real = CorpusSource.documents
@@ -229,15 +217,13 @@ class TestCache:
 
         monkeypatch.setattr(CorpusSource, "documents", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            prepare_corpus(settings(), segmenter)
+            prepare()
         assert list((tmp_path / "cache" / "corpora").iterdir()) == []
         monkeypatch.setattr(CorpusSource, "documents", real)
-        assert len(prepare_corpus(settings(), segmenter)) == 36
+        assert len(prepare()) == 36
 
-    def test_damage_is_found_whatever_the_time_of_a_file_says(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
-        folder = prepare_corpus(settings(), segmenter).folder
+    def test_damage_is_found_whatever_the_time_of_a_file_says(self, prepare: Prepare, tmp_path: Path) -> None:
+        folder = prepare().folder
         path = folder / "documents.arrow"
         status, content = path.stat(), path.read_bytes()
         middle = len(content) // 2
@@ -246,9 +232,9 @@ class TestCache:
             path.write_bytes(damaged)
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
             with pytest.raises(OutputError, match=f"{path.name}.*remove .*{folder.name}"):
-                prepare_corpus(settings(), segmenter)
+                prepare()
         path.write_bytes(content)
-        assert len(prepare_corpus(settings(), segmenter)) == 36
+        assert len(prepare()) == 36
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         for text in (
             "{",
@@ -260,11 +246,9 @@ class TestCache:
                 TrainingCorpus(folder)
         (tmp_path / "file").write_text("", encoding="utf-8")
         with pytest.raises(OutputError, match="file"):
-            prepare_corpus(settings(cache=str(tmp_path / "file")), segmenter)
+            prepare(cache=str(tmp_path / "file"))
 
-    def test_what_a_killed_run_left_is_removed_after_a_day(
-        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-    ) -> None:
+    def test_what_a_killed_run_left_is_removed_after_a_day(self, prepare: Prepare, tmp_path: Path) -> None:
         corpora = tmp_path / "cache" / "corpora"
         for name, age in (("old", corpus_module.ABANDONED_AFTER_SECONDS + 60), ("new", 60)):
             folder = corpora / f".partial-elsewhere-1-{name}"
@@ -274,18 +258,18 @@ class TestCache:
             (corpora / f".partial-1-{name}.npy").write_bytes(b"half")
             for path in (folder / "documents.arrow", folder, corpora / f".partial-1-{name}.npy"):
                 os.utime(path, (time.time() - age,) * 2)
-        corpus = prepare_corpus(settings(), segmenter)
+        corpus = prepare()
         kept = {corpus.fingerprint, ".partial-elsewhere-1-new", ".partial-1-new.npy"}
         assert {path.name for path in corpora.iterdir()} == kept
 
     def test_a_corpus_that_another_job_has_finished_meanwhile_is_taken(
-        self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: Patch
+        self, prepare: Prepare, settings: SettingsFactory, monkeypatch: Patch
     ) -> None:
         real = CorpusSource.documents
 
         def overtaken(self: CorpusSource, report: CorpusReport) -> Iterator[Any]:
             monkeypatch.setattr(CorpusSource, "documents", real)
-            prepare_corpus(settings(cache=str(other)), segmenter)
+            prepare(cache=str(other))
             (other / "corpora").rename(settings().corpora_folder.parent / "moved")
             (finished,) = (settings().corpora_folder.parent / "moved").iterdir()
             finished.rename(settings().corpora_folder / finished.name)
@@ -293,6 +277,6 @@ class TestCache:
 
         other = settings().corpora_folder.parent.parent / "other"
         monkeypatch.setattr(CorpusSource, "documents", overtaken)
-        corpus = prepare_corpus(settings(), segmenter)
+        corpus = prepare()
         assert len(corpus) == 36
         assert [path.name for path in corpus.folder.parent.iterdir()] == [corpus.fingerprint]

@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from corpus_examples import SettingsFactory
+from training_fixtures import Prepare
 from typed import Patch
 
 from graphdoc.corpus import parts as module
-from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
+from graphdoc.corpus.corpus import TrainingCorpus
 from graphdoc.corpus.parts import PassageVectors, prepare_passage_vectors
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling import DocumentModel
 from graphdoc.runtime.files import mark_checked
-from graphdoc.segmentation.segmenter import Segmenter
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +26,8 @@ def _small_parts(monkeypatch: Patch) -> None:
 
 
 @pytest.fixture
-def corpus(settings: SettingsFactory, segmenter: Segmenter) -> TrainingCorpus:
-    return prepare_corpus(settings(), segmenter)
+def corpus(prepare: Prepare) -> TrainingCorpus:
+    return prepare()
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ class TestRuns:
         assert encoded.parts == 0
 
     def test_other_weights_pooling_or_documents_make_others(
-        self, settings: SettingsFactory, segmenter: Segmenter, corpus: TrainingCorpus, tiny_encoder: Any
+        self, prepare: Prepare, corpus: TrainingCorpus, tiny_encoder: Any
     ) -> None:
         folders = [prepare_passage_vectors(corpus, tiny_encoder().model).folder]
         folders.append(prepare_passage_vectors(corpus, tiny_encoder(pooling="mean").model).folder)
@@ -149,7 +148,7 @@ class TestRuns:
         with torch.no_grad():
             next(model.passage_encoder.parameters())[5].add_(1)
         folders.append(prepare_passage_vectors(corpus, model).folder)
-        other = prepare_corpus(settings(max_passages=3), segmenter)
+        other = prepare(max_passages=3)
         folders.append(prepare_passage_vectors(other, tiny_encoder().model).folder)
         assert len({folder.name for folder in folders}) == 4
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
+from training_fixtures import Prepare, Stream
 from typed import Patch
 
 from graphdoc.corpus import document as corpus_document
-from graphdoc.corpus.corpus import prepare_corpus
 from graphdoc.corpus.document import CorpusReport, text_fingerprint, tokenise_in_order
 from graphdoc.corpus.source import CorpusSource, StreamingCorpus
 from graphdoc.documents.document import Document
@@ -38,29 +38,23 @@ def ids_of(corpus: StreamingCorpus) -> list[str]:
     return [document.id for document in corpus]
 
 
-def test_shares_make_up_the_corpus_and_are_drawn_differently(
-    settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
-) -> None:
+def test_shares_make_up_the_corpus_and_are_drawn_differently(stream: Stream, tmp_path: Path) -> None:
     for processes in (1, 3):
-        shares = [
-            ids_of(StreamingCorpus(settings(streaming=True), segmenter, process(rank, processes), shuffled=7))
-            for rank in range(processes)
-        ]
+        shares = [ids_of(stream(process(rank, processes), shuffled=7)) for rank in range(processes)]
         assert sorted(id for share in shares for id in share) == sorted(KEPT)
         assert max(map(len, shares)) - min(map(len, shares)) <= 3
     rows = [{"id": str(number), "text": text_of(2, number)} for number in range(24)]
-    chosen = settings(source=str(write_rows(tmp_path / "even.jsonl", rows)), streaming=True)
+    source = str(write_rows(tmp_path / "even.jsonl", rows))
     # The shares are the even and the odd numbers.
     first, second = (
-        [int(id) // 2 for id in ids_of(StreamingCorpus(chosen, segmenter, process(rank, 2), shuffled=10))]
-        for rank in (0, 1)
+        [int(id) // 2 for id in ids_of(stream(process(rank, 2), shuffled=10, source=source))] for rank in (0, 1)
     )
     assert first != second and sorted(first) == sorted(second) == list(range(12))
 
 
-def test_documents_are_those_of_a_prepared_corpus(settings: SettingsFactory, segmenter: Segmenter) -> None:
-    corpus = prepare_corpus(settings(max_passages=3), segmenter)
-    streaming = StreamingCorpus(settings(max_passages=3, streaming=True), segmenter, shuffled=1)
+def test_documents_are_those_of_a_prepared_corpus(prepare: Prepare, stream: Stream) -> None:
+    corpus = prepare(max_passages=3)
+    streaming = stream(shuffled=1, max_passages=3)
     for number, document in enumerate(streaming):
         expected = corpus[number]
         assert (document.id, document.group) == (expected.id, expected.group)
@@ -69,15 +63,14 @@ def test_documents_are_those_of_a_prepared_corpus(settings: SettingsFactory, seg
     assert streaming.report == corpus.report
 
 
-def test_the_order_is_that_of_seed_and_epoch(settings: SettingsFactory, segmenter: Segmenter) -> None:
-    chosen = settings(streaming=True)
-    corpus = StreamingCorpus(chosen, segmenter, shuffled=10, seed=1)
+def test_the_order_is_that_of_seed_and_epoch(stream: Stream) -> None:
+    corpus = stream(shuffled=10, seed=1)
     first = ids_of(corpus)
-    assert ids_of(corpus) == first == ids_of(StreamingCorpus(chosen, segmenter, shuffled=10, seed=1))
-    in_order = ids_of(StreamingCorpus(settings(streaming=True), segmenter, shuffled=1))
+    assert ids_of(corpus) == first == ids_of(stream(shuffled=10, seed=1))
+    in_order = ids_of(stream(shuffled=1))
     corpus.set_epoch(1)
     second = ids_of(corpus)
-    other = ids_of(StreamingCorpus(chosen, segmenter, shuffled=10, seed=2))
+    other = ids_of(stream(shuffled=10, seed=2))
     assert len({tuple(order) for order in (first, second, other, in_order)}) == 4
     assert sorted(first) == sorted(second) == sorted(other) == sorted(in_order)
     # Nothing comes before it has been in the buffer.
@@ -85,18 +78,15 @@ def test_the_order_is_that_of_seed_and_epoch(settings: SettingsFactory, segmente
 
 
 @pytest.mark.parametrize("taken", [0, 17, 36])
-def test_a_run_goes_on_where_it_stopped(
-    settings: SettingsFactory, segmenter: Segmenter, taken: int, monkeypatch: Patch
-) -> None:
-    chosen = settings(streaming=True)
-    whole = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
+def test_a_run_goes_on_where_it_stopped(stream: Stream, taken: int, monkeypatch: Patch) -> None:
+    whole = stream(shuffled=10, seed=3)
     whole.set_epoch(2)
     expected = ids_of(whole)
-    stopped = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
+    stopped = stream(shuffled=10, seed=3)
     stopped.set_epoch(2)
     documents = iter(stopped)
     assert [next(documents).id for _ in range(taken)] == expected[:taken]
-    again = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
+    again = stream(shuffled=10, seed=3)
     again.load_state(stopped.state)
     # A trainer tells the epoch before each one; what was taken is not cut again.
     again.set_epoch(2)
@@ -112,12 +102,9 @@ def test_a_run_goes_on_where_it_stopped(
     assert ids_of(again) == expected
 
 
-def test_batches_count_what_was_handed_out_and_all_processes_stop_with_the_shortest(
-    settings: SettingsFactory, segmenter: Segmenter
-) -> None:
-    chosen = settings(streaming=True)
-    corpus, again = (StreamingCorpus(chosen, segmenter, shuffled=10) for _ in range(2))
-    expected = ids_of(StreamingCorpus(chosen, segmenter, shuffled=10))
+def test_batches_count_what_was_handed_out_and_all_processes_stop_with_the_shortest(stream: Stream) -> None:
+    corpus, again = (stream(shuffled=10) for _ in range(2))
+    expected = ids_of(stream(shuffled=10))
     batches = corpus.batches(3)
     assert [document.id for _ in range(5) for document in next(batches)] == expected[:15]
     again.load_state(corpus.state)
@@ -133,15 +120,13 @@ def test_batches_count_what_was_handed_out_and_all_processes_stop_with_the_short
         def gather(self, value: Any) -> list[Any]:
             return [value, self.ready.pop(0)]
 
-    assert len(list(StreamingCorpus(chosen, segmenter, process(0, 2)).batches(1, Other()))) == 10
+    assert len(list(stream(process(0, 2)).batches(1, Other()))) == 10
     with pytest.raises(DocumentError, match="37 documents"):
-        list(StreamingCorpus(chosen, segmenter).batches(37))
-    assert len(list(StreamingCorpus(chosen, segmenter).batches(36))) == 1
+        list(stream().batches(37))
+    assert len(list(stream().batches(36))) == 1
 
 
-def test_a_broken_shard_is_named_or_skipped(
-    settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_broken_shard_is_named_or_skipped(stream: Stream, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
     logging.getLogger("datasets").setLevel(logging.CRITICAL)
     folder = tmp_path / "set"
@@ -149,9 +134,9 @@ def test_a_broken_shard_is_named_or_skipped(
         write_rows(folder / f"train-{part}.jsonl", [{"text": text_of(2, 10 * part + number)} for number in range(5)])
     (folder / "train-1.jsonl").write_text('{"text": "a"}\n{"text": broken\n', encoding="utf-8")
     with pytest.raises(DocumentError, match="after row 5") as caught:
-        ids_of(StreamingCorpus(settings(dataset=str(folder), streaming=True), segmenter))
+        ids_of(stream(dataset=str(folder)))
     assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
-    corpus = StreamingCorpus(settings(dataset=str(folder), streaming=True, on_error="skip"), segmenter)
+    corpus = stream(dataset=str(folder), on_error="skip")
     assert (len(ids_of(corpus)), corpus.report.errors) == (5, 1)
 
 
@@ -189,28 +174,28 @@ def web(tmp_path: Path, monkeypatch: Patch) -> Path:
     return folder
 
 
-def test_it_is_stored_and_streamed_alike(settings: SettingsFactory, segmenter: Segmenter, web: Path) -> None:
-    stored = prepare_corpus(settings(dataset=str(web)), segmenter)
+def test_it_is_stored_and_streamed_alike(prepare: Prepare, stream: Stream, web: Path) -> None:
+    stored = prepare(dataset=str(web))
     assert len(stored) == FILES * ROWS
-    streamed = list(StreamingCorpus(settings(dataset=str(web), streaming=True), segmenter, shuffled=1))
+    streamed = list(stream(shuffled=1, dataset=str(web)))
     assert [one.id for one in streamed] == stored.ids
     assert [one.group for one in streamed] == [stored[number].group for number in range(len(stored))]
     assert not list((web.parent / "datasets").rglob("*.arrow")), "nothing is copied"
-    first = prepare_corpus(settings(dataset=str(web), split="train[:25%]"), segmenter)
+    first = prepare(dataset=str(web), split="train[:25%]")
     assert first.ids == stored.ids[:ROWS]
-    named = prepare_corpus(settings(dataset=str(web), dataset_config="plain_text"), segmenter)
+    named = prepare(dataset=str(web), dataset_config="plain_text")
     assert named.fingerprint == stored.fingerprint
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_every_process_reads_its_own_share(
-    settings: SettingsFactory, segmenter: Segmenter, web: Path, processes: int
+    stream: Stream, settings: SettingsFactory, web: Path, processes: int
 ) -> None:
     chosen = settings(dataset=str(web), streaming=True)
     shares: list[set[int]] = []
     for rank in range(processes):
         process: Any = SimpleNamespace(rank=rank, count=processes)
-        corpus = StreamingCorpus(chosen, segmenter, process, shuffled=1)
+        corpus = stream(process, shuffled=1, dataset=str(web))
         shares.append({document.group for document in corpus})
         assert corpus.report.documents == len(shares[-1])
     assert len(set.union(*shares)) == sum(map(len, shares)) == FILES * ROWS
@@ -222,16 +207,14 @@ def test_every_process_reads_its_own_share(
         list(CorpusSource(chosen).documents(CorpusReport(), 1, 2))
 
 
-def test_changed_files_make_another_corpus_and_touched_ones_do_not(
-    settings: SettingsFactory, segmenter: Segmenter, web: Path
-) -> None:
-    before = prepare_corpus(settings(dataset=str(web)), segmenter)
+def test_changed_files_make_another_corpus_and_touched_ones_do_not(prepare: Prepare, web: Path) -> None:
+    before = prepare(dataset=str(web))
     path = web / f"plain_text/train-00002-of-{FILES:05d}.parquet"
     os.utime(path, ns=(0, 10**18))
-    assert prepare_corpus(settings(dataset=str(web)), segmenter).fingerprint == before.fingerprint
+    assert prepare(dataset=str(web)).fingerprint == before.fingerprint
     pq.write_table(pa.table({"text": [text_of(2, 1000 + row) for row in range(ROWS)]}), path)
     os.utime(path, ns=(0, 10**18))
-    after = prepare_corpus(settings(dataset=str(web)), segmenter)
+    after = prepare(dataset=str(web))
     assert after.content != before.content
 
 

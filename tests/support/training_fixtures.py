@@ -13,6 +13,8 @@ from corpus_examples import SettingsFactory, rows_of, write_rows
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from typed import Backbones, Folders
 
+from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
+from graphdoc.corpus.source import StreamingCorpus
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.settings.run import CorpusSettings
 
@@ -28,6 +30,8 @@ class Example:
 
 
 ExampleFactory = Callable[..., list[Example]]
+Prepare = Callable[..., TrainingCorpus]
+Stream = Callable[..., StreamingCorpus]
 
 
 @pytest.fixture(scope="session")
@@ -88,5 +92,27 @@ def settings(tmp_path: Path) -> SettingsFactory:
                 **changes,
             }
         )
+
+    return make
+
+
+@pytest.fixture
+def prepare(settings: SettingsFactory, segmenter: Segmenter) -> Prepare:
+    """Prepares a corpus of such settings: ``prepare(max_passages=4)``."""
+    given = segmenter
+
+    def make(segmenter: Segmenter = given, *, without_first_sentence: bool = False, **changes: Any) -> TrainingCorpus:
+        return prepare_corpus(settings(**changes), segmenter, without_first_sentence=without_first_sentence)
+
+    return make
+
+
+@pytest.fixture
+def stream(settings: SettingsFactory, segmenter: Segmenter) -> Stream:
+    """Streams a corpus of such settings to one process or several: ``stream(process(1, 2), shuffled=7)``."""
+
+    def make(processes: Any = None, *, seed: int = 0, shuffled: int = 10_000, **changes: Any) -> StreamingCorpus:
+        chosen = settings(streaming=True, **changes)
+        return StreamingCorpus(chosen, segmenter, processes, seed=seed, shuffled=shuffled)
 
     return make
