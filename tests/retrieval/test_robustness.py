@@ -1,8 +1,12 @@
-"""What happens to an index from outside: kills, damage, other writers, readers, forks, no rights, full disks."""
+"""What happens to an index from outside: kills, damage, other writers, readers, forks, no rights, full disks; and mistakes.
+
+What people give by mistake: one line that names the value, or a documented result.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import shutil
@@ -17,10 +21,11 @@ from typing import Any
 
 import pytest
 from forked import PATIENCE, run
-from typed import Documents, Patch
+from typed import Documents, Encoders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import GraphdocError, OutputError, RetrievalError
+from graphdoc.errors import DocumentError, GraphdocError, ModelError, OutputError, RetrievalError, SettingsError
+from graphdoc.retrieval.table import MOST_FIELDS
 from graphdoc.runtime import files
 from graphdoc.runtime.files import FolderLock
 
@@ -220,3 +225,155 @@ def test_a_forked_worker_is_sent_away(read_index: DocumentIndex) -> None:
             os._exit(status)
     assert expected and os.waitpid(worker, 0)[1] == 0
     assert [hit.id for hit in read_index.search("spring tides", by="words")] == expected
+
+
+SOURCE = Document("new", [Section("The sea floods a marsh.")])
+Call = Callable[[], object]
+
+
+@pytest.mark.parametrize(
+    ("query", "settings", "named"),
+    [
+        ("", {}, "empty"), (" \u3000\n", {"by": "words"}, "empty"), (3, {}, "3 (int)"), ("a", {"k": 0}, "k=0"),
+        ("a", {"k": 2**70}, f"k={2**70}"), ("a", {"by": "magic"}, "magic"), ("a", {"fusion": "sum"}, "sum"),
+        ("a", {"weight": 2}, "weight=2"), ("a", {"passages": -1}, "passages=-1"),
+        ("a", {"words_unit": "word"}, "word"), ("a", {"by": "sentences"}, "Document"),
+        (SOURCE, {"by": "sentences", "pool": 0}, "pool=0"), (SOURCE, {"by": "flat", "direction": "up"}, "up"),
+        (SOURCE, {"by": "flat", "normalisation": "z"}, "'z'"),
+        ("a", {"where": "yaer = 3"}, "yaer"),
+    ],
+)  # fmt: skip
+def test_searches(read_index: DocumentIndex, query: Any, settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        read_index.search(query, **settings)
+    assert named in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])
+def test_odd_queries(read_index: DocumentIndex, by: Any) -> None:
+    for odd in ("the of and", "?! ---", "潮汐は一日に Приливы", "tides\0 rise", "tides \ud800", 'a\' OR "1" +(:^2~'):
+        found = read_index.search(odd, by=by)
+        assert len({hit.id for hit in found}) == len(found) <= len(read_index)
+        json.dumps(found.to_dict(explain=True), allow_nan=False)
+    for nothing in ("the of and", "xylophonist"):
+        found = read_index.search(nothing, by="words")
+        assert not found.hits and found.warnings
+    long = read_index.search(" ".join(f"word{number}" for number in range(20_000)) + " tides" * 99, by=by)
+    assert by == "vectors" or "tides" in long[0].explain().words[0].term
+    assert len(read_index.search("tides", k=1_000, by=by)) <= len(read_index)
+
+
+def test_small_indexes(place: str, encoder: DocumentEncoder, documents: Documents) -> None:
+    index = DocumentIndex.create(place, encoder)
+    assert index.update([]).changed == 0
+    index.maintain()
+    for query in ("tides", documents[0]):
+        assert "the index is empty" in index.search(query).warnings
+    index.update(documents[:1])
+    assert [hit.id for hit in index.search("tides")] == [documents[0].id] and not index.search(documents[0]).hits
+
+
+@pytest.mark.parametrize(
+    "id", ["a'\"\\;%_\n\t\x7f\u202e.", "i" * 10_000, "nul\0nul half\ud800", "a\x1fpassage\x1f000001"]
+)
+def test_odd_ids(place: str, encoder: DocumentEncoder, id: str) -> None:
+    index = DocumentIndex.create(place, encoder)
+    made, other = Document(id, [Section("Tides rise.")]), Document("a", [Section("Rice.")])
+    index.update([made, other])
+    assert id in index and index.document(id) == made
+    hit = index.search("tides", by="words")[0]
+    assert hit.id == made.id and hit.explain().words
+    assert index.update([replace(made, title="Other")]).replaced == 1
+    assert index.delete(id) == 1 and len(index) == 1 and "a" in index
+
+
+def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: Documents) -> None:
+    text = [Section("Some text.")]
+    empty, twice = Document("empty", [Section("  ")]), replace(documents[0], id="new")
+    misfit = Document("misfit", text, metadata={"width": 2, "year": "unknown"})
+    many = Document("many", text, metadata={f"field{number}": number for number in range(MOST_FIELDS + 1)})
+    before = index.columns
+    for wrong, named in (
+        ([empty], "empty"), ([twice, twice], "new"), ([misfit], "year"), ([3], "3"), ([many], f"{MOST_FIELDS:,}"),
+        ([Document("list", text, metadata={"tags": 3})], "tags"),
+        ([Document("large", text, metadata={"year": 1e20})], "year"),
+    ):  # fmt: skip
+        with pytest.raises(DocumentError, match=named):
+            index.update(wrong)
+    report = index.update([empty, twice, misfit, twice, many, 3], on_error="skip")
+    # What came before a mistake is kept.
+    assert (report.added, report.unchanged) == (0, 1) and len(report.skipped) == 5
+    assert "new" in index and "misfit" not in index and index.columns == before
+    # What one that was skipped has is no column yet.
+    index.update([misfit, replace(twice, id="newer", metadata={"width": 3})], on_error="skip")
+    assert [hit.id for hit in index.search("tides", where="width = 3")] == ["newer"]
+
+
+def test_types_of_metadata(place: str, encoder: DocumentEncoder) -> None:
+    index, text = DocumentIndex.create(place, encoder), [Section("Some text.")]
+    plain = {"Year of print": 1990, "id": "x", "share": 0.5, "is_new": True}
+    deep = {"none": None, "list": [1, 2], "deep": {"a": 1}, "huge": 2**63, "nan": math.nan, "infinite": -math.inf}
+    odd = {"half": "half \ud800", "halves": ["\ud800"], "k\ud800": "x", "": 2}
+    index.update([Document("a", text, metadata={**plain, **deep, **odd})])
+    assert not set(deep) & set(index.fields) and "" in index.fields
+    later = {"Year of print": 2001.0, "added": "later", "share": 1, "is_new": math.nan, "huge": 2**63 - 1}
+    index.update([Document("b", text, metadata=later)])
+    hits = index.search("text", by="words")
+    metadata = {hit.id: hit.metadata for hit in hits}
+    assert plain.items() <= metadata["a"].items()
+    assert metadata["b"] == {"Year of print": 2001, "added": "later", "share": 1.0, "huge": 2**63 - 1}
+    json.loads(hits.to_json(f"{place}.json").read_text(), parse_constant=pytest.fail)
+    kept = index.document("a").metadata
+    assert kept["huge"] == 2**63 and math.isnan(kept["nan"]) and kept["half"] == "half \ud800"
+    for where, id in (("is_new", "a"), ("share = 0.5", "a"), (f"huge = {2**63 - 1}", "b")):
+        assert [hit.id for hit in index.search("text", where=where)] == [id]
+
+
+def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, documents: Documents) -> None:
+    found = [hit for by in ("words", "vectors") for hit in index.search("tides rice", by=by)]
+    index.delete("tides")
+    index.update([replace(documents[1], title="Changed")])
+    for hit in found:
+        if hit.id in ("tides", "rice"):
+            with pytest.raises(RetrievalError, match=hit.id):
+                hit.explain()
+        else:
+            hit.explain()
+
+
+def test_places_and_models(
+    tmp_path: Path, index: DocumentIndex, encoder: DocumentEncoder, tiny_encoder: Encoders
+) -> None:
+    record = json.dumps({**index.record, "format_version": 99, "words": {"future": 1}})
+    newer = index._store.schema.with_metadata({b"graphdoc": record})
+    lancedb = pytest.importorskip("lancedb")
+    lancedb.connect(str(tmp_path / "newer")).create_table("documents", schema=newer)
+    lancedb.connect(str(tmp_path / "foreign")).create_table("documents", [{"a": 1}])
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    same = {"graph_layers": 2, "readout": "document_node", "similarity": "cosine"}
+    shallow, reseeded = tiny_encoder("roberta", **same | {"graph_layers": 1}), tiny_encoder("roberta", **same, seed=5)
+    calls: list[tuple[Call, type[GraphdocError], str]] = [
+        (lambda: index.document(3), SettingsError, "3 (int)"),
+        (lambda: index.delete([None]), SettingsError, "None"),
+        (lambda: index.document("nowhere"), RetrievalError, "nowhere"),
+        (lambda: DocumentIndex.create(tmp_path / "x", encoder, sentences="chapter"), SettingsError, "chapter"),
+        (lambda: DocumentIndex.open(index.place, shallow), ModelError, "graph_layers was 2, now 1"),
+        (lambda: DocumentIndex.open(index.place, reseeded), ModelError, "weights"),
+        (lambda: DocumentIndex.open(index.place).search("rice", by="vectors"), ModelError, "tiny-roberta"),
+    ]
+    for name, named in (("newer", "99"), ("foreign", "foreign"), ("missing", "missing"), ("file", "file")):
+        calls.append((lambda name=name: DocumentIndex.open(tmp_path / name), RetrievalError, named))
+    impossible = ["a" * 300, "a\0b", "a\ud800"]
+    for place in ("full", index.place, "foo://x/y", *impossible):
+        at, named = place if "/" in place else tmp_path / place, index.place if place == index.place else str(tmp_path)
+        named = "foo://x/y" if place.startswith("foo") else named
+        calls.append((lambda at=at: DocumentIndex.create(at, encoder), GraphdocError, named))
+        assert place not in impossible or not DocumentIndex.exists(at)
+    for call, kind, named in calls:
+        with pytest.raises(kind) as error:
+            call()
+        assert named in str(error.value) and "\n" not in str(error.value)
+    assert not (tmp_path / "missing").exists()
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["notes.txt"]

@@ -1,17 +1,32 @@
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typed import Encoders, Log
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from typed import Backbones, Encoders, Log
 
+from graphdoc import DocumentEncoder
+from graphdoc.corpus.corpus import prepare_run_corpus
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
+from graphdoc.errors import DocumentError, ModelError, OutputError
+from graphdoc.inference.levels import sentence_segmenter
 from graphdoc.inference.segmenting import Workers, segment_in_order
+from graphdoc.retrieval.index import DocumentIndex
+from graphdoc.retrieval.sentences import encode_sentences
+from graphdoc.segmentation.segmenter import CONTEXT_DIVISOR, SegmentationConfig, Segmenter
 from graphdoc.segmentation.sentences import cut_at_white_space, first_sentence, split_sentences, without_first_sentence
-from graphdoc.segmentation.spans import Coverage
+from graphdoc.segmentation.spans import Coverage, short_token_ids, token_ids, token_spans, without_limits
+from graphdoc.settings.pretraining import PretrainingSettings, SentencePairSettings
+from graphdoc.vectors.folder import Manifest
 
 FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
 PIECES = st.sampled_from(
@@ -149,3 +164,187 @@ def test_text_of_furniture_is_counted_in_characters(tiny_encoder: Encoders) -> N
     # What travels to other processes is counted there.
     (cut,) = segment_in_order([document], encoder.segmenter, Workers(1, 0))
     assert cut.coverage == coverage and cut.document is document
+
+
+TEXT = "The grains must stay whole. Steam rises through the rice. Nobody may open the lid. The mould grows at night. "
+
+
+def document_of(title: str = "Koji", heading: str = "Steaming", text: str = TEXT * 5) -> Document:
+    return Document("d", (Section(text, heading=heading), Section("Short.", heading="")), title=title)
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def tokenizer(request: pytest.FixtureRequest, backbone_folder: Backbones) -> PreTrainedTokenizerFast:
+    found: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(backbone_folder(request.param))
+    return found
+
+
+def segmenter(tokenizer: PreTrainedTokenizerFast, **settings: object) -> Segmenter:
+    return Segmenter(tokenizer, SegmentationConfig(**{"passage_words": 12, "max_tokens": 60, **settings}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("context", "prefixes"),
+    [("title", ["Koji. ", "Koji. "]), ("heading", ["Steaming. ", ""]), ("both", ["Koji. Steaming. ", "Koji. "])],
+)
+def test_it_stands_in_front_of_the_tokens_and_nowhere_else(
+    tokenizer: PreTrainedTokenizerFast, context: str, prefixes: list[str]
+) -> None:
+    document = document_of()
+    plain = segmenter(tokenizer, max_tokens=80).segment(document)
+    found = segmenter(tokenizer, max_tokens=80, context=context).segment(document)
+    assert [(one.section, one.start, one.end) for one in found.passages] == [
+        (one.section, one.start, one.end) for one in plain.passages
+    ]
+    assert found.texts == plain.texts
+    for span, ids, text in zip(found.passages, found.token_ids, found.texts, strict=True):
+        assert list(ids) == tokenizer(prefixes[span.section] + text)["input_ids"]
+    own = [len(tokenizer(prefixes[one.section].rstrip())["input_ids"]) for one in found.passages]
+    assert [one.tokens for one in found.passages] == [
+        len(ids) - count for ids, count in zip(found.token_ids, own, strict=True)
+    ]
+    assert found.coverage.encoded_characters == plain.coverage.encoded_characters == found.coverage.characters
+
+
+words = st.lists(st.text("abcdefg", min_size=1, max_size=9), min_size=0, max_size=60).map(" ".join)
+
+
+@given(title=words, heading=words, text=words, unit=st.sampled_from(["passage", "chunk"]))
+def test_whatever_it_is_passages_fit_and_hold_all_of_the_text(
+    tokenizer: PreTrainedTokenizerFast, title: str, heading: str, text: str, unit: str
+) -> None:
+    document = Document("d", (Section(text, heading=heading),), title=title)
+    most = 24
+    found = segmenter(tokenizer, max_tokens=most, context="both", unit=unit).segment(document)
+    assert all(len(ids) <= most for ids in found.token_ids)
+    assert "".join("".join(found.texts).split()) == "".join(text.split())
+    assert found.coverage.share == 1
+    assert found.coverage.encoded_tokens == sum(one.tokens for one in found.passages)
+    assert all(one.tokens > 0 for one in found.passages)
+
+
+def test_a_long_one_is_cut_and_counted(tokenizer: PreTrainedTokenizerFast) -> None:
+    document = document_of(title="A title of very many words. " * 40, heading="A heading " * 40)
+    found = segmenter(tokenizer, context="both").segment(document)
+    plain = segmenter(tokenizer).segment(document)
+    assert found.coverage.shortened_contexts == len(found.passages) > 0
+    assert "".join(found.texts) == "".join(plain.texts)
+    special = tokenizer.num_special_tokens_to_add()
+    for span, ids in zip(found.passages, found.token_ids, strict=True):
+        assert len(ids) <= 60
+        assert 0 < len(ids) - special - span.tokens <= (60 - special) // CONTEXT_DIVISOR
+    values = found.coverage.to_dict()
+    assert Coverage.from_dict(values) == found.coverage
+    assert Coverage.from_dict(plain.coverage.to_dict()) == plain.coverage
+
+
+def test_sentences_queries_and_words_have_none(tiny_encoder: Encoders) -> None:
+    encoder, plain = (tiny_encoder("bert", context=context) for context in ("both", "none"))
+    document = document_of()
+    with pytest.raises(DocumentError, match="no text to encode"):
+        encoder.encode(Document("d", (Section(" ", heading="Lids"),), title="Koji"))
+    # Whether documents are cut here or by workers.
+    several = [replace(document_of(title=title), id=title) for title in ("Koji", "Miso")] * 40
+    found = [vectors.numpy() for _, vectors in encoder.stream(several, workers=1)]
+    assert not np.allclose(found[0], found[1], atol=1e-3) and np.allclose(found[0], found[78], atol=1e-5)
+    assert np.array_equal(encoder.encode(document, level="sentence"), plain.encode(document, level="sentence"))
+    assert np.array_equal(encoder.encode_query("Rice is steamed."), plain.encode_query("Rice is steamed."))
+    assert not np.allclose(encoder.encode(document), plain.encode(document))
+    assert encoder.describe()["context"] == "both" and "context" not in plain.describe()
+    comparison = encoder.compare(document, document)
+    assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("context", "prefixes"),
+    [("title", ["Koji. ", "Koji. "]), ("heading", ["Steaming. ", ""]), ("both", ["Koji. Steaming. ", "Koji. "])],
+)
+def test_sentences_have_a_context_of_their_own(tiny_encoder: Encoders, context: str, prefixes: list[str]) -> None:
+    encoder, plain = (tiny_encoder("bert", sentence_context=one) for one in (context, "none"))
+    document = document_of()
+    found, before = (sentence_segmenter(one).segment(document) for one in (encoder, plain))
+    assert found.texts == before.texts and len(found.texts) == 21
+    for span, ids, text in zip(found.passages, found.token_ids, found.texts, strict=True):
+        assert list(ids) == encoder.tokenizer(prefixes[span.section] + text)["input_ids"]
+    assert np.array_equal(encoder.encode(document), plain.encode(document))
+    vectors, without = (one.encode(document, level="sentence") for one in (encoder, plain))
+    assert not np.allclose(vectors, without, atol=1e-3)
+    compared = encoder.encode_levels(document, sentences=True).sentence_vectors
+    assert compared is not None and np.allclose(compared, vectors, atol=1e-5)
+    (kept,) = encode_sentences(encoder, [document], "section")
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert np.allclose(kept.vectors, unit, atol=1e-3)
+    assert encoder.describe()["sentence_context"] == context and "sentence_context" not in plain.describe()
+
+
+def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: Encoders, tmp_path: Path) -> None:
+    encoder, plain = (tiny_encoder("bert", sentence_context=one, context=one) for one in ("title", "none"))
+    texts = [sentence_segmenter(one, with_context=False).segment(document_of()) for one in (encoder, plain)]
+    assert texts[0].token_ids == texts[1].token_ids
+    sentences = [tiny_encoder("bert", context=one, unit="sentence") for one in ("title", "none")]
+    assert sentences[0].segment(document_of()).token_ids == sentences[1].segment(document_of()).token_ids
+    path = tmp_path / "documents.jsonl"
+    rows = [{"id": str(number), "title": "Koji", "text": f"{TEXT * 9} {number}."} for number in range(4)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"source": str(path), "cache": str(tmp_path / "cache")}
+    found: dict[str, list[list[list[int]]]] = {}
+    for settings in (SentencePairSettings(corpus=source), PretrainingSettings(corpus=source)):  # type: ignore[arg-type]
+        for name, one in (("titled", encoder), ("plain", plain)):
+            corpus = prepare_run_corpus(settings, one.segmenter, "section", show_progress=False)
+            own = [[list(map(int, ids)) for ids in corpus[number].token_ids] for number in range(4)]
+            found[f"{type(settings).__name__} {name}"] = own
+    assert found["SentencePairSettings titled"] == found["SentencePairSettings plain"]
+    # Passages are trained on with their context.
+    ids = list(encoder.tokenizer("Koji. ", add_special_tokens=False)["input_ids"])
+    for before, own in zip(found["PretrainingSettings plain"], found["PretrainingSettings titled"], strict=True):
+        assert [one[:1] + one[1 + len(ids) :] for one in own] == before
+        assert all(one[1 : 1 + len(ids)] == ids for one in own)
+
+
+def test_folders_of_vectors_name_it_where_they_depend_on_it(tiny_encoder: Encoders, tmp_path: Path) -> None:
+    encoder = tiny_encoder("bert", sentence_context="title")
+    for level, is_named in (("document", False), ("passage", False), ("sentence", True)):
+        encoder.encode_to_disk([document_of()], tmp_path / level, level=level)  # type: ignore[arg-type]
+        assert ("sentence_context" in Manifest.read(tmp_path / level).model) is is_named
+    plain = tiny_encoder("bert")
+    plain.encode_to_disk([document_of()], tmp_path / "document", level="document")
+    with pytest.raises(OutputError, match="sentence_context was 'title'"):
+        plain.encode_to_disk([document_of()], tmp_path / "sentence", level="sentence")
+    for sentences in (False, True):
+        folder = tmp_path / f"index-{sentences}"
+        DocumentIndex.create(folder, encoder, sentences=sentences).update([document_of()])
+        if sentences:
+            with pytest.raises(ModelError, match="sentence_context was 'title'"):
+                DocumentIndex.open(folder, plain)
+        else:
+            assert len(DocumentIndex.open(folder, plain)) == 1
+
+
+def test_ids_and_spans_are_those_of_the_library(mini: DocumentEncoder) -> None:
+    text = "Tides rise \u00e9\u4e2d\u6587, un\u00adhyphen\u200bated \U0001f600 [SEP] ends."
+    expected = mini.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    assert token_ids(mini.tokenizer, [text, "A."])[0] == expected["input_ids"]
+    assert token_ids(mini.tokenizer, []) == []
+    # In order of the text, those of its own special tokens left out: whatever the library masks.
+    kept = zip(expected["offset_mapping"], expected["special_tokens_mask"], strict=True)
+    assert token_spans(mini.tokenizer, text) == [tuple(span) for span, masked in kept if not masked]
+    own = token_spans(mini.tokenizer, text[6:])
+    assert token_spans(mini.tokenizer, text, 6) == own and own[0] == (0, 4)
+
+
+def test_limits_are_no_state_of_the_tokenizer_for_other_threads(mini: DocumentEncoder) -> None:
+    texts = [" ".join(["Tides rise and fall."] * repeats) for repeats in (1, 4, 30)]
+    backend = mini.tokenizer.backend_tokenizer
+    backend.enable_truncation(16)
+    backend.enable_padding(length=16)
+    without_limits(mini.tokenizer)
+    assert backend.padding is None and backend.truncation is None
+    whole, cut = token_ids(mini.tokenizer, texts), short_token_ids(mini.tokenizer, texts, 16)
+    assert list(map(len, whole)) == [7, 22, 152] and list(map(len, cut)) == [7, 16, 16]
+    assert cut[0] == whole[0] and cut[2] == [*whole[2][:15], mini.tokenizer.sep_token_id]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(20):
+            short = threads.submit(short_token_ids, mini.tokenizer, texts, 16)
+            # What another thread would meet between this call and its own.
+            assert short.result() == cut and backend.truncation is None
+            assert threads.submit(token_ids, mini.tokenizer, texts).result() == whole
