@@ -1,7 +1,4 @@
-"""What happens to an index from outside: kills, damage, other writers, readers, forks, no rights, full disks; and mistakes.
-
-What people give by mistake: one line that names the value, or a documented result.
-"""
+"""What happens to an index from outside (kills, damage, other writers, forks, full disks) and by mistakes."""
 
 from __future__ import annotations
 

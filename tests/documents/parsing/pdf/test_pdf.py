@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -341,3 +345,27 @@ def test_text_in_a_font_without_meanings_is_refused_and_such_pages_are_left_out_
     # A bullet of a font of symbols leaves the page as it is.
     parsed = read([*paragraph(72, 760, LINES), Words(72, 700, "!", 10.0, "U")])
     assert parsed.sections[0].text.startswith(LINES[0]) and "warnings" not in parsed.metadata
+
+
+MADE = Path(__file__).parent / "files"
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
+
+
+@pytest.mark.parametrize("path", sorted(MADE.glob("*.pdf")), ids=lambda path: path.stem)
+def test_headings_and_text_are_those_of_the_source(path: Path) -> None:
+    known = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    document = Document.from_file(path)
+    headings = [section.heading for section in document.sections if section.heading]
+    # A heading that stands for the title as well counts once.
+    names = [words(name) for name in dict.fromkeys((document.title, *headings)) if name]
+    assert names == [words(name) for name in (known["title"], *(text for _, text in known["headings"]))]
+    body = Counter(words(known["body"]))
+    lost = body - Counter(words(document.text))
+    assert lost.total() <= 0.005 * body.total(), lost
+    surplus = Counter(words(document.text)) - body
+    # The names of author and month below the title of LaTeX are text as well.
+    allowed = {"the", "project", "november", "2026", "riffraff"}
+    assert all(word in allowed or word.isdigit() for word in surplus), surplus
