@@ -21,7 +21,7 @@ from graphdoc.inference import fitting
 from graphdoc.modeling.lexical import MEAN_ROW, random_signs
 from graphdoc.segmentation.terms import TermMaker
 from graphdoc.settings.run import ModelSettings
-from graphdoc.similarity.kinds import Background
+from graphdoc.similarity.kinds import Background, unrelated_passages
 from graphdoc.training.optimizer import prepare_tuning, trained_updates
 from graphdoc.vectors.folder import origin_of
 
@@ -52,10 +52,6 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
-def analyser(text: str) -> list[str]:
-    return TermMaker("en").occurrences(text)
-
-
 def test_the_centre_is_the_mean_of_passages_of_unit_length(tiny_encoder: Encoders, documents: Documents) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     passages = np.concatenate([unit(vectors) for vectors in encoder.encode(documents, level="passage")])
@@ -76,7 +72,7 @@ def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, docu
     part = fitted.model.lexical
     assert part is not None
     texts = ["\n".join(fitted.segment(one).texts) for one in documents]
-    vectorizer = TfidfVectorizer(analyzer=analyser, sublinear_tf=True)
+    vectorizer = TfidfVectorizer(analyzer=TermMaker("en").occurrences, sublinear_tf=True)
     weights = vectorizer.fit_transform(texts)
     assert tuple(vectorizer.get_feature_names_out()) == part.vocabulary
     np.testing.assert_allclose(part.idf.numpy(), vectorizer.idf_, rtol=1e-6)
@@ -277,7 +273,7 @@ def test_random_vectors_of_terms_keep_cosines_of_words(
     texts = ["\n".join(encoder.segment(one).texts) for one in documents]
     vectors = encoder.encode(documents)[:, -2048:] / WEIGHT
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    exact = TfidfVectorizer(analyzer=analyser, sublinear_tf=True).fit_transform(texts)
+    exact = TfidfVectorizer(analyzer=TermMaker("en").occurrences, sublinear_tf=True).fit_transform(texts)
     expected = (exact @ exact.T).toarray()
     # A few words in so many numbers seldom meet; with the same numbers any mistake in signs or places is far off.
     assert np.abs(vectors @ vectors.T - expected).max() < 0.25
@@ -339,7 +335,9 @@ def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(tiny_encoder:
     encoder, documents = tiny_encoder("bert", **MEAN), many()
     together = encoder.compare_all(documents)
     scores = together.document_scores[np.triu_indices(len(documents), 1)]
-    assert together.background == Background.of(scores, len(documents))
+    passages = unrelated_passages([encoder.encode(one, level="passage") for one in documents])
+    assert together.background == Background.of(scores, len(documents), passages)
+    assert encoder.compare(*documents[:2]).to_dict()["unrelated_passages"] is None
     assert together.to_dict()["pairs"][0]["share"] == together.background.share(scores.max())
     assert encoder.compare_all(documents[:3]).background is None
     # Documents are drawn alike, whatever their number.
@@ -347,6 +345,8 @@ def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(tiny_encoder:
     first, second = (one.fit(documents, lexical=True) for one in (encoder, tiny_encoder("bert", **MEAN)))
     assert first == second and first.background is not None and first.background.documents == 55
     assert encoder.compare_all(documents[:3]).background == encoder.background
+    passages = unrelated_passages([encoder.encode(one, level="passage") for one in documents])
+    assert encoder.compare(*documents[:2]).unrelated_passages == pytest.approx(passages, abs=0.05)
 
 
 def centred(encoder: DocumentEncoder, *, seed: int = 1) -> DocumentEncoder:

@@ -24,8 +24,8 @@ from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.terms import TermMaker
 from ..settings.document import LEARNED_WEIGHT, DocumentSettings, LexicalFit, LexicalSettings
-from ..similarity.kinds import FEWEST_DOCUMENTS, Background, similarity_matrix, similarity_of
-from .pipeline import EncodingPipeline, StreamOptions
+from ..similarity.kinds import FEWEST_DOCUMENTS, Background, similarity_matrix, similarity_of, unrelated_passages
+from .pipeline import EncodingPipeline, Level, StreamOptions
 from .precision import as_numpy, inference
 from .segmenting import AnyDocument, ManyDocuments, cut_windows, documents_of
 
@@ -40,6 +40,8 @@ _NOISE = 1e-6
 MOST_COUNTED = 4_000_000
 # Documents that are drawn to weigh vectors and words against each other.
 MOST_DRAWN = 1_000
+# Those of them whose passages are compared.
+MOST_WITH_PASSAGES = 200
 # Documents that a lexical part is learned from, drawn where there are more.
 MOST_DECOMPOSED = 100_000
 # Terms of a vocabulary, those of most documents.
@@ -182,17 +184,20 @@ def fit(
     if (similarity := similarity_of(config.similarity)).reads_reference:
         # The vectors now have what such a similarity adds to those of an unfitted model.
         config.similarity = similarity.vectors
-    if centre and (rows := _encoded(sample, pipeline, processes)) is not None:
+    if centre and (found := _encoded(sample, pipeline, processes)) is not None:
+        rows, own = found
         if is_learned and lexical_weight is None:
             size = rows.shape[1] - int(config.hidden_size)
             weight = balanced_weight(rows[:, :-size], rows[:, -size:])
-            rows[:, -size:] *= weight / config.lexical_weight
+            for each in (rows, *own):
+                each[:, -size:] *= weight / config.lexical_weight
             config.lexical_weight = weight
         similarity = similarity_of(config.similarity)
         # There are no passage vectors here.
         if not similarity.reads_passages:
             scores = similarity_matrix(rows, rows, similarity.vectors)
-            background = Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))
+            pairs = scores[np.triu_indices(len(scores), 1)]
+            background = Background.of(pairs, len(scores), unrelated_passages(own))
             config.background = background.to_dict()
     return Fit(
         number_of_documents,
@@ -255,8 +260,13 @@ class _Sample:
         (heapq.heappush if len(self.entries) < self._most else heapq.heappushpop)(self.entries, entry)
 
 
-def _encoded(sample: _Sample, pipeline: EncodingPipeline, processes: Processes | None) -> Floats | None:
-    """Vectors of drawn documents by the model as it is now, ``(documents, hidden)``; None where there are too few."""
+def _encoded(
+    sample: _Sample, pipeline: EncodingPipeline, processes: Processes | None
+) -> tuple[Floats, list[Floats]] | None:
+    """Vectors of drawn documents by the model as it is now, ``(documents, hidden)``; None where there are too few.
+
+    With them those of passages, ``(passages, node size)``, of the first documents.
+    """
     numbers = sorted((-number, place) for number, place, _ in sample.entries)
     if processes is not None:
         numbers = sorted(chain.from_iterable(processes.gather(numbers)))
@@ -264,11 +274,17 @@ def _encoded(sample: _Sample, pipeline: EncodingPipeline, processes: Processes |
     if len(chosen) < FEWEST_DOCUMENTS:
         return None
     drawn = {place: one for _, place, one in sample.entries if place in chosen}
-    encoded = pipeline.stream(list(drawn.values()), show_progress=False, workers=0)
-    rows = {place: as_numpy(vector[0]) for place, (_, vector) in zip(drawn, encoded, strict=True)}
-    if processes is not None:
-        rows = {place: row for some in processes.gather(rows) for place, row in some.items()}
-    return np.stack([rows[place] for place in sorted(rows)]).astype(np.float64)
+    few = sorted(chosen)[:MOST_WITH_PASSAGES]
+    found: list[dict[int, Floats]] = []
+    levels: tuple[tuple[Level, list[int]], ...]
+    levels = ("document", list(drawn)), ("passage", [place for place in few if place in drawn])
+    for level, places in levels:
+        encoded = pipeline.stream([drawn[place] for place in places], level=level, show_progress=False, workers=0)
+        vectors = {place: as_numpy(own).astype(np.float64) for place, (_, own) in zip(places, encoded, strict=True)}
+        if processes is not None:
+            vectors = {place: own for some in processes.gather(vectors) for place, own in some.items()}
+        found.append(vectors)
+    return np.concatenate([found[0][place] for place in sorted(found[0])]), [found[1][place] for place in few]
 
 
 class _Words:

@@ -103,6 +103,11 @@ class Comparison(JsonResult):
         return None if self.background is None or self.within else self.background.share(self.document)
 
     @property
+    def unrelated_passages(self) -> float | None:
+        """The cosine that one in a hundred pairs of passages of unrelated documents exceeds; None where unknown."""
+        return None if self.background is None or self.kind.vectors != "cosine" else self.background.passages
+
+    @property
     def kind(self) -> Similarity:
         """How the documents are compared."""
         return similarity_of(self.similarity).with_reference(self.evidence)
@@ -279,9 +284,9 @@ class Comparison(JsonResult):
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file: scores and matrices by level, and explanations.
 
-        ``attention``, ``subtopics``, ``lexical``, ``sentences``, ``paragraphs``, ``sentence_scores`` and ``alignment``
-        are None where a comparison has them not. ``a`` and ``b`` are the documents: sections with headings, passages
-        with text and span in their section's text.
+        ``unrelated_passages``, ``attention``, ``subtopics``, ``lexical``, ``sentences``, ``paragraphs``,
+        ``sentence_scores`` and ``alignment`` are None where a comparison has them not. ``a`` and ``b`` are the
+        documents: sections with headings, passages with text and span in their section's text.
         """
         by_section, by_passage = self.section_contributions, self.passage_contributions
         levels = LEVELS if self.sentences is not None else LEVELS[:2]
@@ -301,6 +306,7 @@ class Comparison(JsonResult):
             "self": self.within,
             "document": round(self.document, 6),
             "share": self.share,
+            "unrelated_passages": self.unrelated_passages,
             "evidence": self.parts and {name: round(value, 9) for name, value in self.parts.items()},
             **{f"{level}s": _rounded(getattr(self, f"{level}s")) for level in LEVELS},
             "sentence_scores": self.sentence_scores,

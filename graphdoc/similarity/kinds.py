@@ -369,6 +369,24 @@ _STEPS = np.array([0, 0.0625, 0.25, 0.5, 0.75, *range(1, 45)])
 FEWEST_DOCUMENTS = 50
 # Pairs that have to lie above the last score that is kept, for it to be known well.
 _LEAST_ABOVE = 10
+# Passages whose pairs say how alike unrelated passages are, and the share of pairs that are less alike than that.
+_MOST_PASSAGES, _USUAL = 2_000, 0.99
+
+
+def unrelated_passages(documents: Sequence[npt.NDArray[Any]]) -> float:
+    """The cosine that one in a hundred pairs of passages of different documents exceeds.
+
+    Args:
+        documents: ``(passages, hidden)`` each; of many passages some are looked at that stand evenly over all.
+
+    >>> round(unrelated_passages([np.eye(2), np.eye(2)]), 2)
+    1.0
+    """
+    passages = np.concatenate(documents)
+    drawn = np.unique(np.linspace(0, len(passages) - 1, min(len(passages), _MOST_PASSAGES)).astype(np.int64))
+    owners = np.repeat(np.arange(len(documents)), [len(one) for one in documents])[drawn]
+    cosines = similarity_matrix(passages[drawn], passages[drawn])[owners[:, None] < owners]
+    return round(float(np.quantile(cosines, _USUAL)), 6)
 
 
 @dataclass(frozen=True)
@@ -382,13 +400,16 @@ class Background:
         documents: how many documents the pairs were made of.
         scores: ``(steps,)``, rising: the lowest score, and those that shares of 2^(-1/64), ... 2^(-1/4), 2^(-2/4), ...
             of the pairs are above.
+        passages: the cosine that passages of unrelated documents seldom exceed (see :func:`unrelated_passages`); None
+            where it is not known.
     """
 
     documents: int
     scores: tuple[float, ...]
+    passages: float | None = None
 
     @classmethod
-    def of(cls, scores: npt.NDArray[np.floating[Any]], documents: int) -> Self:
+    def of(cls, scores: npt.NDArray[np.floating[Any]], documents: int, passages: float | None = None) -> Self:
         """Learn from the scores ``(pairs,)`` of all pairs of some documents.
 
         >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.99)
@@ -396,16 +417,16 @@ class Background:
         """
         steps = _STEPS[_STEPS_PER_HALF * np.log2(max(len(scores) / _LEAST_ABOVE, 2)) >= _STEPS]
         values = np.quantile(np.asarray(scores, np.float64), 1 - 0.5 ** (steps / _STEPS_PER_HALF))
-        return cls(documents, tuple(round(float(value), 6) for value in values))
+        return cls(documents, tuple(round(float(value), 6) for value in values), passages)
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` gave."""
-        return cls(int(values["documents"]), tuple(map(float, values["scores"])))
+        return cls(int(values["documents"]), tuple(map(float, values["scores"])), values.get("passages"))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which a configuration keeps."""
-        return {"documents": self.documents, "scores": list(self.scores)}
+        return {"documents": self.documents, "scores": list(self.scores), "passages": self.passages}
 
     def share(self, score: float) -> float:
         """The share of unrelated pairs that are less alike than a score, 0 to 1.

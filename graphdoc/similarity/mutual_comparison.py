@@ -17,7 +17,7 @@ from ..segmentation.spans import Coverage
 from .comparison import Comparison
 from .encoded_document import EncodedDocument
 from .evidence import Reference
-from .kinds import FEWEST_DOCUMENTS, Background, Similarity, similarity_matrix, similarity_of
+from .kinds import FEWEST_DOCUMENTS, Background, Similarity, similarity_matrix, similarity_of, unrelated_passages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,8 @@ class MutualComparison:
         scores = self.document_scores
         if len(scores) < FEWEST_DOCUMENTS:
             return self.reference
-        return Background.of(scores[np.triu_indices(len(scores), 1)], len(scores))
+        passages = unrelated_passages([one.passages for one in self.documents])
+        return Background.of(scores[np.triu_indices(len(scores), 1)], len(scores), passages)
 
     @property
     def kind(self) -> Similarity:

@@ -32,7 +32,9 @@ def render_matrix(comparison: Mapping[str, Any], links: Mapping[tuple[int, int],
     scores = np.array(comparison["scores"], np.float64)
     order = order_of(scores).tolist() if len(titles) <= MOST_IN_TABLE else []
     others = scores[~np.eye(len(scores), dtype=bool)]
-    low, high = others.min(), others.max()
+    # Where it is known how alike unrelated documents are, a score has the same colour on every page.
+    is_known = comparison["pairs"][0].get("share") is not None
+    low, high = (0.0, 1.0) if is_known else (others.min(), others.max())
     shades = np.rint((SHADES - 1) * (scores - low) / ((high - low) or 1.0)).clip(0, SHADES - 1).astype(int)
     values = {
         "documents": len(titles),

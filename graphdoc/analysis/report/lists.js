@@ -1,11 +1,7 @@
 // The alignment: pairs of paragraphs that a score by sentences is the sum of, and the sentence pairs of the open one.
 
 const alignedLinks = [...document.querySelectorAll('a.pair[data-pair]')];
-const alignedScores = (data.alignment ?? []).map((pair) => pair.score);
-const alignedColour = (score, least = 0) => {
-  const [low, high] = [Math.min(...alignedScores), Math.max(...alignedScores)];
-  return palette().ramp[Math.max(least, high > low ? Math.round((255 * (score - low)) / (high - low)) : 255)];
-};
+const alignedColour = (score, least = 0) => palette().ramp[Math.max(least, levels.passages.similarity.shade(score))];
 
 const sentenceItem = (number, [a, b, cosine, contribution]) => {
   const score = make('span', 'pair-score', make('span', 'score', formatNumber(cosine)), make('small', 'pair-share', `adds ${formatSmall(contribution)}`));

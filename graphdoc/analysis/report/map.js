@@ -93,7 +93,7 @@ const paintCells = (context, box, view, measure, palette, patterned) => {
         if (written && !missing) {
           context.fillStyle = value >= threshold ? css(inkOn(colour)) : css(palette.muted);
           const label = measure.name === 'contribution'
-            ? formatShare(value, data.document) || formatSmall(value) : formatNumber(value, 2);
+            ? formatShare(value, data.total) || formatSmall(value) : formatNumber(value, 2);
           context.fillText(label, x + box.cellWidth / 2, y + box.cellHeight / 2 + 0.5);
         }
       }

@@ -22,6 +22,7 @@ from .content import (
     read_side,
     read_subtopics,
     read_words,
+    total_of,
 )
 
 FORMAT = "graphdoc.comparison/1"
@@ -55,8 +56,11 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     alignment, subtopics = read_alignment(comparison, a, b), read_subtopics(comparison, a, b)
     attention = _attention(comparison)
     heads, contributions = attention["heads"] if attention else 0, comparison["contributions"]
+    unrelated = comparison.get("unrelated_passages")
     data = {
-        "document": comparison["document"],
+        "total": total_of(comparison),
+        # Outside of this range there is nothing to set apart.
+        "unrelated": unrelated if unrelated is not None and 0 < unrelated < 1 else None,
         "self": within,
         "levels": {
             name: {

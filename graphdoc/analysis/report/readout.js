@@ -38,7 +38,7 @@ const scoreBlock = (level, a, b) => {
   const part = contribution?.at(a, b);
   if (shown === attention) block.append(make('p', 'unit', `similarity ${similarity.format(similarity.at(a, b))}`));
   else if (Number.isFinite(part)) {
-    const share = formatShare(part, data.document);
+    const share = formatShare(part, data.total);
     block.append(make('p', 'unit', share ? `${share} of the score` : `contributes ${formatSmall(part)}`));
   }
   return block;
@@ -84,7 +84,7 @@ const rowOf = (side, index) => {
 };
 
 // An amount as lists show it.
-const amount = (matrix, value) => (matrix.name === 'contribution' && formatShare(value, data.document)) || matrix.format(value);
+const amount = (matrix, value) => (matrix.name === 'contribution' && formatShare(value, data.total)) || matrix.format(value);
 
 // How a passage of one side relates to the best of the other.
 const closestTo = (side) => {

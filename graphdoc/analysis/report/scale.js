@@ -2,6 +2,8 @@
 
 const MISSING = -32768;
 const SLIDER_STEPS = 200;
+// The share of the colours that is for what unrelated passages reach.
+const PALE = 0.2;
 
 const formatSmall = (value) =>
   Number.isFinite(value) ? (value === 0 ? '0' : value.toPrecision(3).replace(/-/g, '−')) : 'no value';
@@ -15,10 +17,12 @@ const formatShare = (value, whole) => {
 
 const decode = ({ step, values }) => Float32Array.from(unpack(values, Int16Array), (cell) => (cell === MISSING ? NaN : cell * step));
 
-// A matrix with its scale: the colours run from the 1st percentile to the maximum, the slider over the same range.
+// A matrix with its scale. Where it is known which similarity unrelated passages seldom exceed, the scale is that of every
+// page, from 0 to 1, and pale up to there; else it runs from the 1st percentile to the maximum.
 class Measure {
-  constructor(name, values, rows, columns, within) {
+  constructor(name, values, rows, columns, within, unrelated = null) {
     this.name = name;
+    this.unrelated = unrelated;
     this.values = values;
     this.rows = rows;
     this.columns = columns;
@@ -32,8 +36,9 @@ class Measure {
       }
     }
     this.sorted = kept.subarray(0, count).sort();
-    this.high = count ? this.sorted[count - 1] : 1;
-    this.low = count ? this.sorted[Math.floor(0.01 * count)] : 0;
+    const isFixed = unrelated !== null || !count;
+    this.high = isFixed ? 1 : this.sorted[count - 1];
+    this.low = isFixed ? 0 : this.sorted[Math.floor(0.01 * count)];
     if (!(this.high > this.low)) this.low = this.high - (Math.abs(this.high) || 1) / 10;
     // Few pairs are all worth seeing; of many, the strongest tenth makes the pattern.
     const shown = Math.max(10, Math.ceil(0.1 * count));
@@ -65,7 +70,10 @@ class Measure {
   at(row, column) { return this.values[row * this.columns + column]; }
 
   shade(value) {
-    return Math.max(0, Math.min(255, Math.round(((value - this.low) / (this.high - this.low)) * 255)));
+    const known = this.unrelated;
+    let part = (value - this.low) / (this.high - this.low);
+    if (known !== null) part = value <= known ? (PALE * value) / known : PALE + ((1 - PALE) * (value - known)) / (1 - known);
+    return Math.max(0, Math.min(255, Math.round(255 * part)));
   }
 
   format(value) {
@@ -98,7 +106,9 @@ const describe = (measure) => {
 };
 
 const explain = (measure) => {
-  if (measure.name !== 'attention') return '';
+  if (measure.name === 'contribution') return 'What each pair adds to the score of the documents, negative where it lowers it.';
+  if (measure.name !== 'attention' && measure.unrelated === null) return 'Colours span this page alone, and dark need not mean alike: how alike unrelated passages are to this model is not known.';
+  if (measure.name !== 'attention') return `Pale up to ${measure.format(measure.unrelated)}, which 1 in 100 pairs of unrelated passages exceeds.`;
   const ofRows = measure.direction === 'to_b';
   const title = describe(measure).replace('a', 'A');
   if (measure.isWithin) {
@@ -195,12 +205,13 @@ const drawHistogram = (canvas, measure, palette) => {
   const base = height - 10;
   const limit = measure.position / SLIDER_STEPS;
   for (let bin = 0; bin < bins; bin += 1) {
-    const colour = palette.ramp[Math.round(((bin + 0.5) / bins) * 255)];
+    const shade = measure.shade(measure.low + ((bin + 0.5) / bins) * (measure.high - measure.low));
+    const colour = palette.ramp[shade];
     const x = inset + bin * step;
     // A square root keeps the few strong pairs visible among thousands of weak ones.
     const tall = counts[bin] ? Math.max(2, Math.sqrt(counts[bin] / tallest) * (base - 4)) : 0;
     const held = (bin + 1) / bins <= limit;
-    context.fillStyle = css(held ? palette.line : palette.dark ? colour : palette.ramp[Math.max(60, Math.round(((bin + 0.5) / bins) * 255))]);
+    context.fillStyle = css(held ? palette.line : palette.dark ? colour : palette.ramp[Math.max(60, shade)]);
     context.fillRect(x, base - tall, Math.max(1, step - 1), tall);
     context.fillStyle = css(colour);
     context.fillRect(x, base + 2, step + 0.5, 6);

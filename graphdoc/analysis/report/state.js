@@ -5,7 +5,7 @@ const letters = { a: 'A', b: 'B' };
 
 const levels = {};
 for (const [name, { rows, columns, similarity, contribution, attention }] of Object.entries(data.levels)) {
-  const measured = (kind, values) => values && new Measure(kind, decode(values), rows, columns, data.self);
+  const measured = (kind, values) => values && new Measure(kind, decode(values), rows, columns, data.self, kind === 'similarity' ? data.unrelated : null);
   levels[name] = {
     level: name, rows, columns, rowGroups: groupsOf(name, data.documents.a), columnGroups: groupsOf(name, data.documents.b),
     similarity: measured('similarity', similarity),

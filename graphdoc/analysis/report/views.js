@@ -80,11 +80,9 @@ const listOf = (matrix) => {
 const showControls = () => {
   const chosen = [state.level, shownName()];
   for (const input of document.querySelectorAll('[name="level"], [name="measure"]')) input.checked = chosen.includes(input.value);
-  const choice = find('#attention-choice');
-  if (!choice) return;
-  choice.hidden = shownName() !== 'attention';
-  find('#scale-meaning').hidden = choice.hidden;
   find('#scale-meaning').textContent = explain(measure());
+  const choice = find('#attention-choice');
+  if (choice) choice.hidden = shownName() !== 'attention';
 };
 
 const showScale = () => {
@@ -93,7 +91,7 @@ const showScale = () => {
   threshold.value = String(matrix.position);
   const text = Number.isFinite(matrix.threshold) ? matrix.format(matrix.threshold) : 'all';
   threshold.setAttribute('aria-valuetext', text);
-  // The lowest hundredth shares the first colour, so that the scale begins above the lowest score.
+  // What lies below the scale shares the first colour.
   find('#scale-low').textContent = (matrix.sorted[0] < matrix.low ? '≤ ' : '') + matrix.format(matrix.low);
   find('#scale-high').textContent = matrix.format(matrix.high);
   const [count, total] = [matrix.countAbove, matrix.sorted.length].map(formatCount);

@@ -94,9 +94,12 @@ def test_matrices_survive_packing(report: str, payload: dict[str, Any]) -> None:
         np.testing.assert_allclose(
             unpack(attention["to_a"][head], 14).T, payload["attention"]["b_to_a"][head], atol=4e-5
         )
-    # Scores beyond the range of cosine.
+    # Scores beyond the range of cosine, and contributions that add up to more than the score.
     large = make_payload() | {"passages": (1000 * np.array(payload["passages"])).tolist()}
-    shown = unpack(data_of(render_report(large))["levels"]["passages"]["similarity"], 14)
+    large["evidence"] = {"vectors": 4.0, "words": 3.0, "sum": 7.0}
+    data = data_of(render_report(large))
+    shown = unpack(data["levels"]["passages"]["similarity"], 14)
+    assert data["total"] == 7.0
     np.testing.assert_allclose(shown, large["passages"], atol=np.abs(shown).max() / 30_000)
 
 

@@ -112,6 +112,18 @@ def test_pairs_are_selected_by_pointer_keyboard_and_lists(report: Report, payloa
     assert float(report.text("#scale-high")) == pytest.approx(largest, rel=0.01)
 
 
+def test_what_unrelated_passages_reach_is_pale(browser: Any, payload: dict[str, Any], path: Path) -> None:
+    darkest = []
+    for unrelated in (0.01, 0.999):
+        write_text(path.with_name("scale.html"), render_report(payload | {"unrelated_passages": unrelated}))
+        report = Report(browser, path.with_name("scale.html"))
+        colour = report.page.locator("#readout .chip").first.evaluate("one => getComputedStyle(one).backgroundColor")
+        darkest.append(min(map(int, re.findall(r"\d+", colour)[:3])))
+        assert float(report.text("#scale-high")) == 1 and str(unrelated) in report.text("#scale-meaning")
+        report.close()
+    assert darkest[0] < 100 < 160 < darkest[1]
+
+
 def test_attention_by_direction_and_head(report: Report, payload: dict[str, Any]) -> None:
     choose(report, "measure", "attention")
     matrix = weights(payload, "a_to_b")
