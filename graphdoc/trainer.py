@@ -15,7 +15,7 @@ from .documents.document import Document
 from .encoder import DocumentEncoder
 from .errors import SettingsError
 from .evaluation.evaluator import Evaluator
-from .losses import Loss, MaskedTokens
+from .losses import Loss
 from .registry import RECIPES, load
 from .runtime.files import write_text
 from .runtime.processes import move_to_device
@@ -136,7 +136,8 @@ class Trainer:
         kind: type[RunSettings] = load(RECIPES[task.recipe].settings)
         start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
         source, in_memory = _documents(task.documents)
-        self._loss, of_loss = _loss_values(task, loss)
+        losses = [] if loss is None else loss if isinstance(loss, Sequence) else [loss]
+        self._loss, of_loss = load(RECIPES[task.recipe].recipe).describe_losses(losses)
         measured = evaluator if isinstance(evaluator, Mapping) else {}
         sections: dict[str, Mapping[str, Any]] = {
             "corpus": {**source, **(corpus or {})},
@@ -150,15 +151,8 @@ class Trainer:
         given = {} if output is None else {"output": fspath(output)}
         given |= task.values()
         given |= {f"{name}.{key}": value for name, part in sections.items() for key, value in part.items()}
-        in_files = {
-            "groups.file": getattr(task, "pairs", None),
-            "pairs.file": getattr(task, "pairs", None),
-            "queries.source": getattr(task, "queries", None),
-            "validation.pairs": measured.get("pairs"),
-        }
-        for key, rows in in_files.items():
-            if rows is not None and key.partition(".")[0] in kind.model_fields:
-                given[key] = _file(rows)
+        files = {**task.files(), "validation.pairs": measured.get("pairs")}
+        given |= {key: _file(rows) for key, rows in files.items() if rows is not None}
         for key, value in given.items():
             section, _, name = key.partition(".")
             if name:
@@ -192,31 +186,6 @@ class Trainer:
             loss=self._loss,
             evaluator=self._evaluator,
         )
-
-
-def _loss_values(task: Task, loss: Loss | Sequence[Loss] | None) -> tuple[Loss | None, dict[str, Any]]:
-    """A loss that the settings of the recipe cannot describe, and the settings that describe the others."""
-    losses: Sequence[Any] = [] if loss is None else loss if isinstance(loss, Sequence) else [loss]
-    is_of_pairs = task.recipe == "pretrain sentence_pairs"
-    described = load(RECIPES[task.recipe].recipe).losses
-    others = [each for each in losses if not (is_of_pairs and type(each) is MaskedTokens)]
-    if len(others) > 1 or len(losses) - len(others) > 1:
-        masked = " and MaskedTokens" if is_of_pairs else ""
-        raise SettingsError(f"{type(task).__name__} takes one loss{masked}, and {len(losses)} are given")
-    values: dict[str, Any] = {"mlm_weight": 0.0} if losses and is_of_pairs else {}
-    if losses and not others:
-        values["contrast_weight"] = 0.0
-    own = next((each for each in others if type(each) not in described), None)
-    for each in losses:
-        if each is not own:
-            fixed, names = described[type(each)]
-            values |= fixed | {name: getattr(each, name) for name in names}
-    if is_of_pairs and "margin" in values:
-        # There the setting is the distance of both.
-        values["margin"] = round(1 - values["margin"], 12)
-    if "weight" in values:
-        values["mlm_weight"] = values.pop("weight")
-    return own, values
 
 
 def _documents(documents: Any) -> tuple[dict[str, Any], Any]:

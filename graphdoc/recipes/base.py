@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
@@ -53,15 +54,34 @@ class Examples:
         return self._corpus[row] if self._places is None else self._corpus.passage(row, int(self._places[number]))
 
 
+@dataclass(frozen=True)
+class LossSettings:
+    """The settings that describe a loss, of the section ``loss``.
+
+    Args:
+        attributes: settings that are called as attributes of the loss.
+        fixed: settings that choose it.
+    """
+
+    attributes: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, loss: Loss) -> dict[str, Any]:
+        """The settings of a loss, by name."""
+        return {**self.fixed, **{name: getattr(loss, name) for name in self.attributes}}
+
+
 class CorpusRecipe(Recipe, Generic[KindOfSettings]):
     """A recipe on a corpus that was cut and tokenised once, whose batches are a function of the step alone.
 
     Args:
         run: what the run begins with: settings, model and processes.
+
+    Attributes:
+        losses: losses that its settings can describe; others are used as they are.
     """
 
-    # The losses that its settings can describe: fixed settings, and settings that are named as attributes of the loss.
-    losses: ClassVar[Mapping[type, tuple[Mapping[str, Any], tuple[str, ...]]]] = {}
+    losses: ClassVar[Mapping[type, LossSettings]] = {}
 
     corpus: TrainingCorpus
 
@@ -74,6 +94,20 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         corpus = prepare_run_corpus(run.settings, segmenter, paragraph, run.processes, show_progress=progress)
         recipe.use(corpus)
         return recipe
+
+    @classmethod
+    def describe_losses(cls, losses: Sequence[Loss]) -> tuple[Loss | None, dict[str, Any]]:
+        """Return the loss that the settings cannot describe, and the settings that describe the others.
+
+        Raises:
+            SettingsError: there are more losses than are added up.
+        """
+        if len(losses) > 1:
+            raise SettingsError(f"loss={[type(loss).__name__ for loss in losses]}: only one can be trained with")
+        for loss in losses:
+            described = cls.losses.get(type(loss))
+            return (loss, {}) if described is None else (None, described.of(loss))
+        return None, {}
 
     def __init__(self, run: RunContext[KindOfSettings]) -> None:
         self.run, self.settings = run, run.settings

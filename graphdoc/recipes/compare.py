@@ -31,7 +31,7 @@ from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
 from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast, TrainingBatch
 from ..training.run import begin_training
-from .base import CorpusRecipe, Examples, loss_of_kind
+from .base import CorpusRecipe, Examples, LossSettings, loss_of_kind
 from .classify import WHOLE, LabelledCollator, token_counts
 from .pairs import CorpusPairs, PairValidation, rows_by_id
 
@@ -128,8 +128,8 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
 
     how = "Comparison of documents that belong together (CoLDE)"
     losses: ClassVar = {
-        SupervisedContrastive: ({"kind": "contrastive"}, ("temperature",)),
-        PairCosine: ({"kind": "cosine"}, ("margin",)),
+        SupervisedContrastive: LossSettings(("temperature",), {"kind": "contrastive"}),
+        PairCosine: LossSettings(("margin",), {"kind": "cosine"}),
     }
 
     def begin(self) -> None:

@@ -26,7 +26,7 @@ from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..settings.finetuning import RetrievalSettings
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast, TrainingBatch
 from ..training.run import begin_training
-from .base import CorpusRecipe, Examples, loss_of_kind
+from .base import CorpusRecipe, Examples, LossSettings, loss_of_kind
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
 from .queries import QueryMeasurement, QuerySets, queries_counted, read_query_sets
@@ -123,7 +123,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
 
     how = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
     unit = "pairs"
-    losses: ClassVar = {InfoNCE: ({}, ("similarity", "temperature"))}
+    losses: ClassVar = {InfoNCE: LossSettings(("similarity", "temperature"))}
 
     def begin(self) -> None:
         """Make the objective, mark the weights that are trained, and read the queries."""

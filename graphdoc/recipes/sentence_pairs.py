@@ -21,7 +21,7 @@ from ..evaluation.evaluator import measured_once
 from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
-from ..losses import MaskedTokens, PairContrast, PairCosine
+from ..losses import Loss, MaskedTokens, PairContrast, PairCosine
 from ..runtime.arrays import Rows
 from ..runtime.text import counted
 from ..sampling import EpochBatches
@@ -32,7 +32,7 @@ from ..training.data import RunEvaluation
 from ..training.objectives import SentencePairContrast, TrainingBatch
 from ..training.run import begin_training, is_checkpoint_name
 from ..training.step import CachedStep
-from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, measuring_step
+from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, LossSettings, measuring_step
 
 HEAD = "language_model"
 
@@ -169,10 +169,25 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
     how = "Sentence pairs without labels (SDR, section 3.2)"
     unit = "pairs"
     losses: ClassVar = {
-        PairCosine: ({"negatives": "sampled"}, ("margin",)),
-        PairContrast: ({"negatives": "in_batch"}, ("temperature",)),
-        MaskedTokens: ({}, ("weight",)),
+        PairCosine: LossSettings(("margin",), {"negatives": "sampled"}),
+        PairContrast: LossSettings(("temperature",), {"negatives": "in_batch"}),
     }
+
+    @classmethod
+    def describe_losses(cls, losses: Sequence[Loss]) -> tuple[Loss | None, dict[str, Any]]:
+        """See the same method of the base; masked tokens are added to a loss of pairs, and each can be alone."""
+        masked = [loss for loss in losses if isinstance(loss, MaskedTokens)]
+        of_pairs = [loss for loss in losses if not isinstance(loss, MaskedTokens)]
+        if len(masked) > 1:
+            return super().describe_losses(losses)
+        custom, values = super().describe_losses(of_pairs)
+        if "margin" in values:
+            # There the setting is the distance of both.
+            values["margin"] = round(1 - values["margin"], 12)
+        if losses:
+            values["mlm_weight"] = masked[0].weight if masked else 0.0
+            values |= {} if of_pairs else {"contrast_weight": 0.0}
+        return custom, values
 
     def begin(self) -> None:
         """Give the model its head, make the objective, and mark the weights that are trained."""

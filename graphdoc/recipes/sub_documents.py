@@ -24,7 +24,15 @@ from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader
 from ..training.objectives import SubDocumentObjective, TrainingBatch
 from ..training.run import RunContext, begin_training
 from ..training.step import CachedStep
-from .base import HELD_OUT_EPOCH, CorpusRecipe, VectorsOfDocuments, batch_of_parts, measuring_step, vectors_at
+from .base import (
+    HELD_OUT_EPOCH,
+    CorpusRecipe,
+    LossSettings,
+    VectorsOfDocuments,
+    batch_of_parts,
+    measuring_step,
+    vectors_at,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +108,7 @@ class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
     """
 
     how = HOW
-    losses: ClassVar = {SubDocumentContrast: ({}, ("similarity", "temperature", "directions"))}
+    losses: ClassVar = {SubDocumentContrast: LossSettings(("similarity", "temperature", "directions"))}
 
     @classmethod
     def of(cls, run: RunContext[PretrainingSettings]) -> Recipe:  # type: ignore[override]

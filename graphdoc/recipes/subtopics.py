@@ -32,7 +32,7 @@ from ..subtopics.subtopics import columns_of, number_of_subtopics, pair_graphs
 from ..training.data import RunEvaluation
 from ..training.objectives import SubtopicClusters, TrainingBatch, paired_sentences
 from ..training.run import RunContext, begin_training
-from .base import CorpusRecipe, Examples, loss_of_kind, measuring_step
+from .base import CorpusRecipe, Examples, LossSettings, loss_of_kind, measuring_step
 from .pairs import CorpusPairs, PairValidation
 
 
@@ -120,7 +120,7 @@ class SubtopicRecipe(CorpusRecipe[SubtopicRunSettings]):
 
     how = "Subtopics of pairs of documents (SST, section 3.2)"
     unit = "pairs"
-    losses: ClassVar = {SubtopicLoss: ({}, ("similar_weight", "dissimilar_weight"))}
+    losses: ClassVar = {SubtopicLoss: LossSettings(("similar_weight", "dissimilar_weight"))}
 
     def begin(self) -> None:
         """Give the model its head, make the objective, and read the pairs."""

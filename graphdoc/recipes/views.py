@@ -31,7 +31,7 @@ from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast, TrainingBatch
 from ..training.run import begin_training
-from .base import CorpusRecipe, Examples, changed_since
+from .base import CorpusRecipe, Examples, LossSettings, changed_since
 from .pairs import CorpusPairs, PairValidation
 
 
@@ -158,9 +158,9 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
     how = "Matching of pairs of documents view by view (SST)"
     unit = "pairs"
     losses: ClassVar = {
-        ClassificationLoss: ({"kind": "cross_entropy"}, ()),
-        PairCosine: ({"kind": "cosine"}, ("margin",)),
-        InfoNCE: ({"kind": "contrast"}, ("temperature",)),
+        ClassificationLoss: LossSettings(fixed={"kind": "cross_entropy"}),
+        PairCosine: LossSettings(("margin",), {"kind": "cosine"}),
+        InfoNCE: LossSettings(("temperature",), {"kind": "contrast"}),
     }
 
     def begin(self) -> None:

@@ -30,7 +30,14 @@ class Task:
 
     def values(self) -> dict[str, Any]:
         """The settings of the recipe that describe the task, by name, such as ``labels.multi_label``."""
-        return {each.metadata["setting"]: getattr(self, each.name) for each in fields(self) if each.metadata}
+        return self._fields_of("setting")
+
+    def files(self) -> dict[str, Any]:
+        """Rows that the recipe reads from a file, or the path of one, by the name of its setting."""
+        return self._fields_of("file")
+
+    def _fields_of(self, kind: str) -> dict[str, Any]:
+        return {each.metadata[kind]: getattr(self, each.name) for each in fields(self) if kind in each.metadata}
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class Groups(Task):
     """
 
     recipe: ClassVar[str] = "finetune compare"
-    pairs: PairSource | None = None
+    pairs: PairSource | None = field(default=None, metadata={"file": "groups.file"})
     star_size: int | None = None
     sections: int = _setting("sections.number", 1)
 
@@ -107,7 +114,7 @@ class Queries(Task):
     """
 
     recipe: ClassVar[str] = "finetune retrieve"
-    queries: str | Sequence[tuple[str, str]] | None = None
+    queries: str | Sequence[tuple[str, str]] | None = field(default=None, metadata={"file": "queries.source"})
     made_from: Sequence[str] = ("titles", "headings")
     negatives_per_query: int = _setting("negatives.per_query", 0)
 
@@ -127,7 +134,7 @@ class PairViews(Task):
     """
 
     recipe: ClassVar[str] = "finetune views"
-    pairs: PairSource = ()
+    pairs: PairSource = field(default=(), metadata={"file": "pairs.file"})
     views: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
@@ -146,6 +153,6 @@ class SubtopicPairs(Task):
     """
 
     recipe: ClassVar[str] = "finetune subtopics"
-    pairs: PairSource = ()
+    pairs: PairSource = field(default=(), metadata={"file": "pairs.file"})
     cluster_size: int = _setting("subtopics.cluster_size", 6)
     neighbours: int | None = _setting("subtopics.neighbours", 10)
