@@ -47,18 +47,17 @@ class ViewSide:
         id: its id, on which draws depend.
         clusters: ``(sentences,)``, subtopic of every sentence.
         tokens: ``(sentences,)``, tokens of every sentence, without special tokens.
-        centrality: ``(sentences,)``, how central sentences are in the pair; None where the sampling does not ask.
+        centrality: computes ``(sentences,)``, how central sentences are in the pair, for samplings that ask.
     """
 
     id: str
     clusters: npt.NDArray[np.integer[Any]]
     tokens: npt.NDArray[np.integer[Any]]
-    centrality: npt.NDArray[np.floating[Any]] | None = None
+    centrality: Callable[[], Shares]
 
     def head(self, sentences: int) -> ViewSide:
         """The document up to some sentence."""
-        centrality = None if self.centrality is None else self.centrality[:sentences]
-        return ViewSide(self.id, self.clusters[:sentences], self.tokens[:sentences], centrality)
+        return ViewSide(self.id, self.clusters[:sentences], self.tokens[:sentences], self.centrality)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,8 +160,8 @@ def first_sentences(choice: Choice) -> Iterator[int]:
 
 def pagerank(choice: Choice) -> Iterator[int]:
     """The sentences that are most central in the pair, as Match-Ignition chooses them."""
-    assert choice.side.centrality is not None
-    return iter(np.argsort(-choice.side.centrality, kind="stable").tolist())
+    values = choice.side.centrality()[: len(choice.side.tokens)]
+    return iter(np.argsort(-values, kind="stable").tolist())
 
 
 class SentenceLikelihoods(NamedTuple):

@@ -16,9 +16,9 @@ from graphdoc.sampling.views import Sampling, SentenceLikelihoods, ViewSide, cen
 
 SAMPLINGS: dict[str, Sampling] = {name: load(target) for name, target in VIEW_SAMPLINGS.items()}
 # Subtopic 0 is shared and large, 1 shared and small, 2 is the first document's, 3 the second's.
-FIRST = ViewSide("a", np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 2]), np.full(10, 5), np.linspace(1, 0, 10))
-SECOND = ViewSide("b", np.array([0, 0, 1, 3, 3, 3]), np.full(6, 5), np.linspace(0, 1, 6))
-ALONE = ViewSide("c", np.array([4, 4, 4, 5]), np.full(4, 5))
+FIRST = ViewSide("a", np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 2]), np.full(10, 5), lambda: np.linspace(1, 0, 10))
+SECOND = ViewSide("b", np.array([0, 0, 1, 3, 3, 3]), np.full(6, 5), lambda: np.linspace(0, 1, 6))
+ALONE = ViewSide("c", np.array([4, 4, 4, 5]), np.full(4, 5), lambda: np.zeros(4))
 
 sides = st.integers(1, 30).flatmap(
     lambda count: st.tuples(
@@ -30,7 +30,7 @@ sides = st.integers(1, 30).flatmap(
 
 def side(id: str, drawn: tuple[list[int], list[int]]) -> ViewSide:
     clusters, tokens = map(np.array, drawn)
-    return ViewSide(id, clusters, tokens, np.arange(len(clusters)) % 3 / 3)
+    return ViewSide(id, clusters, tokens, lambda: np.arange(len(clusters)) % 3 / 3)
 
 
 @settings(deadline=None, max_examples=150)
@@ -100,7 +100,7 @@ def test_negative_takes_the_smaller_half_of_what_there_is() -> None:
     clusters = np.array([0, 0, 1, 1, 2, 2, 3, 3])
     for beyond in (0, 4, 9):
         # Subtopics of numbers below ``beyond`` have no sentence here.
-        one, other = (ViewSide(id, clusters + beyond, np.full(8, 5)) for id in "ab")
+        one, other = (ViewSide(id, clusters + beyond, np.full(8, 5), lambda: np.zeros(8)) for id in "ab")
         view, _ = sample_views(one, other, SAMPLINGS["negative"], 100, seed=1, number=0)
         np.testing.assert_array_equal(view.sentences, [0, 1, 2, 3])
 
