@@ -62,7 +62,7 @@ def compare(
     """Compare documents, or the parts of one, and show where their similarity comes from.
 
     Prints the similarity of two documents, the best counterpart of every section, and the strongest pairs of passages.
-    A contribution is a section's share of the document score, over all of B; contributions add up to it.
+    Beside every section stands what it adds to the score, over all of B.
     A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
     table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports).
     Of three and more, passages that several of them share, such as licences, are left out; of two nothing is.
@@ -148,21 +148,24 @@ def _plot_levels(comparison: Comparison, path: str) -> None:
 
 
 def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences: bool) -> None:
+    from ..similarity.kinds import NO_BACKGROUND
+
     model = plain(f"{comparison.similarity}, model {comparison.model['name']}").markup
     target.lines([f"A  {titled(comparison.a.segmented.document)}"])
     if comparison.within:
         target.print(f"B  the same document\n\nparts of one document with each other ({model})\n")
     else:
         target.lines([f"B  {titled(comparison.b.segmented.document)}"])
-        share = "; compare it with other scores of this model alone"
-        if comparison.share is not None:
-            share = f", closer than {percent_closer(comparison.share)} of unrelated pairs"
-        target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model}){share}\n")
+        share = comparison.share
+        closer = "" if share is None else f", closer than {percent_closer(share)} of unrelated pairs"
+        target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model}){closer}")
+        target.lines([NO_BACKGROUND] if share is None else [])
+        target.print()
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
         due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
         if (parts := comparison.parts) is not None:
-            due = f"evidence {signed(parts['sum'])}: vectors {signed(parts['vectors'])}"
+            due = f"evidence {signed(parts['sum'])} (unrelated: about 0): vectors {signed(parts['vectors'])}"
             due += f", words {signed(comparison.lexical)}{words and f' ({words})'}"
         target.print(plain(due, target.width), end="\n\n")
     _print_sections(target, comparison)
@@ -183,9 +186,7 @@ def _print_sections(target: Terminal, comparison: Comparison) -> None:
             target.print("one section only: there is nothing to compare it with")
             return
         np.fill_diagonal(scores, -np.inf)
-    rows = Table(
-        [names("section of A", 44), names("best match in B", 44), "score", TableColumn("contribution", signed)]
-    )
+    rows = Table([names("section of A", 44), names("closest in B", 44), "similarity", TableColumn("adds", signed)])
     number = -1
     for row, best in enumerate(scores[:MOST_ROWS].argmax(axis=1).tolist()):
         before, number = number, comparison.a.section_numbers[row]
@@ -200,12 +201,16 @@ def _print_sections(target: Terminal, comparison: Comparison) -> None:
     rows.add("", "all sections", "", float(contributions.sum()))
     rows.print(target)
     target.more(len(scores), "section")
+    whole = "similarity of the documents" if comparison.parts is None else "evidence"
+    target.lines(
+        [f"adds: what the section, with all of B, adds to the {whole}; similarity: of the two sections alone"]
+    )
 
 
 def _print_matches(target: Terminal, comparison: Comparison, level: Any, top: int) -> None:
     matches = comparison.matches(level, top)
     if matches:
-        target.print(f"\n[bold]strongest {level}s[/bold]")
+        target.print(f"\n[bold]closest {level}s[/bold]")
     for match in matches:
         target.print(f"{match.score:.3f}")
         for side, encoded, row in (("A", comparison.a, match.a), ("B", comparison.b, match.b)):
@@ -271,6 +276,8 @@ def _compare_many(
 
 
 def _print_many(target: Terminal, comparison: MutualComparison) -> None:
+    from ..similarity.kinds import NO_BACKGROUND
+
     encoded, background = comparison.documents, comparison.background
     # Of few documents all pairs are shown in the order of the documents, of many the closest.
     pairs = list(combinations(range(len(encoded)), 2))
@@ -295,8 +302,8 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
         shares = [] if background is None else [background.share(score)]
         rows.add(f"D{a + 1} D{b + 1}", score, *shares, *closest, float(block.max()))
     rows.print(target)
-    if background is not None:
-        target.lines(["closer than: the share of unrelated pairs that are less alike"])
+    is_known = background is not None
+    target.lines(["closer than: the share of unrelated pairs that are less alike" if is_known else NO_BACKGROUND])
     if total > len(pairs):
         target.lines([f"the closest of {total:,} pairs; --json and --csv have all"])
     target.print()

@@ -192,8 +192,7 @@ def _print(target: Terminal, results: SearchResults, passages: int) -> None:
         rows.print(target)
         score = _SCORES.get(results.by)
         if results.fusion:
-            scale = "from 0 to 1" if results.fusion == "weighted" else "in standard deviations above the lowest"
-            score = f"weighted sum of both scores next to it, {scale}; comparable within one search only"
+            score = "both scores beside it, brought to one scale and added up; compare it within this search alone"
         target.lines([f"score: {score}"])
     for hit in results:
         if passages and (hit.passages or hit.alignment):

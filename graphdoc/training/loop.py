@@ -123,6 +123,9 @@ class StepMeans:
         of_all = processes.gather({**rates, **values})
         self.__init__()  # type: ignore[misc]
         totals = {name: math.fsum(of_one[name] for of_one in of_all) for name in of_all[0]}
+        if not totals["tokens_per_second"]:
+            # Passage vectors were there already, so that no token was read.
+            del totals["tokens_per_second"]
         return {name: total if name in rates else total / processes.count for name, total in totals.items()}
 
 

@@ -255,11 +255,7 @@ class RunLog:
             }
             self._tracking.log(grouped, step=step)
         if "loss" in entry:
-            shown = {name: entry[name] for name in _SHOWN if name in entry}
-            if not shown.get("tokens_per_second"):
-                # Passage vectors were there already, so that no token was read.
-                shown.pop("tokens_per_second", None)
-            self.bar.set_postfix(shown)
+            self.bar.set_postfix({name: entry[name] for name in _SHOWN if name in entry})
         results = {name.removeprefix(MEASURED): value for name, value in entry.items() if name.startswith(MEASURED)}
         if results and self._tells_results:
             numbers = ", ".join(f"{name} {value:.4f}" for name, value in results.items())

@@ -49,7 +49,7 @@ def test_compare(run: Command, examples: Path, model: str) -> None:
         *read_documents(a), *read_documents(b)
     )
     assert content("c.json")["document"] == pytest.approx(expected.document, abs=1e-6)
-    assert f"{expected.document:.3f}" in out and "subtopics" in out and "strongest sentences" in out
+    assert f"{expected.document:.3f}" in out and "subtopics" in out and "closest sentences" in out
     assert len(rows("c.csv")) > expected.passages.size
     assert all(Path(f"c.{suffix}").stat().st_size > 1000 for suffix in ("html", "png"))
 
@@ -57,12 +57,14 @@ def test_compare(run: Command, examples: Path, model: str) -> None:
 def test_compare_one_and_many(run: Command, examples: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(compare, "MOST_DRAWN", 2)
     monkeypatch.setattr(compare, "SHOWN_PAIRS", 2)
-    assert "the same document" in run("compare", examples / "koji.md")
+    out = run("compare", examples / "koji.md")
+    assert "the same document" in out and "graphdoc fit" not in out
     Path("three").mkdir()
     for name in ("koji.md", "vinegar.md", "storm-surge-barriers.html"):
         shutil.copy(examples / name, Path("three", name))
     files = ("--json", "all.json", "--csv", "all.csv", "--html", "all.html", "--plot", "all.png")
-    run("compare", "three", *files, "--reports", "2", "--level", "all")
+    out = run("compare", "three", *files, "--reports", "2", "--level", "all")
+    assert "graphdoc fit" in out and "graphdoc fit" in Path("all-reports/0001.html").read_text(encoding="utf-8")
     assert len(content("all.json")["documents"]) == 3 and Path("all.png").stat().st_size and len(rows("all.csv"))
     assert sorted(path.name for path in Path("all-reports").glob("[!.]*")) == ["0001.html", "0002.html"]
     assert "all-reports/0001.html" in Path("all.html").read_text(encoding="utf-8")

@@ -104,6 +104,8 @@ def test_what_is_tuned_changes_and_what_is_not_does_not(
     assert not any("lora" in name for name in trained)
     record = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))
     assert (record["trained_weights"] == record["weights"]) == (tune == "full")
+    # With the vectors of passages at hand no token is read.
+    assert ("tokens_per_second" in (tmp_path / "run" / "log.jsonl").read_text()) == (tune != "frozen")
     DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
 
 

@@ -155,7 +155,8 @@ def _tag(name: str, value: Any) -> tuple[str, str, str]:
 
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_plain(part)}" for name, part in value.items())
+        # A hash says nothing to whoever reads.
+        return ", ".join(f"{name}: {_plain(part)}" for name, part in value.items() if name != "vocabulary")
     return ", ".join(map(_plain, value)) if isinstance(value, list | tuple) else str(value)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import OutputError
 from ...registry import READOUTS, load
 from ...runtime.text import percent_closer
+from ...similarity.kinds import NO_BACKGROUND
 from ..pages.page import packed, render
 from .content import (
     LISTED_MATCHES,
@@ -91,6 +92,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "sides": [a] if within else [a, b],
         "document": comparison["document"],
         "share": None if comparison["share"] is None else percent_closer(comparison["share"]),
+        "no_background": NO_BACKGROUND,
         "meaning": meaning_of_score(comparison),
         "words": read_words(comparison),
         "evidence": comparison.get("evidence"),

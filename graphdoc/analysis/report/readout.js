@@ -39,7 +39,7 @@ const scoreBlock = (level, a, b) => {
   if (shown === attention) block.append(make('p', 'unit', `similarity ${similarity.format(similarity.at(a, b))}`));
   else if (Number.isFinite(part)) {
     const share = formatShare(part, data.total);
-    block.append(make('p', 'unit', share ? `${share} of the score` : `contributes ${formatSmall(part)}`));
+    block.append(make('p', 'unit', share ? `${share} of the score` : `adds ${formatSmall(part)} to the score`));
   }
   return block;
 };
@@ -110,7 +110,7 @@ const strongestList = () => {
     const [a, b] = [Number(dataset.a), Number(dataset.b)];
     return scoreItem(matrix, matrix.at(a, b), () => select(dataset.level, a, b), labelled('a', state.level, a, 'readout-label'), labelled('b', state.level, b, 'readout-label'));
   });
-  if (!items.length) return [make('p', 'hint', 'Point at a cell to compare, click to read. No match reaches the threshold.')];
+  if (!items.length) return [make('p', 'hint', 'Point at a cell to compare, click to read. No pair reaches the threshold.')];
   return [make('p', 'focus-title', `Point at a cell to compare, click to read. Strongest ${state.level}:`), make('ol', 'focus-list strongest', ...items)];
 };
 

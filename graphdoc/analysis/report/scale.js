@@ -106,7 +106,7 @@ const describe = (measure) => {
 };
 
 const explain = (measure) => {
-  if (measure.name === 'contribution') return 'What each pair adds to the score of the documents, negative where it lowers it.';
+  if (measure.name === 'contribution') return 'How much of the score of the documents is due to a pair; below 0 it lowers it.';
   if (measure.name !== 'attention' && measure.unrelated === null) return 'Colours span this page alone, and dark need not mean alike: how alike unrelated passages are to this model is not known.';
   if (measure.name !== 'attention') return `Pale up to ${measure.format(measure.unrelated)}, which 1 in 100 pairs of unrelated passages exceeds.`;
   const ofRows = measure.direction === 'to_b';

@@ -45,6 +45,7 @@ def test_the_query_and_how_it_was_searched() -> None:
     assert words(head.find_class("notice")[0]) == "The index is 12 documents behind"
     settings = {words(row.find("dt")): words(row.find("dd")) for row in head.findall(".//dl/div")}
     assert (settings["most hits"], settings["index"], settings["model’s graph layers"]) == ("10", "library", "2")
+    assert settings["model’s lexical"] == "size: 512"
 
 
 def test_a_hit_is_shown_with_its_parts_and_they_add_up() -> None:
