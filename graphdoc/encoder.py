@@ -7,7 +7,7 @@ import tempfile
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 
@@ -24,6 +24,7 @@ from .inference.segmenting import AnyDocument, ManyDocuments, documents_of
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
+from .runtime.other_names import OTHER_NAMES
 from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
 from .similarity.comparison import Comparison
@@ -120,6 +121,24 @@ class DocumentEncoder(VectorPipeline):
             model, tokenizer = load_backbone(config)
         return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
 
+    def __new__(cls, *arguments: Any, **_: Any) -> Self:
+        """Make an encoder of a model, and not of its name."""
+        if arguments and isinstance(arguments[0], str | Path):
+            raise ModelError(f"a name is no model; use {cls.__name__}.from_pretrained({str(arguments[0])!r})")
+        return super().__new__(cls)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            message = f"{type(self).__name__} has no attribute {name!r}"
+            raise AttributeError(f"{message}; use {OTHER_NAMES[name]}" if name in OTHER_NAMES else message)
+
+    def get_embedding_dimension(self) -> int:
+        """Length of a document vector, :attr:`hidden_size`, by its name in sentence-transformers."""
+        return self.hidden_size
+
+    get_sentence_embedding_dimension = get_embedding_dimension
+
     def __repr__(self) -> str:
         return f"DocumentEncoder({self.name!r}, vectors of {self.hidden_size})"
 
@@ -147,16 +166,29 @@ class DocumentEncoder(VectorPipeline):
         return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
 
     def push_to_hub(
-        self, repo_id: str, *, private: bool = False, commit_message: str = "Upload document encoder"
+        self,
+        repo_id: str,
+        token: str | None = None,
+        *,
+        private: bool = False,
+        revision: str | None = None,
+        commit_message: str = "Upload document encoder",
     ) -> str:
-        """Upload the encoder to ``owner/name`` on the hub, made if it is missing; gives the address of the commit."""
+        """Upload the encoder to ``owner/name`` on the hub, made if it is missing; gives the address of the commit.
+
+        ``token`` is by default the one of this machine; ``revision`` names a branch that is there.
+        """
         from huggingface_hub import HfApi
 
-        api = HfApi()
+        api = HfApi(token=token)
         api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
-            return str(api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message))
+            return str(
+                api.upload_folder(
+                    repo_id=repo_id, folder_path=folder, revision=revision, commit_message=commit_message
+                )
+            )
 
     def graph(self, document: AnyDocument) -> DocumentGraph:
         """Build the graph that the model would see.

@@ -18,10 +18,11 @@ from .evaluation.evaluator import Evaluator
 from .losses import Loss
 from .registry import RECIPES, load
 from .runtime.files import write_text
+from .runtime.other_names import hint
 from .runtime.processes import move_to_device
 from .sampling.tasks import Task
 from .settings.base import Settings
-from .settings.run import CorpusSettings, RunSettings, Tune
+from .settings.run import CorpusSettings, RunSettings, TrainingSettings, Tune
 from .training.data import RunEvaluation
 from .training.optimizer import finish_tuning
 from .training.run import RunContext, join_run, load_start, run_recipe
@@ -131,6 +132,8 @@ class Trainer:
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
         if self.encoder is not None and (unused := {"start", "settings"}.intersection(model or ())):
             raise SettingsError(f"model={min(unused)!r} is of a model that is still to be made; change the encoder")
+        for name in training.keys() - TrainingSettings.model_fields:
+            raise SettingsError(f"{name} is unknown; {hint(name, TrainingSettings.model_fields)}")
         self._evaluator = evaluator if isinstance(evaluator, Evaluator) else None
         self._device, self._show_progress = device, show_progress
         kind: type[RunSettings] = load(RECIPES[task.recipe].settings)

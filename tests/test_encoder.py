@@ -243,6 +243,15 @@ BAD_INPUT: list[tuple[Callable[[Any], Any], type[GraphdocError], tuple[str, ...]
     (lambda e: e.encode("Tides.", dtype=torch.bfloat16), ModelError, ("dtype", "bfloat16")),
     (lambda e: e.encode("Tides.", level="word"), SettingsError, ("level", "'word'", "passage")),
     (lambda e: e.encode("Tides.", output="list"), SettingsError, ("output", "'list'", "torch")),
+    (lambda e: type(e)("mini"), ModelError, ("from_pretrained('mini')",)),
+    (lambda e: e.encode("Tides.", convert_to_tensor=True), SettingsError, ("convert_to_tensor", "output='torch'")),
+    (lambda e: e.encode("Tides.", normalise=True), SettingsError, ("normalise", "normalize")),
+    (
+        lambda e: e.encode_query("Tides.", show_progress_bar=True),
+        SettingsError,
+        ("show_progress_bar", "show_progress"),
+    ),
+    (lambda e: e.similarity_pairwise([[1.0]], [[1.0], [2.0]]), SettingsError, ("1", "2")),
     (lambda e: e.encode("Tides.", token_budget=0), SettingsError, ("token_budget=0",)),
     (lambda e: e.encode("Tides.", workers=-1), SettingsError, ("workers=-1",)),
     (lambda e: e.encode("Tides.", padding=1.5), SettingsError, ("padding=1.5",)),
@@ -266,7 +275,8 @@ class TestSettings:
             ({"passage_tokens": 79}, "passage_tokens=79 exceeds the 78 tokens that .* can read"),
             ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
             ({"max_passages": "many"}, "max_passages='many'"),
-            ({"depth": 3}, "setting 'depth' is unknown .* known are background, c"),
+            ({"depth": 3}, "setting 'depth' is unknown .* there are background, c"),
+            ({"torch_dtype": 3}, "torch_dtype.* dtype"),
         ],
     )
     def test_settings_that_do_not_fit(self, tiny_encoder: Encoders, settings: dict[str, Any], message: str) -> None:
@@ -344,15 +354,15 @@ def test_push_to_hub_uploads_a_whole_checkpoint(tiny: DocumentEncoder, monkeypat
     api = MagicMock()
     uploaded: list[str] = []
 
-    def upload(*, repo_id: str, folder_path: str, commit_message: str) -> str:
+    def upload(*, repo_id: str, folder_path: str, revision: str, commit_message: str) -> str:
         uploaded.extend(sorted(path.name for path in Path(folder_path).iterdir()))
         again = DocumentEncoder.from_pretrained(folder_path, device="cpu")
         np.testing.assert_array_equal(again.encode("Clocks drift."), tiny.encode("Clocks drift."))
-        return f"https://huggingface.co/{repo_id}/commit/1"
+        return f"https://huggingface.co/{repo_id}/commit/{revision}"
 
     api.upload_folder.side_effect = upload
-    monkeypatch.setattr("huggingface_hub.HfApi", lambda: api)
-    address = tiny.push_to_hub("someone/graph", private=True)
-    assert address == "https://huggingface.co/someone/graph/commit/1"
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda token: api if token == "secret" else None)
+    address = tiny.push_to_hub("someone/graph", "secret", private=True, revision="dev")
+    assert address == "https://huggingface.co/someone/graph/commit/dev"
     api.create_repo.assert_called_once_with("someone/graph", private=True, exist_ok=True)
     assert uploaded == ["README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]

@@ -222,6 +222,7 @@ BY_PASSAGES = RetrievalSettings(corpus={"source": "a"}, queries={"made_from": ["
 # What is wrong, the class of the error, and what it must name.
 WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], type[Exception], str]] = {
     "unknown setting": (SubDocuments, None, {"batchsize": 3}, SettingsError, "batchsize"),
+    "a name of another library": (SubDocuments, None, {"train_dataset": 3}, SettingsError, "task"),
     "out of bounds": (SubDocuments, None, {"learning_rate": -1.0}, SettingsError, "learning_rate"),
     "documents of no kind": (lambda documents: SubDocuments(7), None, {}, SettingsError, "int"),
     "a loss too many": (Groups, [PairCosine(), ClassificationLoss()], {}, SettingsError, "PairCosine"),

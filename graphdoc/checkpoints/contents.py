@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from ..errors import ModelError
 from ..modeling import DocumentConfig
 from ..modeling.configuration import configuration_names
+from ..runtime.other_names import hint
 
 CONFIG_FILE, WEIGHTS_FILE, UPDATES_FILE = "config.json", "model.safetensors", "updates.safetensors"
 INDEX_FILE, ADAPTER_FILE = f"{WEIGHTS_FILE}.index.json", "adapter_config.json"
@@ -141,7 +142,7 @@ def check_settings(settings: Mapping[str, Any], name: str) -> None:
     known = configuration_names()
     for key in settings:
         if key not in known:
-            raise ModelError(f"setting {key!r} is unknown for {name}; known are {', '.join(known)}")
+            raise ModelError(f"setting {key!r} is unknown for {name}; {hint(key, known)}")
 
 
 def token_limit(encoder_config: Any) -> int:

@@ -24,6 +24,7 @@ from ..modeling.lexical import LexicalReader
 from ..runtime import progress
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
+from ..runtime.other_names import hint
 from ..runtime.processes import move_to_device, survive_forks
 from ..runtime.text import counted
 from ..segmentation.repeats import RepeatFilter
@@ -234,7 +235,7 @@ class EncodingPipeline:
         level: Level = "document",
         normalize: bool = False,
         output: Literal["numpy", "torch"] = "numpy",
-        **options: Unpack[EncodingOptions],
+        **options: Any,
     ) -> Vectors | Tensor | list[Vectors] | list[Tensor]:
         """Encode documents.
 
@@ -264,6 +265,9 @@ class EncodingPipeline:
         """
         if output not in ("numpy", "torch"):
             raise SettingsError(f"output {output!r} is unknown; use one of numpy, torch")
+        for name in options.keys() - EncodingOptions.__annotations__:
+            known = ("level", "normalize", "output", *EncodingOptions.__annotations__)
+            raise SettingsError(f"{name} is unknown; {hint(name, known)}")
         parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]
         if normalize:
             parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]

@@ -17,6 +17,7 @@ from ..errors import DocumentError, SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..runtime.arrays import Floats, Vectors
+from ..runtime.other_names import hint
 from ..runtime.text import counted, described
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
@@ -87,6 +88,8 @@ def encode_queries(
 class VectorPipeline(EncodingPipeline):
     """A pipeline that also encodes queries, and compares vectors."""
 
+    encode_document = EncodingPipeline.encode
+
     @overload
     def encode_query(
         self, queries: QueryInput, *, normalize: bool = False, dtype: Precision | None = None, output: Numpy = ...
@@ -102,6 +105,7 @@ class VectorPipeline(EncodingPipeline):
         normalize: bool = False,
         dtype: Precision | None = None,
         output: Literal["numpy", "torch"] = "numpy",
+        **unknown: Any,
     ) -> Vectors | Tensor:
         """Encode queries, to be compared with documents.
 
@@ -122,6 +126,8 @@ class VectorPipeline(EncodingPipeline):
         """
         if output not in ("numpy", "torch"):
             raise SettingsError(f"output {output!r} is unknown; use one of numpy, torch")
+        for name in unknown:
+            raise SettingsError(f"{name} is unknown; {hint(name, ('normalize', 'dtype', 'output'))}")
         vectors = encode_queries(self, segment_queries(self, documents_of(queries)), dtype=dtype)
         if normalize:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
@@ -174,3 +180,14 @@ class VectorPipeline(EncodingPipeline):
             raise SettingsError(
                 f"{described(a)} and {described(b)} cannot be compared ({error}); give what {needed} returns"
             ) from error
+
+    @overload
+    def similarity_pairwise(self, a: Tensor | list[Tensor], b: Tensor | list[Tensor]) -> Tensor: ...
+    @overload
+    def similarity_pairwise(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Floats: ...
+    def similarity_pairwise(self, a: Any, b: Any) -> Tensor | Floats:
+        """Compare every vector with the one of the same row (see :meth:`similarity`), ``(rows,)``."""
+        if len(a) != len(b):
+            raise SettingsError(f"{len(a):,} and {len(b):,} rows are no pairs; give as many of both")
+        scores = [self.similarity([one], [other])[0, 0] for one, other in zip(a, b, strict=True)]
+        return torch.tensor(scores) if isinstance(a[:1], Tensor) else np.array(scores)

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import to_jsonable_python
 
 from ..errors import SettingsError
+from ..runtime.other_names import OTHER_NAMES
 from ..runtime.text import one_line
 
 _LONGEST_VALUE = 100
@@ -30,7 +31,8 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
     key, fields = _place(kind, first["loc"])
     if first["type"] in _UNKNOWN:
         key = (*key, str(first["loc"][len(key)]))
-        nearest = difflib.get_close_matches(key[-1], fields, n=1, cutoff=0.4)
+        named = OTHER_NAMES.get(key[-1])
+        nearest = [named] if named in fields else difflib.get_close_matches(key[-1], fields, n=1)
         hint = f"did you mean {'.'.join((*key[:-1], *nearest))}?" if nearest else f"there are {', '.join(fields)}"
         return key, f"{one_line('.'.join(key), _LONGEST_VALUE)} is unknown; {hint}"
     # Of several types that would do, the one that the value has says best what is wrong with it.
