@@ -189,5 +189,5 @@ class VectorPipeline(EncodingPipeline):
         """Compare every vector with the one of the same row (see :meth:`similarity`), ``(rows,)``."""
         if len(a) != len(b):
             raise SettingsError(f"{len(a):,} and {len(b):,} rows are no pairs; give as many of both")
-        scores = [self.similarity([one], [other])[0, 0] for one, other in zip(a, b, strict=True)]
-        return torch.tensor(scores) if isinstance(a[:1], Tensor) else np.array(scores)
+        scores: list[Any] = [self.similarity(a[row : row + 1], b[row : row + 1])[0, 0] for row in range(len(a))]
+        return torch.stack(scores) if scores and isinstance(scores[0], Tensor) else np.array(scores)
