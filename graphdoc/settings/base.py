@@ -31,8 +31,8 @@ def first_mistake(kind: type[BaseModel], error: ValidationError) -> tuple[Key, s
     key, fields = _place(kind, first["loc"])
     if first["type"] in _UNKNOWN:
         key = (*key, str(first["loc"][len(key)]))
-        named = OTHER_NAMES.get(key[-1])
-        nearest = [named] if named in fields else difflib.get_close_matches(key[-1], fields, n=1)
+        other = OTHER_NAMES.get(key[-1])
+        nearest = [other] if other in fields else difflib.get_close_matches(key[-1], fields, n=1)
         hint = f"did you mean {'.'.join((*key[:-1], *nearest))}?" if nearest else f"there are {', '.join(fields)}"
         return key, f"{one_line('.'.join(key), _LONGEST_VALUE)} is unknown; {hint}"
     # Of several types that would do, the one that the value has says best what is wrong with it.
