@@ -31,6 +31,7 @@ from graphdoc.evaluation import ClassificationEvaluator, LabelledDocuments
 from graphdoc.evaluation.baselines import TFIDF_SVM as LEXICAL
 from graphdoc.evaluation.baselines import lexical_predictions, untrained_mean
 from graphdoc.evaluation.classification import classification_scores
+from graphdoc.losses import ClassificationLoss
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.settings.loading import load_settings
@@ -144,7 +145,8 @@ class Bench:
         path = settings.folder / "scores.json"
         if not path.is_file():
             if not (settings.folder / "results.json").is_file() or not (settings.folder / "model").is_dir():
-                train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=False)
+                resume = (settings.folder / "config.yaml").is_file()
+                train(settings, resume=resume, show_progress=False, loss=ClassificationLoss(label_smoothing=0.1))
             write_text(path, json.dumps(self.measured(settings.folder / "model")))
         return dict(json.loads(path.read_text()))
 
