@@ -387,7 +387,7 @@ def spread(values: Sequence[float]) -> str:
 def as_markdown(table: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
     """The rows of a table."""
     lines = [
-        "| | " + " | ".join(("AUC", "average precision", "F1", "accuracy")) + " |",
+        "| | " + " | ".join(("AUC", "average precision", "precision", "recall", "F1", "accuracy")) + " |",
         "|---|" + "---|" * len(METRICS),
     ]
     for row, scores in table.items():

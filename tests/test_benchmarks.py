@@ -74,6 +74,8 @@ def test_every_row_is_a_recipe(path: Path, benchmark: Benchmark, data: Path, tmp
     assert f"benchmarks/{script}.py" in path.read_text(encoding="utf-8")
     # Models that rows read are recipes too, and none is there for nothing.
     assert all(study.recipe_of_model(name).folder.parent == tmp_path / "work" / "models" for name in settings.models)
+    header, _, row = studies.as_markdown({"row": [dict.fromkeys(studies.METRICS, 0.5)]})
+    assert header.count("|") == row.count("|")
     changes = [change for row in settings.rows.values() for change in row]
     assert all(any(f"{{{name}}}" in change for change in changes) for name in settings.models)
     assert not any("{" in str(recipe) and "{data}" in str(recipe) for recipe in recipes.values())

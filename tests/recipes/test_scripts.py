@@ -15,6 +15,7 @@ import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
 from training_runs import write_config
+from two_processes import COMMANDS_JOB
 from typed import Backbones, Output, Patch
 
 from graphdoc.cli import main
@@ -207,3 +208,14 @@ def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_pat
     assert max(float((weight - by_script[name]).abs().max()) for name, weight in by_command.items()) < 1e-6
     record = json.loads((tmp_path / "script" / "record.json").read_text(encoding="utf-8"))
     assert record["processes"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.distributed
+def test_all_recipes_run_under_accelerate(arguments: Callable[[str], list[str]], tmp_path: Path) -> None:
+    runs = [[*command_of(words).split(), *arguments(words), f"output={tmp_path / words[-9:]}"] for words in RECIPES]
+    (tmp_path / "runs.json").write_text(json.dumps(runs), encoding="utf-8")
+    job = [str(COMMANDS_JOB), "commands", str(tmp_path / "runs.json"), str(tmp_path / "seen")]
+    subprocess.run([sys.executable, "-m", *ACCELERATE, *job], check=True, timeout=PATIENCE)
+    seen = [json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)]
+    assert all(run["status"] == 0 for of_rank in seen for run in of_rank), seen
