@@ -8,7 +8,10 @@ Operations are those of the passes that a way needs: plain and kept 3 forward pa
 cached 4. Where the time of a large batch is too much, `--whole-below` measures memory alone: the second pass of
 gradient caching, which has one mini-batch in memory at a time, stops after as many documents.
 
+`--keep` asks something else, for a GPU: how fast a step of the largest batch is by the activations that are kept.
+
     python benchmarks/pretraining_step.py [--encoder tiny] [--sizes 64 256 1536] [--memory 16]
+    python benchmarks/pretraining_step.py --encoder roberta --sizes 1536 --precision bfloat16 --device cuda --keep 0
 """
 
 from __future__ import annotations
@@ -50,9 +53,12 @@ from graphdoc.training.step import CachedStep
 ENCODERS: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256},
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+    "roberta": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
 }
 PASSAGES, TOKENS, VOCABULARY = 50, 128, 30_522
 WAYS, TURNS = ("cached", "kept", "plain"), "turns"
+# Tokens that the paper's pretraining reads: ten passes over OpenWebText.
+READ_TOKENS = 10 * 9e9
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,35 @@ def measure(options: argparse.Namespace, documents: int, way: str) -> dict[str, 
     return result
 
 
+def measure_by_kept(options: argparse.Namespace) -> None:
+    """Time the step of one batch on a device by the tokens whose activations are kept; on a GPU, write a table."""
+    size, shape, on_gpu = options.sizes[-1], ENCODERS[options.encoder], options.device != "cpu"
+    model, batch, tokens = make_model(options.encoder).to(options.device), make_batch(size), size * PASSAGES * TOKENS
+    dtype, objective = getattr(torch, options.precision), SubDocumentObjective(SubDocumentContrast("cosine", 0.2))
+    rate = matrix_products(8192, shape["hidden_size"], shape["intermediate_size"], dtype, device=options.device)
+    forward = floating_point_operations(np.full(size * PASSAGES, TOKENS), AutoConfig.for_model("bert", **shape))
+    lines = [
+        f"# A pretraining step by kept activations ({options.encoder} encoder, {options.precision}, {options.device})",
+        f"\n`python {' '.join(['benchmarks/pretraining_step.py', *sys.argv[1:]])}`\n\n{describe_machine()}\n",
+        f"{size:,} documents of {PASSAGES} passages of {TOKENS} tokens, medians of {options.repeats} steps; matrix "
+        f"products of the encoder's shape: {rate / 1e9:,.0f} GFLOP/s (goal: 55%).\n",
+        "| tokens kept | documents/s | tokens/s | of the matrix-product rate | GB | hours of the paper's run |",
+        "|---|---|---|---|---|---|",
+    ]
+    for keep in options.keep:
+        step = CachedStep(model, objective, precision=options.precision, keep_activations=keep)
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        seconds = float(np.median(alternate({"step": partial(step, batch)}, options.repeats)["step"]))
+        used = torch.cuda.max_memory_allocated() if on_gpu else psutil.Process().memory_info().rss
+        share, hours = forward * (4 - min(keep / tokens, 1)) / seconds / rate, READ_TOKENS / tokens * seconds / 3600
+        cells = f"{size / seconds:,.1f} | {tokens / seconds:,.0f} | {share:.0%} | {used / 1e9:.1f} | {hours:,.0f}"
+        lines.append(f"| {keep:,} | {cells} |")
+    print("\n".join(lines))
+    if on_gpu:
+        write_result(f"pretraining_step_{options.encoder}_gpu", "\n".join(lines))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", choices=list(ENCODERS), default="tiny")
@@ -186,6 +221,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--repeat-below", type=int, default=256, help="largest batch that is repeated")
     parser.add_argument("--whole-below", type=int, default=2**62, help="largest batch whose second pass is run whole")
+    parser.add_argument(
+        "--keep", type=int, nargs="+", help="tokens whose activations are kept; one batch, on --device"
+    )
+    parser.add_argument("--device", default="cpu", help="where the steps of --keep are taken")
     parser.add_argument("--one", nargs=2, metavar=("DOCUMENTS", "WAY"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -195,6 +234,8 @@ def main() -> None:
         else:
             measure_here(options.encoder, documents, way, options.precision, options.repeats, options.whole_below)
         return
+    if options.keep:
+        return measure_by_kept(options)
     dtype = getattr(torch, options.precision)
     shape = ENCODERS[options.encoder]
     config = AutoConfig.for_model("bert", **shape)

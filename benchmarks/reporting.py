@@ -107,9 +107,11 @@ def floating_point_operations(lengths: np.ndarray, config: object) -> float:
     return float(config.num_hidden_layers * (2 * lengths * weights + 4 * lengths**2 * hidden).sum())  # type: ignore[attr-defined]
 
 
-def matrix_products(rows: int, hidden: int, inner: int, dtype: torch.dtype, repeats: int = 40) -> float:
+def matrix_products(
+    rows: int, hidden: int, inner: int, dtype: torch.dtype, repeats: int = 40, device: torch.device | str = "cpu"
+) -> float:
     """Operations per second of the largest matrix product of a layer."""
-    a, w = torch.randn(rows, hidden, dtype=dtype), torch.randn(inner, hidden, dtype=dtype)
+    a, w = (torch.randn(count, hidden, dtype=dtype, device=device) for count in (rows, inner))
     for _ in range(5):
         torch.nn.functional.linear(a, w)
     _finish()
