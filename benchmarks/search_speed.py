@@ -217,7 +217,8 @@ def _recall(
         best = set(np.argpartition(-similarity, k)[:k].tolist())
         got = store.by_vector(query, "passage_vector", k, where)
         rows = {
-            int(id.split()[1]) * PASSAGES_OF_DOCUMENT + number for id, number in zip(got.ids, got.numbers, strict=True)
+            int(id.split()[1]) * PASSAGES_OF_DOCUMENT + number
+            for id, number in zip(got.ids, got.passage_numbers, strict=True)
         }
         shares.append(len(rows & best) / k)
     return float(np.mean(shares))

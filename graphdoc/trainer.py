@@ -165,7 +165,7 @@ class Trainer:
                 values[section] = value
         self.settings = kind(**values)
         if in_memory is not None:
-            self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.holding(in_memory)})
+            self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.with_documents(in_memory)})
 
     def train(self, resume: bool = False) -> Path:
         """Train to the end.

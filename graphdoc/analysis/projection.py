@@ -21,9 +21,9 @@ COMPONENTS = 50
 _BEST_ORDER = 300
 
 
-def sample_rows(documents: int, most: int = MOST_DOCUMENTS, seed: int = 0) -> npt.NDArray[np.int64]:
+def sample_rows(documents: int, limit: int = MOST_DOCUMENTS, seed: int = 0) -> npt.NDArray[np.int64]:
     """Draw the documents that are shown, the same ones for every model: rows in ascending order, ``(shown,)``."""
-    drawn = np.random.default_rng(seed).permutation(documents)[:most]
+    drawn = np.random.default_rng(seed).permutation(documents)[:limit]
     return np.sort(drawn).astype(np.int64)
 
 

@@ -59,7 +59,7 @@ def attention(
         plot: draw weights by node and node by node, or the adjacency matrix (.png, .svg, .pdf)
     """
     outputs = Outputs([document], json=json, csv=csv, plot=plot)
-    content = reading.one(document)
+    content = reading.document(document)
     encoder = model.load() if graph in (None, "model") else model.load(graph_kind=graph)
     if graph is not None:
         _show_graph(outputs, encoder, content)

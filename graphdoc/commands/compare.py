@@ -107,7 +107,7 @@ def compare(
         return
     if not sources:
         raise DocumentError("no document is named; name one or two files, or a folder")
-    documents = [reading.one(source, report) for source in sources]
+    documents = [reading.document(source, report) for source in sources]
     if len(documents) == 1 and report.skipped:
         raise DocumentError(f"{sources[0]} holds 1 document that can be read; name two{first_reason(report)}")
     encoder = model.load()
@@ -136,7 +136,7 @@ def _holds_many(source: str, reading: Reading) -> bool:
     except (OSError, ValueError):
         return False
     lenient = replace(reading, on_error="skip")
-    return may_hold and len(list(islice(lenient.many([source]), 2))) > 1
+    return may_hold and len(list(islice(lenient.documents([source]), 2))) > 1
 
 
 def _plot_levels(comparison: Comparison, path: str) -> None:

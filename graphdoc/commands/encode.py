@@ -69,7 +69,7 @@ def encode(
     if output is None:
         _encode_here(outputs, sources, repeats, model, reading, report)
         return
-    documents = reading.many(sources, report)
+    documents = reading.documents(sources, report)
     if ray is not None:
         from ..runtime.ray import require_cluster
 

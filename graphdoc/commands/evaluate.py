@@ -49,10 +49,10 @@ class PartOptions:
     ) -> tuple[list[Document], list[Document]]:
         """Read train and test documents, of corpora with a column split or of the options."""
         parts: dict[str, list[Document]] = {"train": [], "test": []}
-        for document in reading.many(corpora, report) if corpora else ():
+        for document in reading.documents(corpora, report) if corpora else ():
             parts.get(str(document.metadata.get("split")), []).append(document)
         for name, sources in (("train", self.train), ("test", self.test)):
-            parts[name] += reading.many(sources, report) if sources else ()
+            parts[name] += reading.documents(sources, report) if sources else ()
         if not parts["test"]:
             wanted = "has test in its column split" if corpora else "is there"
             raise EvaluationError(f"no document of {' '.join(corpora or self.test)} {wanted}")
@@ -100,7 +100,7 @@ def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[
     untrained: list[Candidate] = []
     trained: list[Candidate] = []
     missing = []
-    for name, options in models.each():
+    for name, options in models.by_name():
         encoder = options.load()
         base = None
         try:

@@ -209,7 +209,7 @@ def evaluate_classify(
         micro = [row.scores.micro_f1] if multi_label else []
         error = row.scores.calibration_error
         table.add(row.name, row.role, row.scores.accuracy, *micro, row.scores.macro_f1, "" if error is None else error)
-    classes = Table([names("label", 60), "precision", "recall", "F1", "documents", "given"])
+    classes = Table([names("label", 60), "precision", "recall", "F1", "documents", "predicted"])
     for one in scores.classes:
         name = f"{one.label} (unknown to the model)" if one.label in scores.unknown else one.label
         classes.add(name, *one[1:])

@@ -80,7 +80,7 @@ def evaluate_compare(
         report = ReadingReport()
         sections = LeftOutSections(tuple(dict.fromkeys(leave_out_section)))
         wanted = {id for part in (test, validation) for pair in part for id in (pair.a, pair.b)}
-        read = sections.without(reading.many(corpus, report))
+        read = sections.without(reading.documents(corpus, report))
         documents = [document for document in read if document.id in wanted]
         if unused := [heading for heading, count in sections.counts.items() if not count]:
             raise EvaluationError(f"no document has a section {unused[0]!r} (--leave-out-section)")

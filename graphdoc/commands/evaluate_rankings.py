@@ -241,7 +241,7 @@ def evaluate_search(
 
 
 def _index(
-    queries: str, corpus: Sequence[str], place: str | None, model: MeasuredModel, reading: CorpusReading
+    queries: str, corpus: Sequence[str], path: str | None, model: MeasuredModel, reading: CorpusReading
 ) -> tuple[DocumentIndex, UpdateReport | None, ReadingReport | None]:
     """The index, brought up to date with the corpus; without one that is named, one in memory."""
     from ..evaluation.judgements import find_rows
@@ -250,13 +250,13 @@ def _index(
     sources = tuple(corpus)
     if not sources and Path(queries).is_dir() and (found := find_rows(queries, "corpus")) is not None:
         sources = (str(found),)
-    opened = model.open_index(place) if place is not None and DocumentIndex.exists(place) else None
+    opened = model.open_index(path) if path is not None and DocumentIndex.exists(path) else None
     if not sources:
         if opened is None:
             raise EvaluationError(f"{queries}: there is no corpus in it; name documents with --corpus or --index")
         return opened, None, None
     report = ReadingReport()
-    opened, update = update_index(opened, place or "memory://", sources, model, reading, report)
+    opened, update = update_index(opened, path or "memory://", sources, model, reading, report)
     return opened, update, report
 
 
@@ -309,7 +309,7 @@ def evaluate_related(
     if needs_model:
         documents, encoder = reading.all_with_model(corpus, model, report)
     else:
-        documents, encoder = list(reading.many(corpus, report)), None
+        documents, encoder = list(reading.documents(corpus, report)), None
     judgements, absent = _judgements(relevant, documents, mutual=mutual)
     sources = list(judgements.queries)
     known = {document.id for document in documents}

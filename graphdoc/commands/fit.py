@@ -62,7 +62,7 @@ def fit(
     fitted, head, labelled = None, None, None
     with Processes(usable_device(model.device)) as processes:
         encoder = model.load()
-        encodable = reading.encodable(reading.many(sources, report), encoder, sources, report)
+        encodable = reading.encodable(reading.documents(sources, report), encoder, sources, report)
         documents: Iterable[Any] = not_empty(encodable, sources, report)
         if classes:
             if processes.count > 1:

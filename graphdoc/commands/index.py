@@ -65,7 +65,7 @@ def index(
         raise SettingsError("there is nothing to do; name documents, or give --delete, --maintain or --describe")
     if sources:
         # What is missing is found before the import, which takes seconds; nothing is read yet.
-        reading.many(sources)
+        reading.documents(sources)
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of
@@ -77,8 +77,8 @@ def index(
         for option, value in (("sentences", sentences), ("repeats", repeats)):
             if value not in (None, made_with[option]):
                 raise SettingsError(
-                    f"--{option} {value}: {opened.place} was made with {made_with[option]}; leave it out, or index "
-                    "the documents into another place"
+                    f"--{option} {value}: {opened.path} was made with {made_with[option]}; leave it out, or index "
+                    "the documents into another path"
                 )
     done: dict[str, Any] = {}
     lines: list[str] = []
@@ -101,7 +101,7 @@ def index(
     about = opened.describe() | {name: getattr(state, name) for name in ("rows", "waiting", "unindexed")}
     target = outputs.write(json=lambda path: write_json(path, {**done, "index": about}))
     sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage")]
-    lines.append(f"{opened.place}: {', '.join(sizes)}")
+    lines.append(f"{opened.path}: {', '.join(sizes)}")
     if describe:
         lines += _description(opened, about)
     if state.is_maintenance_due:
@@ -123,7 +123,7 @@ def _description(opened: DocumentIndex, about: dict[str, Any]) -> list[str]:
 
 def update_index(
     opened: DocumentIndex | None,
-    place: str,
+    path: str,
     sources: tuple[str, ...],
     model: ModelOptions,
     reading: CorpusReading,
@@ -132,14 +132,14 @@ def update_index(
     sentences: Paragraph | bool = False,
     repeats: str | None = None,
 ) -> tuple[DocumentIndex, UpdateReport]:
-    """Bring an index up to date with sources, or make it in a place where there is none."""
+    """Bring an index up to date with sources, or make it at a path where there is none."""
     with quick_imports():
         from ..retrieval.index import DocumentIndex
 
-    documents = not_empty(reading.many(sources, report), sources, report)
+    documents = not_empty(reading.documents(sources, report), sources, report)
     if opened is None:
         # Only now that there is something to put into it.
-        opened = DocumentIndex.create(place, model.load(), sentences=sentences, repeats=(repeats or LEAVE_OUT) == KEEP)
+        opened = DocumentIndex.create(path, model.load(), sentences=sentences, repeats=(repeats or LEAVE_OUT) == KEEP)
     noted = noting_languages(opened.encoder, documents)
     update = opened.update(noted, on_error=reading.on_unencodable(sources))
     report.leave_out(update.skipped)
@@ -204,7 +204,7 @@ def serve(
     state = opened.state()
 
     def announce(address: str) -> None:
-        serving = f"serving {state.documents:,} documents of {opened.place} with {encoder.name} at {address}"
+        serving = f"serving {state.documents:,} documents of {opened.path} with {encoder.name} at {address}"
         Terminal().lines([f"{serving} (Ctrl-C ends it)"])
         # Whoever started it through a pipe waits for this line.
         sys.stdout.flush()

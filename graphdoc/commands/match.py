@@ -57,7 +57,7 @@ def match(
     """
     outputs = Outputs([a, b, pairs, *corpus], json=json, csv=csv)
     if a is not None and b is not None and pairs is None and not weight:
-        _match_two(outputs, reading.one(a), reading.one(b), model)
+        _match_two(outputs, reading.document(a), reading.document(b), model)
     elif a is None and pairs is not None and corpus:
         _match_many(outputs, pairs, corpus, weight, model, reading)
     else:
@@ -97,7 +97,7 @@ def _match_many(
     every = read_any_pairs(file)
     wanted = {id for pair in every for id in (pair.a, pair.b)}
     documents: dict[str, Document] = {}
-    for document in not_empty(reading.many(corpus, report), corpus, report):
+    for document in not_empty(reading.documents(corpus, report), corpus, report):
         if document.id in wanted and documents.setdefault(document.id, document) is not document:
             raise DocumentError(f"several documents have the id {document.id!r}; give each its own id")
     pairs = every.among(documents, "leave_out" if reading.on_error == "skip" else "stop", setting="--on-error skip")

@@ -69,14 +69,14 @@ class ModelOptions:
 
         return DocumentEncoder.from_pretrained(self.model or "mini", **{"dtype": "auto"} | self.settings | settings)
 
-    def open_index(self, place: str) -> DocumentIndex:
+    def open_index(self, path: str) -> DocumentIndex:
         """Open an index with the model that is named, or with its own, which is loaded when it is needed."""
         with quick_imports():
             from ..retrieval.index import DocumentIndex
 
         if self.model is not None:
-            return DocumentIndex.open(place, self.load())
-        return DocumentIndex.open(place, **self.settings)
+            return DocumentIndex.open(path, self.load())
+        return DocumentIndex.open(path, **self.settings)
 
 
 @Parameter(name="*", group=MODEL)
@@ -117,7 +117,7 @@ class MeasuredModels:
     device: Device = None
     max_passages: MaxPassages = None
 
-    def each(self) -> list[tuple[str, MeasuredModel]]:
+    def by_name(self) -> list[tuple[str, MeasuredModel]]:
         """The models by name, each once."""
         names = dict.fromkeys(self.model or ("mini",))
         return [

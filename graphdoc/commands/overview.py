@@ -20,7 +20,7 @@ from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..overview import Overview
-    from ..overview.names import GivenName
+    from ..overview.names import EditedName
     from ..similarity import Comparison, EncodedDocument
 
 logger = logging.getLogger("graphdoc")
@@ -72,7 +72,7 @@ def overview(
     """
     if not sources and vectors is None:
         raise DocumentError("there is nothing to look at; name documents, or a folder of vectors with --vectors")
-    group_names: list[GivenName] | None = None
+    group_names: list[EditedName] | None = None
     if names is not None and Path(names).exists():
         from ..overview.names import read_names
 
@@ -101,7 +101,7 @@ def overview(
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
     else:
         # What is missing is found before the import, which takes seconds.
-        documents = reading.many(sources, report)
+        documents = reading.documents(sources, report)
         with quick_imports():
             from ..overview import Overview
 
@@ -151,7 +151,7 @@ def _of_vectors(
         raise SettingsError(f"--repeats keep: the vectors of {folder} leave out what repeats; encode them again")
     return Overview.of_vectors(
         *read_vectors(folder),
-        reading.many(sources, report) if sources else (),
+        reading.documents(sources, report) if sources else (),
         model=manifest.model,
         language=str(manifest.model.get("language") or "en"),
         repeats=read_repeats(folder),
@@ -168,7 +168,7 @@ def _write_reports(
 
     pairs = whole.pairs(folder.most)
     wanted = {whole.documents[row].id for a, b, _ in pairs for row in (a, b)}
-    documents = {document.id: document for document in reading.many(sources) if document.id in wanted}
+    documents = {document.id: document for document in reading.documents(sources) if document.id in wanted}
 
     # Close documents come in several pairs, one soon after the other.
     @lru_cache(_KEPT_ENCODED)
@@ -226,5 +226,9 @@ def _repeated(whole: Overview) -> list[str]:
         return []
     passages, characters = counted(len(repeated.passages), "passage"), counted(repeated.characters, "character")
     line = f"left out as repeated: {passages}, {characters}, of {counted(repeated.shortened, 'document')}"
-    kept = f"; {counted(repeated.kept, 'document')} mostly boilerplate, which was kept" if repeated.kept else ""
+    kept = (
+        f"; {counted(repeated.mostly_repeated, 'document')} mostly boilerplate, which was kept"
+        if repeated.mostly_repeated
+        else ""
+    )
     return [line + kept]

@@ -64,7 +64,7 @@ def predict(
         raise OutputError(f"{output} has no suffix of a table; use one of {', '.join(_SUFFIXES)}")
     report = ReadingReport()
     # What cannot be read at all is reported before a model is loaded.
-    documents = not_empty(reading.many(sources, report), sources, report)
+    documents = not_empty(reading.documents(sources, report), sources, report)
     encoder = model.load()
     from ..prediction import Predictions, stream_predictions, write_predictions
     from ..prediction.predicting import classes_of, threshold_of

@@ -123,7 +123,7 @@ def search(
     # An id may begin with a hash, or hold what makes a pattern of a path.
     path = (document or "#").partition("#")[0]
     if document is not None and path and not is_missing_source(document) and not is_pattern(path):
-        source = reading.one(document)
+        source = reading.document(document)
     opened = open_or_index(index, model, reading, sentences=by in BY_SENTENCES)
     if source is None:
         if document not in opened:
@@ -153,30 +153,28 @@ def search(
     outputs.report(target, None, *([reports] if reports is not None and reports.is_dir() else []))
 
 
-def open_or_index(
-    place: str, model: ModelOptions, reading: CorpusReading, *, sentences: bool = False
-) -> DocumentIndex:
+def open_or_index(path: str, model: ModelOptions, reading: CorpusReading, *, sentences: bool = False) -> DocumentIndex:
     """An index, or one in memory of the documents that are named in its place, perhaps with their sentences."""
-    if "://" not in place:
+    if "://" not in path:
         # What is missing is found before the import, which takes seconds; nothing is read yet.
-        reading.many([place])
+        reading.documents([path])
     with quick_imports():
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of, has_table
 
-    folder = folder_of(place)
+    folder = folder_of(path)
     if folder is None or has_table(folder):
-        return model.open_index(place)
+        return model.open_index(path)
     report = ReadingReport()
-    documents, encoder = reading.all_with_model([place], model, report)
+    documents, encoder = reading.all_with_model([path], model, report)
     index = DocumentIndex.create("memory://", encoder, sentences=sentences)
     # Such as one whose metadata have another type than those of the first.
-    report.leave_out(index.update(documents, maintain=True, on_error=reading.on_unencodable([place])).skipped)
+    report.leave_out(index.update(documents, maintain=True, on_error=reading.on_unencodable([path])).skipped)
     for skipped in report.skipped[:MOST_LISTED]:
         logger.warning("skipped %s: %s", skipped.source, skipped.reason)
     if report.skipped:
         logger.warning("%s", read_and_skipped(report))
-    index.place = place
+    index.path = path
     return index
 
 
@@ -221,7 +219,7 @@ def _name(hit: Hit) -> str:
 
 def _print_pairs(target: Terminal, alignment: HitAlignment, most: int) -> None:
     """The strongest pairs of a score, one below the other: of the query document, and of the hit."""
-    parts = "documents" if alignment.whole else "paragraphs"
+    parts = "documents" if alignment.is_whole else "paragraphs"
     for pair, best in alignment.best_pairs(most):
         sentences = "" if best is None else f"; their best sentences {best.cosine:.2f}"
         lines = []

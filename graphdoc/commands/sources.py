@@ -55,7 +55,7 @@ class OneDocument:
                 raise SettingsError(f"--column {name!r} should be NAME=COLUMN, of {', '.join(COLUMNS)}")
         return Columns(**named)
 
-    def many(self, sources: Sequence[str], report: ReadingReport | None = None) -> Iterator[Document]:
+    def documents(self, sources: Sequence[str], report: ReadingReport | None = None) -> Iterator[Document]:
         """Read documents; what is missing is found before a model is loaded, which takes longer."""
         if not sources or not all(sources):
             raise DocumentError("no document is named; name a file, a folder or a corpus")
@@ -67,11 +67,11 @@ class OneDocument:
         documents = read_documents(missing[:1] or list(sources), columns=self.columns, report=report, **chosen)
         return iter(list(documents)) if missing else documents
 
-    def one(self, source: str, report: ReadingReport | None = None) -> Document:
+    def document(self, source: str, report: ReadingReport | None = None) -> Document:
         """Read the one document that a source holds."""
         report = ReadingReport() if report is None else report
         before = len(report.skipped)
-        documents = list(islice(self.many([source], report), 2))
+        documents = list(islice(self.documents([source], report), 2))
         if len(documents) == 1:
             return documents[0]
         if not documents and (skipped := report.skipped[before:]):
@@ -111,7 +111,7 @@ class CorpusReading(OneDocument):
         self, sources: Sequence[str], model: ModelOptions, report: ReadingReport
     ) -> tuple[list[Document], DocumentEncoder]:
         """All documents that can be encoded, one at least, and the model, which is loaded when they are read."""
-        documents = list(not_empty(self.many(sources, report), sources, report))
+        documents = list(not_empty(self.documents(sources, report), sources, report))
         encoder = model.load()
         return list(not_empty(self.encodable(documents, encoder, sources, report), sources, report)), encoder
 
@@ -176,7 +176,7 @@ def without_repeats(
         for document in documents:
             counter.add(document)
             bar.update(1)
-    return encoder.leaving_out(counter.found() or None), documents
+    return encoder.leaving_out(counter.result() or None), documents
 
 
 def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) -> Iterator[Document]:

@@ -114,7 +114,7 @@ def finetune(
     return _run(f"finetune {task or ''}".strip(), overrides, run, train)
 
 
-def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Callable[..., Path] | None) -> int:
+def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with: Callable[..., Path] | None) -> int:
     """Train by settings, or do what the options say instead; gives the exit status."""
     if options.list_recipes:
         _list_recipes(words.partition(" ")[0])
@@ -134,14 +134,14 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Calla
         return 0
     if settings.corpus.sources and all(map(is_missing_source, settings.corpus.sources)):
         # Refused before the import, which takes seconds; nothing is read.
-        OneDocument().many(settings.corpus.sources)
+        OneDocument().documents(settings.corpus.sources)
     if options.prepare_only:
         _prepare(settings)
         return 0
     with quick_imports():
         from ..trainer import train
         from ..training.run_folder import MODEL_FOLDER
-    model = (own or train)(settings, resume=options.resume, device=options.device)
+    model = (train_with or train)(settings, resume=options.resume, device=options.device)
     is_finished = model == settings.folder / MODEL_FOLDER
     if os.environ.get("RANK", "0") == "0":
         if is_finished:

@@ -103,15 +103,15 @@ class TrainingCorpus(Dataset[TrainingDocument]):
             raise IndexError(f"document {number} of {len(self)}")
         return self._read(number % len(self))
 
-    def passage(self, number: int, place: int) -> TrainingDocument:
-        """Read the passage of a document at a place in reading order, as a document of one."""
-        return self._read(number, place)
+    def passage(self, number: int, passage: int) -> TrainingDocument:
+        """Read one passage of a document, by its number in reading order, as a document of one."""
+        return self._read(number, passage)
 
-    def _read(self, number: int, place: int | None = None) -> TrainingDocument:
+    def _read(self, number: int, passage: int | None = None) -> TrainingDocument:
         batch = int(np.searchsorted(self._ends, number, side="right"))
         row = number - (int(self._ends[batch - 1]) if batch else 0)
         columns = self._passages[batch]
-        passages = columns[row] if place is None else columns.passage(row, place)
+        passages = columns[row] if passage is None else columns.passage(row, passage)
         return TrainingDocument.of(self._ids[batch][row].as_py(), int(self._hashes[number]), passages)
 
     @property

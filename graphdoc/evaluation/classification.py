@@ -39,7 +39,7 @@ class ClassScores(NamedTuple):
     f1: float
     documents: int
     """how many have it"""
-    given: int
+    predicted: int
     """how many get it"""
 
 
@@ -297,7 +297,7 @@ class ClassificationEvaluator(Evaluator):
                             "missed": missed,
                             "confidence": 1 - probability if missed else probability,
                             "truth": list(truth),
-                            "given": list(given),
+                            "predicted": list(given),
                         }
                     )
         return sorted(mistakes, key=lambda mistake: -mistake["confidence"])

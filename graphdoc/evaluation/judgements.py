@@ -226,9 +226,9 @@ def read_queries(
                 texts[id] = "" if is_missing(text) else clean_text(str(text)).strip()
         except KeyError:
             fields = ", ".join(map(str, row))
-            raise EvaluationError(f"{record.place}: there is no {text_column!r}; its fields are {fields}") from None
+            raise EvaluationError(f"{record.location}: there is no {text_column!r}; its fields are {fields}") from None
         except DocumentError as error:
-            raise EvaluationError(f"{record.place}: {error}") from error.__cause__
+            raise EvaluationError(f"{record.location}: {error}") from error.__cause__
     if not texts:
         raise EvaluationError(f"{path}: no query has {', '.join(only) or 'an id and a text'}")
     return texts, known

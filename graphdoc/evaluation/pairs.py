@@ -110,7 +110,7 @@ class PairEvaluator(Evaluator):
         for part in parts:
             part.require_agreement()
             there = part.among(known, unknown)
-            kept = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
+            kept = there.select([number for number, pair in enumerate(there) if pair.a != pair.b])
             # There may be no validation pairs, but test pairs there have to be.
             if len(part) or not measured:
                 require_both_labels(kept, len(part))

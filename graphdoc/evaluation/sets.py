@@ -301,7 +301,7 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
     if settings.pairs is not None:
         read_pairs = read_pair_file(settings.pairs)
         there = read_pairs.among(ids, "leave_out")
-        pairs = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
+        pairs = there.select([number for number, pair in enumerate(there) if pair.a != pair.b])
         if pairs:
             require_both_labels(pairs, len(read_pairs))
         if left := len(read_pairs) - len(pairs):

@@ -170,7 +170,7 @@ class PairMatcher:
                 for _, first, second, pair in window
                 for view in pair.views
             ]
-            at_once = self.settings.views if self.settings.together else 1
+            at_once = self.settings.views if self.settings.joint else 1
             scores = self._scores(views, at_once, dtype, packing)
             counts = [len(pair.views) // at_once for *_, pair in window]
             for (key, *_), part in zip(window, np.split(scores, np.cumsum(counts)[:-1]), strict=True):
@@ -267,7 +267,7 @@ def match_pairs(
     """
     config = pipeline.model.config.matching
     changes: dict[str, Any] = {name: value for name, value in options.items() if name != "dtype"}
-    if config is not None and config.together and changes.get("views", config.views) != config.views:
+    if config is not None and config.joint and changes.get("views", config.views) != config.views:
         raise SettingsError(
             f"views={changes['views']}: {pipeline.name} reads {config.views} views at once; leave it out"
         )

@@ -54,12 +54,12 @@ class ViewReader(ABC):
         """Tokens that the transformer reads at once at most, special tokens included."""
 
     @abstractmethod
-    def graphs(self, views: Sequence[ViewTokens], together: int = 1) -> GraphBatch:
+    def graphs(self, views: Sequence[ViewTokens], views_per_graph: int = 1) -> GraphBatch:
         """The graphs of the views of pairs.
 
         Args:
             views: tokens of both views without special tokens, pair after pair.
-            together: views of one pair that are read as one document; with 1 each is by itself, as a query is.
+            views_per_graph: views of one pair that are read as one document; with 1 each is by itself, as a query is.
         """
 
     @abstractmethod
@@ -85,10 +85,10 @@ class CrossReader(ViewReader):
         """Two views."""
         return 2 * view_tokens
 
-    def graphs(self, views: Sequence[ViewTokens], together: int = 1) -> GraphBatch:
+    def graphs(self, views: Sequence[ViewTokens], views_per_graph: int = 1) -> GraphBatch:
         """One passage a pair of views."""
         joined = [self._special.join(*view) for view in views]
-        return _graphs([ids for ids, _ in joined], together, tuple(start for _, start in joined))
+        return _graphs([ids for ids, _ in joined], views_per_graph, tuple(start for _, start in joined))
 
     def roles(self, pairs: int) -> Mapping[str, slice]:
         """None: all graphs are pairs."""
@@ -113,14 +113,14 @@ class DualReader(ViewReader):
         """One view."""
         return view_tokens
 
-    def graphs(self, views: Sequence[ViewTokens], together: int = 1) -> GraphBatch:
+    def graphs(self, views: Sequence[ViewTokens], views_per_graph: int = 1) -> GraphBatch:
         """All first views, then all second ones."""
         both = chain((first for first, _ in views), (second for _, second in views))
-        return self.single_graphs(list(both), together)
+        return self.single_graphs(list(both), views_per_graph)
 
-    def single_graphs(self, views: Sequence[Ids], together: int = 1) -> GraphBatch:
+    def single_graphs(self, views: Sequence[Ids], views_per_graph: int = 1) -> GraphBatch:
         """The graphs of views that are not in pairs."""
-        return _graphs([self._special.wrap(ids) for ids in views], together, None)
+        return _graphs([self._special.wrap(ids) for ids in views], views_per_graph, None)
 
     def roles(self, pairs: int) -> Mapping[str, slice]:
         """The views of the first documents, and those of the second ones."""
@@ -133,12 +133,12 @@ class DualReader(ViewReader):
         return functional.cosine_similarity(first, second)
 
 
-def _graphs(token_ids: Sequence[Ids], together: int, second_from: tuple[int, ...] | None) -> GraphBatch:
-    documents = len(token_ids) // together
+def _graphs(token_ids: Sequence[Ids], views_per_graph: int, second_from: tuple[int, ...] | None) -> GraphBatch:
+    documents = len(token_ids) // views_per_graph
     graphs = (
         JoinedGraphs.of_queries([0] * documents)
-        if together == 1
-        else JoinedGraphs.of_sections([np.zeros(together, np.int64)] * documents, None)
+        if views_per_graph == 1
+        else JoinedGraphs.of_sections([np.zeros(views_per_graph, np.int64)] * documents, None)
     )
     return GraphBatch.from_graphs(graphs, tuple(token_ids), second_from=second_from)
 

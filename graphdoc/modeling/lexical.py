@@ -211,7 +211,7 @@ class LexicalReader:
         rows, of_document = self._split_weights(counts)
         table = np.asarray(_dense(self.part.table[rows]), np.float64)
         of_passages = self.part.weights(counts)[:, rows]
-        words = self.written(segmented.texts, rows)
+        words = self.surface_forms(segmented.texts, rows)
         # The mean is shared by the passages that have words, in equal parts.
         has_words = np.diff(of_passages.indptr) > 0
         of_document = self._scaled(of_document, table, has_words / max(has_words.sum(), 1), together=True)
@@ -248,7 +248,7 @@ class LexicalReader:
         rows, weights = self._split_weights(counts)
         return rows, weights / float(row_lengths(weights.sum(axis=0))[0])
 
-    def written(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
+    def surface_forms(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
         """Terms that occur in texts, by their rows, each as it is first written there."""
         wanted, words = set(rows.tolist()), dict[int, str]()
         for text in texts:

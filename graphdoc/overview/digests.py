@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from ..documents.document import Document
 from ..runtime.text import one_line
-from ..segmentation.repeats import Place, RepeatList, RepeatLister
+from ..segmentation.repeats import RepeatList, RepeatLister, SectionSpan
 from ..segmentation.terms import TermMaker
 
 # What is kept of a document; a book shall take no more memory than a letter.
@@ -132,7 +132,7 @@ class Digests:
 
     def repeats(self) -> RepeatList:
         """What was left out of the documents as repeated."""
-        return RepeatList() if self._repeats is None else self._repeats.found()
+        return RepeatList() if self._repeats is None else self._repeats.result()
 
     def _count_words(self, text: str) -> None:
         counts: Counter[str] = Counter()
@@ -188,7 +188,7 @@ def date_of(value: object) -> str:
     return found[0] if found else ""
 
 
-def _without(document: Document, places: Iterable[Place]) -> str:
+def _without(document: Document, places: Iterable[SectionSpan]) -> str:
     spans: dict[int, list[tuple[int, int]]] = {}
     for number, start, end in places:
         spans.setdefault(number, []).append((start, end))

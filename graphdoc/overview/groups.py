@@ -20,7 +20,7 @@ from ..inference.fitting import MOST_DRAWN, balanced_weight
 from ..runtime.arrays import Rows, Vectors
 from ..settings.document import LEARNED_SIZE
 from ..similarity.kinds import Background, similarity_matrix
-from ..subtopics.table import telling_terms
+from ..subtopics.table import distinctive_terms
 from .digests import BINS, EMPTY, WordCounts
 
 Scores = npt.NDArray[np.float32]
@@ -114,13 +114,13 @@ class Neighbours:
         """Mean cosine of every document with its five nearest, ``(documents,)``."""
         return np.asarray(self.scores[:, :_NEAR].mean(axis=1), np.float32)
 
-    def pairs(self, most: int) -> list[tuple[int, int, float]]:
+    def pairs(self, top_k: int) -> list[tuple[int, int, float]]:
         """The closest pairs, each once, best first: of every document with its nearest ones."""
         left = np.repeat(np.arange(len(self.rows)), self.rows.shape[1])
         ends = np.sort(np.stack([left, self.rows.ravel()]), axis=0)
         _, first = np.unique(ends[0] * len(self.rows) + ends[1], return_index=True)
         scores = self.scores.ravel()[first]
-        order = np.lexsort((first, -np.round(scores, 6)))[:most]
+        order = np.lexsort((first, -np.round(scores, 6)))[:top_k]
         return [(int(ends[0][first[at]]), int(ends[1][first[at]]), float(scores[at])) for at in order]
 
     def duplicates(self, vectors: Vectors, least: float, sketches: Sequence[bytes]) -> list[Rows]:
@@ -142,10 +142,10 @@ class Neighbours:
         sets = [np.flatnonzero(parts == part) for part in np.flatnonzero(sizes > 1)]
         return sorted(sets, key=lambda members: (-len(members), int(members[0])))
 
-    def outliers(self, most: int) -> list[int]:
+    def outliers(self, top_k: int) -> list[int]:
         """The documents that are farthest from all others, by :attr:`closeness`."""
         order = np.lexsort((np.arange(len(self.rows)), np.round(self.closeness, 6)))
-        return [int(row) for row in order[:most]]
+        return [int(row) for row in order[:top_k]]
 
 
 def _shares_alike(bins: npt.NDArray[np.uint32], own: npt.NDArray[np.uint32]) -> Scores:
@@ -178,8 +178,8 @@ def are_alike(vectors: npt.NDArray[np.float32]) -> bool:
     return float(np.ptp(vectors, axis=0).max()) < _ALIKE
 
 
-def words_of_groups(words: WordCounts, groups: Sequence[Rows], most: int) -> list[tuple[str, ...]]:
-    """The words that tell every group from the others, most telling first (:func:`telling_terms`).
+def words_of_groups(words: WordCounts, groups: Sequence[Rows], top_k: int) -> list[tuple[str, ...]]:
+    """The words that tell every group from the others, the most distinctive first (:func:`distinctive_terms`).
 
     A word counts once for every document that has it, a little more where it occurs often there: so that one long
     document does not name its group.
@@ -195,14 +195,14 @@ def words_of_groups(words: WordCounts, groups: Sequence[Rows], most: int) -> lis
         # By falling number, so that of equals the more frequent comes first.
         order = shared[np.lexsort((shared, -total[shared]))]
         counts.append({int(term): float(total[term]) for term in order})
-    return [tuple(words.written[term] for term in own) for own in telling_terms(counts, most)]
+    return [tuple(words.written[term] for term in own) for own in distinctive_terms(counts, top_k)]
 
 
-def words_of_documents(words: WordCounts, most: int) -> tuple[list[str], list[Rows]]:
-    """The words that tell every document from the others, by tf-idf, most telling first.
+def words_of_documents(words: WordCounts, top_k: int) -> tuple[list[str], list[Rows]]:
+    """The words that tell every document from the others, by tf-idf, the most distinctive first.
 
     Returns:
-        All words that are telling somewhere, and for every document their places among these.
+        All words that are keywords somewhere, and for every document their places among these.
     """
     if not words.written:
         return [], [np.empty(0, np.int64)] * words.counts.shape[0]
@@ -210,7 +210,7 @@ def words_of_documents(words: WordCounts, most: int) -> tuple[list[str], list[Ro
     chosen = []
     for start, end in zip(weights.indptr, weights.indptr[1:], strict=False):
         terms = weights.indices[start:end]
-        chosen.append(terms[np.lexsort((terms, -weights.data[start:end]))][:most].astype(np.int64))
+        chosen.append(terms[np.lexsort((terms, -weights.data[start:end]))][:top_k].astype(np.int64))
     used, places = np.unique(np.concatenate(chosen), return_inverse=True)
     ends = np.cumsum([len(own) for own in chosen])
     return [words.written[term] for term in used], np.split(places, ends[:-1])

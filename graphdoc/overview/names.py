@@ -49,8 +49,8 @@ Phrase = tuple[str, ...]
 class Group:
     """Documents that are close to each other, numbered from 1, the largest group first.
 
-    ``name`` has phrases that set it apart, or is what people call it; ``words`` tell it from the others, most telling
-    first; ``typical`` documents are closest to its mean.
+    ``name`` has phrases that set it apart, or is what people call it; ``words`` tell it from the others, the most
+    distinctive first; ``typical`` documents are closest to its mean.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenName:
+class EditedName:
     """What people call a group: of the document ``typical``, or where that is empty of the number ``group``."""
 
     group: str
@@ -70,7 +70,7 @@ class GivenName:
 
 
 @dataclass(slots=True)
-class _Found:
+class _PhraseCounts:
     """In how many documents phrases occur, and how they are written."""
 
     documents: Counter[Phrase]
@@ -81,7 +81,7 @@ class _Found:
 def name_groups(
     beginnings: Sequence[str], groups: Sequence[Rows], words: Sequence[Sequence[str]], language: str
 ) -> list[tuple[str, ...]]:
-    """Phrases of one to three words that set every group apart from all documents, most telling first.
+    """Phrases of one to three words that set every group apart from all documents, most distinctive first.
 
     A phrase has the weight ``p * log(p / q)``, where ``p`` is the share of the group's documents that have it and
     ``q`` that of all documents: what it adds to their divergence; longer phrases weigh more. It has one of the group's
@@ -90,14 +90,16 @@ def name_groups(
     Args:
         beginnings: first lines of every document.
         groups: rows of the documents of every group.
-        words: telling words of every group.
+        words: distinctive words of every group.
         language: a two-letter code.
     """
     reader = _Reader(language)
-    everything = reader.read([beginnings[row] for row in _spread(np.arange(len(beginnings)), _REST)])
+    collection = reader.read([beginnings[row] for row in _spread(np.arange(len(beginnings)), _REST)])
     return [
-        _telling(reader.read([beginnings[row] for row in _spread(rows, _READ)]), everything, reader.stems(own))
-        for rows, own in zip(groups, words, strict=True)
+        _distinctive(
+            reader.read([beginnings[row] for row in _spread(rows, _READ)]), collection, reader.stems(keywords)
+        )
+        for rows, keywords in zip(groups, words, strict=True)
     ]
 
 
@@ -105,13 +107,13 @@ def _spread(rows: Rows, most: int) -> Rows:
     return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
 
 
-def _telling(own: _Found, everything: _Found, stems: set[str]) -> tuple[str, ...]:
-    least = max(_LEAST, _LEAST_SHARE * own.read)
+def _distinctive(group: _PhraseCounts, collection: _PhraseCounts, stems: set[str]) -> tuple[str, ...]:
+    least = max(_LEAST, _LEAST_SHARE * group.read)
     weights: dict[Phrase, float] = {}
-    for phrase, documents in own.documents.items():
+    for phrase, documents in group.documents.items():
         if documents >= least and not stems.isdisjoint(phrase):
-            share = documents / own.read
-            rest = max(everything.documents[phrase], 1) / everything.read
+            share = documents / group.read
+            rest = max(collection.documents[phrase], 1) / collection.read
             weights[phrase] = share * float(np.log(max(share / rest, 1e-9))) * _LONGER[len(phrase)]
             weights[phrase] *= _STOP_WITHIN if phrase[len(phrase) // 2].startswith("(") else 1
     chosen: list[Phrase] = []
@@ -120,7 +122,7 @@ def _telling(own: _Found, everything: _Found, stems: set[str]) -> tuple[str, ...
             chosen.append(phrase)
         if len(chosen) == PHRASES:
             break
-    return tuple(_as_written(own.written[phrase]) for phrase in chosen)
+    return tuple(_as_written(group.written[phrase]) for phrase in chosen)
 
 
 def _as_written(forms: Counter[str]) -> str:
@@ -135,7 +137,7 @@ def write_names(path: str | Path, groups: Sequence[Group], ids: Sequence[str]) -
     return write_csv(path, COLUMNS, [(one.number, ids[one.typical[0]], one.name) for one in groups])
 
 
-def read_names(path: str | Path) -> list[GivenName]:
+def read_names(path: str | Path) -> list[EditedName]:
     """Read a table of names; it has the column ``name``, and ``typical`` or ``group``.
 
     Raises:
@@ -148,10 +150,10 @@ def read_names(path: str | Path) -> list[GivenName]:
         raise DocumentError(f"{path} cannot be read as names of groups: {error}") from error
     if any(row.get("name") is None or (row.get("typical") or row.get("group")) is None for row in rows):
         raise DocumentError(f"{path} has no names of groups; its columns are {', '.join(COLUMNS)}")
-    return [GivenName(*((row.get(column) or "").strip() for column in COLUMNS)) for row in rows]
+    return [EditedName(*((row.get(column) or "").strip() for column in COLUMNS)) for row in rows]
 
 
-def apply_given_names(groups: Sequence[Group], ids: Sequence[str], names: Iterable[GivenName]) -> list[Group]:
+def apply_edited_names(groups: Sequence[Group], ids: Sequence[str], names: Iterable[EditedName]) -> list[Group]:
     """Groups with their given names; those without one keep theirs, and names of groups that are gone are reported."""
     number_of = {safe_cell(ids[row]): str(group.number) for group in groups for row in group.rows.tolist()}
     given: dict[str, str] = {}
@@ -184,8 +186,8 @@ class _Reader:
         """The stems of some words."""
         return {self._stem(word) for word in words} - {""}
 
-    def read(self, texts: Sequence[str]) -> _Found:
-        found = _Found(Counter(), defaultdict(Counter), len(texts))
+    def read(self, texts: Sequence[str]) -> _PhraseCounts:
+        found = _PhraseCounts(Counter(), defaultdict(Counter), len(texts))
         for text in texts:
             phrases: dict[Phrase, str] = {}
             for phrase, written in self._phrases(text):
@@ -207,5 +209,5 @@ class _Reader:
                     break
                 if stems[last]:
                     words = [match[0] for match in matches[first : last + 1]]
-                    own = zip(stems[first : last + 1], words, strict=True)
-                    yield tuple(stem or f"({word.lower()})" for stem, word in own), " ".join(words)
+                    group = zip(stems[first : last + 1], words, strict=True)
+                    yield tuple(stem or f"({word.lower()})" for stem, word in group), " ".join(words)

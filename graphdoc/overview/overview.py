@@ -24,7 +24,7 @@ from ..segmentation.spans import Coverage
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background
 from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
-from .names import GivenName, Group, apply_given_names, name_groups
+from .names import EditedName, Group, apply_edited_names, name_groups
 from .tables import COLUMNS, payload_of, rows_of
 
 if TYPE_CHECKING:
@@ -212,16 +212,16 @@ class Overview:
             result[group.rows] = place
         return result
 
-    def pairs(self, most: int = PAIRS) -> list[tuple[int, int, float]]:
+    def pairs(self, top_k: int = PAIRS) -> list[tuple[int, int, float]]:
         """The closest pairs of documents: two rows and their cosine, best first, each pair once.
 
         A pair is found where one of both is among the nearest of the other.
         """
-        return self.neighbours.pairs(most)
+        return self.neighbours.pairs(top_k)
 
-    def outliers(self, most: int = OUTLIERS) -> list[int]:
+    def outliers(self, top_k: int = OUTLIERS) -> list[int]:
         """The rows of the documents that are farthest from all others, by the mean cosine with their five nearest."""
-        return self.neighbours.outliers(most)
+        return self.neighbours.outliers(top_k)
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas frame with a row for every document: its group, place on the map and nearest document."""
@@ -233,9 +233,9 @@ class Overview:
         """Write a row for every document as CSV, atomically, in which a spreadsheet runs nothing."""
         return write_csv(path, COLUMNS, rows_of(self.to_dict()))
 
-    def with_names(self, names: Iterable[GivenName]) -> Overview:
+    def with_names(self, names: Iterable[EditedName]) -> Overview:
         """The same with names that people gave to its groups (:func:`~graphdoc.overview.names.read_names`)."""
-        return replace(self, groups=apply_given_names(self.groups, [digest.id for digest in self.documents], names))
+        return replace(self, groups=apply_edited_names(self.groups, [digest.id for digest in self.documents], names))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""

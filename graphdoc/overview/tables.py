@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .overview import Overview
 
 FORMAT = "graphdoc.overview/1"
-_TELLING_WORDS = 16
+_KEYWORDS = 16
 
 COLUMNS = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
 COLUMNS += ["closeness", "nearest", "nearest_score"]
@@ -23,7 +23,7 @@ def payload_of(overview: Overview) -> dict[str, Any]:
 
     near, repeats, background = overview.neighbours, overview.repeats, overview.background
     group_of, closeness, points = overview.group_of, near.closeness, overview.points
-    words, telling = words_of_documents(overview.words, _TELLING_WORDS)
+    words, keywords = words_of_documents(overview.words, _KEYWORDS)
     row_of = {digest.id: row for row, digest in enumerate(overview.documents)}
     documents = [
         {
@@ -39,7 +39,7 @@ def payload_of(overview: Overview) -> dict[str, Any]:
             "closeness": round(float(closeness[row]), 6),
             "metadata": dict(digest.values),
             "opening": digest.opening,
-            "telling_words": [words[place] for place in telling[row]],
+            "keywords": [words[place] for place in keywords[row]],
             "neighbours": [
                 {"document": int(other), "score": round(float(score), 6)}
                 for other, score in zip(near.rows[row], near.scores[row], strict=True)
@@ -60,7 +60,7 @@ def payload_of(overview: Overview) -> dict[str, Any]:
         asdict(passage) | {"examples": [row_of[id] for id in passage.examples if id in row_of]}
         for passage in repeats.passages
     ]
-    left_out = {"documents": repeats.shortened, "kept": repeats.kept, "characters": repeats.characters}
+    left_out = {"documents": repeats.shortened, "kept": repeats.mostly_repeated, "characters": repeats.characters}
     return {
         "format": FORMAT,
         "model": dict(overview.model),

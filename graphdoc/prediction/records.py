@@ -184,11 +184,11 @@ class Predictions(Sequence[Prediction]):
         return len(self.items)
 
     @overload
-    def __getitem__(self, place: int) -> Prediction: ...
+    def __getitem__(self, index: int) -> Prediction: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Prediction, ...]: ...
-    def __getitem__(self, place: int | slice) -> Prediction | tuple[Prediction, ...]:
-        return self.items[place]
+    def __getitem__(self, index: slice) -> tuple[Prediction, ...]: ...
+    def __getitem__(self, index: int | slice) -> Prediction | tuple[Prediction, ...]:
+        return self.items[index]
 
     @property
     def labels(self) -> list[Any]:

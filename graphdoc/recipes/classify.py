@@ -127,7 +127,7 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
         SettingsError: ``validation.best`` is the loss, and no document to measure has known labels alone.
     """
 
-    how = "Classification of documents (Graph-RoBERTa, section 3.2)"
+    summary = "Classification of documents (Graph-RoBERTa, section 3.2)"
 
     def begin(self) -> None:
         """Refuse documents without labels."""

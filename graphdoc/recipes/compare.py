@@ -126,7 +126,7 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
         SettingsError: the model has no vectors that the loss compares, or batches are too small for the processes.
     """
 
-    how = "Comparison of documents that belong together (CoLDE)"
+    summary = "Comparison of documents that belong together (CoLDE)"
     losses: ClassVar = {
         SupervisedContrastive: LossSettings(("temperature",), {"kind": "contrastive"}),
         PairCosine: LossSettings(("margin",), {"kind": "cosine"}),

@@ -63,7 +63,7 @@ class CorpusPairs:
         row_of = rows_by_id(corpus, pairs.name, (id for pair in pairs for id in (pair.a, pair.b)))
         known = pairs.among(row_of, unknown, setting=setting)
         first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
-        kept = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
+        kept = known.select(sorted(number for (a, b), number in first.items() if a != b))
         require_both_labels(kept, len(pairs))
         return cls(
             kept,

@@ -121,7 +121,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         SettingsError: batches are too small for the processes.
     """
 
-    how = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
+    summary = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
     unit = "pairs"
     losses: ClassVar = {InfoNCE: LossSettings(("similarity", "temperature"))}
 

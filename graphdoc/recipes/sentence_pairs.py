@@ -166,7 +166,7 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
         SettingsError: the model has untrained parts that this does not train, or batches are too small.
     """
 
-    how = "Sentence pairs without labels (SDR, section 3.2)"
+    summary = "Sentence pairs without labels (SDR, section 3.2)"
     unit = "pairs"
     losses: ClassVar = {
         PairCosine: LossSettings(("margin",), {"negatives": "sampled"}),
@@ -214,7 +214,7 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
         # Where the batch has the negatives, a pair of two documents would have nothing to find.
         self._pairs = self._pairs_of(rows, 1.0 if loss.compares_all else INTRA_PROBABILITY)
         self._held_out_documents = len(held_out)
-        self.plan(EpochBatches, examples=self._anchors(self._pairs), most=settings.pairs_per_epoch)
+        self.plan(EpochBatches, examples=self._anchors(self._pairs), per_epoch=settings.pairs_per_epoch)
         self.held_out = self._measured(held_out) if len(held_out) else None
         if self.held_out is not None:
             best = settings.validation.best

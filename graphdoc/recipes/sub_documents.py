@@ -36,7 +36,7 @@ from .base import (
 
 logger = logging.getLogger(__name__)
 
-HOW = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
+SUMMARY = "Contrast between sub-documents, without labels (Graph-RoBERTa)"
 
 
 def sub_document_batch(
@@ -107,7 +107,7 @@ class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
         SettingsError: batches are too small for the processes.
     """
 
-    how = HOW
+    summary = SUMMARY
     losses: ClassVar = {SubDocumentContrast: LossSettings(("similarity", "temperature", "directions"))}
 
     @classmethod
@@ -182,7 +182,7 @@ class StreamedRecipe(Recipe):
         SettingsError: a batch cannot be divided evenly among the processes.
     """
 
-    how = HOW
+    summary = SUMMARY
 
     def __init__(self, run: RunContext[PretrainingSettings]) -> None:
         settings, processes, training = run.settings, run.processes, run.settings.training

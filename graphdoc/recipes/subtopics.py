@@ -118,7 +118,7 @@ class SubtopicRecipe(CorpusRecipe[SubtopicRunSettings]):
         SettingsError: the model has no graph that subtopics are read off, or batches are too small for the processes.
     """
 
-    how = "Subtopics of pairs of documents (SST, section 3.2)"
+    summary = "Subtopics of pairs of documents (SST, section 3.2)"
     unit = "pairs"
     losses: ClassVar = {SubtopicLoss: LossSettings(("similar_weight", "dissimilar_weight"))}
 
@@ -177,7 +177,7 @@ class SubtopicValidation(PairValidation):
     def use(self, pairs: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
         """Take the pairs and their documents, by id."""
         known = pairs.among(documents, "leave_out")
-        distinct = known.chosen([number for number, pair in enumerate(known) if pair.a != pair.b])
+        distinct = known.select([number for number, pair in enumerate(known) if pair.a != pair.b])
         require_both_labels(distinct, len(pairs))
         self.pairs, self._own = distinct.pairs, distinct.pairs[share_of(self.run.processes)]
         self._count(distinct, {"unknown": len(pairs) - len(known), "with themselves": len(known) - len(distinct)})

@@ -129,11 +129,11 @@ class ViewCollator:
         for pair in pairs:
             documents = [self.corpus[row] for row in self.pairs.rows[pair].tolist()]
             first, second = (ReceptiveField.of(one.id, one.token_ids, kept, self.special) for one in documents)
-            for view in (self.pool.view(pair, number) for number in self.numbers(pair, epoch)):
+            for view in (self.pool.view(pair, number) for number in self.view_numbers(pair, epoch)):
                 views.append((first.tokens_of(view.first), second.tokens_of(view.second)))
         return views
 
-    def numbers(self, pair: int, epoch: int) -> Sequence[int]:
+    def view_numbers(self, pair: int, epoch: int) -> Sequence[int]:
         """The views that an epoch reads of a pair; of views in order one of the epoch's range."""
         numbers = self.settings.view_numbers(epoch)
         if self.settings.pool_range is None:
@@ -155,7 +155,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         SettingsError: the model has graph layers, or batches are too small for the processes.
     """
 
-    how = "Matching of pairs of documents view by view (SST)"
+    summary = "Matching of pairs of documents view by view (SST)"
     unit = "pairs"
     losses: ClassVar = {
         ClassificationLoss: LossSettings(fixed={"kind": "cross_entropy"}),

@@ -56,26 +56,26 @@ class HitAlignment(Alignment):
     normalisation: Normalisation = "none"
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the only pair is that of both documents as wholes."""
         return self.by == "document"
 
-    def best_pairs(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
+    def best_pairs(self, top_k: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
         """The strongest pairs of paragraphs, each with the pair of its sentences that adds most, if any.
 
         A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
         nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
         """
-        return [(pair, next(iter(_best_first(pair)), None)) for pair in self.best(most)]
+        return [(pair, next(iter(_best_first(pair)), None)) for pair in self.best(top_k)]
 
     def first_sentence(self, side: str, paragraph: int) -> int:
         """Number of the first sentence of a paragraph of the ``source`` or the ``candidate``."""
-        return 0 if self.whole else int(self._document(side).starts[paragraph])
+        return 0 if self.is_whole else int(self._document(side).starts[paragraph])
 
     def heading(self, side: str, paragraph: int) -> str:
         """Heading of the section that a paragraph is in; of the whole document its title."""
         document = self._document(side)
-        return document.document.title if self.whole else document.heading(self.first_sentence(side, paragraph))
+        return document.document.title if self.is_whole else document.heading(self.first_sentence(side, paragraph))
 
     def text(self, side: str, sentence: int) -> str:
         """A sentence of the ``source`` or the ``candidate``."""
@@ -102,9 +102,9 @@ class HitAlignment(Alignment):
             values = self._pair(pair, _best_first(pair)[:SHOWN_SENTENCES]) | {"total": len(pair.sentences)}
             for side in SIDES:
                 paired = {part[side] for part in values["sentences"]}
-                values[f"{side}_stretch"] = None if self.whole else self._stretch(side, getattr(pair, side), paired)
+                values[f"{side}_stretch"] = None if self.is_whole else self._stretch(side, getattr(pair, side), paired)
             pairs.append(values)
-        return {**self.describe(), "whole": self.whole, "total": len(self.pairs), "pairs": pairs}
+        return {**self.describe(), "is_whole": self.is_whole, "total": len(self.pairs), "pairs": pairs}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One row for each pair of sentences, or of paragraphs where no sentences were compared.

@@ -45,13 +45,13 @@ class Ranking:
         >>> list(Ranking.of(rows).scores)
         ['a', 'b']
         """
-        if not rows.numbers:
+        if not rows.passage_numbers:
             whole = dict(zip(rows.ids, rows.scores.tolist(), strict=True))
             return cls(best_first(whole), is_complete=rows.is_complete)
         places = {id: place for place, id in enumerate(dict.fromkeys(rows.ids))}
         owners = np.array([places[id] for id in rows.ids], np.int64)
         # Document after document: best first, and passages of equal score in their order in the document.
-        order = np.lexsort((np.asarray(rows.numbers), -rows.scores, owners))
+        order = np.lexsort((np.asarray(rows.passage_numbers), -rows.scores, owners))
         owners, scores, found = owners[order], rows.scores[order], np.bincount(owners, minlength=len(places))
         ends, most = np.cumsum(found), len(PASSAGE_WEIGHTS)
         ranks = np.arange(len(owners)) - (ends - found)[owners]
@@ -62,7 +62,7 @@ class Ranking:
         best = np.where(np.arange(most) < sizes[:, None], best, best[:, :1])
         first, second, third = (weight * best[:, rank] for rank, weight in enumerate(PASSAGE_WEIGHTS))
         totals = first + second + third
-        numbers = np.asarray(rows.numbers)[order]
+        numbers = np.asarray(rows.passage_numbers)[order]
 
         def passages(id: str) -> Mapping[int, float]:
             place = places.get(id)
@@ -86,7 +86,7 @@ def fuse(
     rankings: Mapping[str, Mapping[str, float]],
     fusion: Fusion = "score",
     weights: Mapping[str, float] | None = None,
-    most: int | None = None,
+    top_k: int | None = None,
     floors: Mapping[str, float] | None = None,
 ) -> list[Fused]:
     """Fuse rankings; the scores of a single one stay as they are.
@@ -100,7 +100,7 @@ def fuse(
         rankings: scores by document of every ranking, larger is better.
         fusion: how they are fused.
         weights: weight of every ranking; None for the same.
-        most: documents wanted; None for all.
+        top_k: documents wanted; None for all.
         floors: by ``score``, what a document has that a ranking did not find, where that is less than the lowest.
 
     Returns:
@@ -116,7 +116,7 @@ def fuse(
     else:
         shares = _shares(rankings, fusion, weights, floors or {})
         totals = summed(shares.values())
-    chosen = dict(islice(totals.items(), most))
+    chosen = dict(islice(totals.items(), top_k))
     parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
     for name, shared in shares.items():
         ranks = dict(zip(shared, numbers_from(1), strict=False))

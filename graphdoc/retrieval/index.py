@@ -58,14 +58,14 @@ class DocumentIndex:
     """An index of documents in a folder or an object store, made with :meth:`create` or opened with :meth:`open`."""
 
     def __init__(self, store: LanceStore, encoder: DocumentEncoder | None = None) -> None:
-        self._store, self.place, self._encoder = store, store.place, encoder
+        self._store, self.path, self._encoder = store, store.path, encoder
         self._loading: dict[str, Any] = {}
         self._queries = QueryFactory(store, lambda: self.encoder, self._encoded_query)
 
     @classmethod
     def create(
         cls,
-        place: str | Path,
+        path: str | Path,
         encoder: DocumentEncoder,
         *,
         sentences: bool | Paragraph = False,
@@ -74,7 +74,7 @@ class DocumentIndex:
         """Make an empty index.
 
         Args:
-            place: a folder, or an address such as ``s3://bucket/folder``.
+            path: a folder, or an address such as ``s3://bucket/folder``.
             encoder: encodes documents and queries.
             sentences: whether the vectors of sentences are kept as well, so that documents can be ranked by them;
                 ``section``, ``blank_line`` or ``passage`` says which belong together (default: the encoder's setting).
@@ -83,7 +83,7 @@ class DocumentIndex:
 
         Raises:
             ModelError: the encoder reads two documents together, and has no vectors of single ones.
-            RetrievalError: the place holds something already, or cannot be written.
+            RetrievalError: the path holds something already, or cannot be written.
             MissingExtraError: LanceDB is not installed.
         """
         if not isinstance(sentences, bool):
@@ -106,14 +106,14 @@ class DocumentIndex:
         }
         sizes = encoder.hidden_size, encoder.vector_size("passage"), config.passage_size
         schema = schema_of(*sizes, sentences=paragraph is not None, repeats=not repeats)
-        return cls(LanceStore.create(place, schema, record), encoder)
+        return cls(LanceStore.create(path, schema, record), encoder)
 
     @classmethod
-    def open(cls, place: str | Path, encoder: DocumentEncoder | None = None, **loading: Any) -> DocumentIndex:
+    def open(cls, path: str | Path, encoder: DocumentEncoder | None = None, **loading: Any) -> DocumentIndex:
         """Open an index.
 
         Args:
-            place: its folder or address, as for :meth:`create`.
+            path: its folder or address, as for :meth:`create`.
             encoder: the encoder that it was made with; None loads that when it is needed.
             **loading: arguments of ``DocumentEncoder.from_pretrained`` for that; it is then loaded at once.
 
@@ -121,12 +121,12 @@ class DocumentIndex:
             RetrievalError: there is none, or one of another version of graphdoc.
             ModelError: it was made with another model.
         """
-        index = cls(LanceStore.open(place))
+        index = cls(LanceStore.open(path))
         version = index.record["format_version"]
         if version != FORMAT_VERSION or index.record.get("format") != FORMAT:
             raise RetrievalError(
-                f"{index.place} is an index of format version {version}, this graphdoc reads {FORMAT_VERSION}; index "
-                "the documents again into another place, or install the version that wrote it"
+                f"{index.path} is an index of format version {version}, this graphdoc reads {FORMAT_VERSION}; index "
+                "the documents again into another path, or install the version that wrote it"
             )
         if encoder is not None:
             index._require_same_model(encoder)
@@ -137,9 +137,9 @@ class DocumentIndex:
         return index
 
     @classmethod
-    def exists(cls, place: str | Path) -> bool:
-        """Whether there is an index at a place."""
-        return LanceStore.exists(place)
+    def exists(cls, path: str | Path) -> bool:
+        """Whether there is an index at a path."""
+        return LanceStore.exists(path)
 
     @property
     def _latest(self) -> LanceStore:
@@ -154,8 +154,8 @@ class DocumentIndex:
             source, model = self.record["source"], self.record["model"]
             if source is None:
                 raise ModelError(
-                    f"{self.place} was made with the encoder {model['name']!r}, which was not loaded from a folder or "
-                    "the hub; give it to DocumentIndex.open(place, encoder)"
+                    f"{self.path} was made with the encoder {model['name']!r}, which was not loaded from a folder or "
+                    "the hub; give it to DocumentIndex.open(path, encoder)"
                 )
             settings = {"dtype": model["dtype"], "max_passages": model["max_passages"], **self._loading}
             encoder = DocumentEncoder.from_pretrained(source, **settings)
@@ -176,8 +176,8 @@ class DocumentIndex:
         ]
         if differences:
             raise ModelError(
-                f"{self.place} was made with {self.record['model']['name']!r}, not with this {encoder.name!r}: "
-                f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
+                f"{self.path} was made with {self.record['model']['name']!r}, not with this {encoder.name!r}: "
+                f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another path"
             )
 
     def __len__(self) -> int:
@@ -189,10 +189,10 @@ class DocumentIndex:
 
     def __repr__(self) -> str:
         state = self.state()
-        return f"DocumentIndex({self.place!r}: {state.documents:,} documents, {state.passages:,} passages)"
+        return f"DocumentIndex({self.path!r}: {state.documents:,} documents, {state.passages:,} passages)"
 
     def describe(self) -> dict[str, Any]:
-        """Place, size, model and fields as plain values."""
+        """Path, size, model and fields as plain values."""
         return self._about(self.state()) | {"sentences": self.record.get("sentences"), "fields": self.fields}
 
     @property
@@ -277,7 +277,7 @@ class DocumentIndex:
         """A document as it was indexed; RetrievalError if the index does not have it."""
         rows = self._latest.select(DOCUMENT_COLUMNS, IS_DOCUMENT, ids=ids_of(id)).to_pylist()
         if not rows:
-            raise RetrievalError(f"{self.place} has no document {id!r}; check the id, or index the document")
+            raise RetrievalError(f"{self.path} has no document {id!r}; check the id, or index the document")
         return document_of(rows[0])
 
     def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:
@@ -390,9 +390,9 @@ class DocumentIndex:
         return Search(store, known, chosen)
 
     def _about(self, state: State) -> dict[str, Any]:
-        """Place, size and model as plain values."""
+        """Path, size and model as plain values."""
         model = dict(self.record["model"])
-        return {"place": self.place, "documents": state.documents, "passages": state.passages, "model": model}
+        return {"path": self.path, "documents": state.documents, "passages": state.passages, "model": model}
 
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
         """Maintain, and give the number of documents that were encoded again."""
@@ -417,16 +417,16 @@ class DocumentIndex:
 
     def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; an object store keeps writers apart itself."""
-        folder = folder_of(self._store.place)
+        folder = folder_of(self._store.path)
         return nullcontext() if folder is None else FolderLock(folder, "another change")
 
 
-def index_words(documents: Iterable[SegmentedDocument], language: str, place: str = "memory://") -> DocumentIndex:
+def index_words(documents: Iterable[SegmentedDocument], language: str, path: str = "memory://") -> DocumentIndex:
     """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time."""
     about = {"format": FORMAT, "format_version": FORMAT_VERSION, "similarity": "cosine", "source": None}
     model = {"model": {"name": "none: words alone"}, "weights": None}
     schema = schema_of(1, 1, 1)
-    store = LanceStore.create(place, schema, {**about, **model, "words": word_settings(language)})
+    store = LanceStore.create(path, schema, {**about, **model, "words": word_settings(language)})
     fields, waiting = Fields(schema), iter(documents)
     while window := list(islice(waiting, _WRITE_BATCH_DOCUMENTS)):
         rows = [row for segmented in window for row in rows_of(segmented, fields, store.tokens)]

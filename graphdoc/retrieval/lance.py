@@ -91,7 +91,7 @@ class RankedRows(NamedTuple):
     ids: Sequence[str]
     scores: npt.NDArray[np.float64]
     is_complete: bool
-    numbers: Sequence[int] = ()
+    passage_numbers: Sequence[int] = ()
     passages: Sequence[int] = ()
 
 
@@ -122,8 +122,8 @@ class State(NamedTuple):
 class LanceStore:
     """A table of LanceDB, searched by words and by vectors; a change of documents is one commit."""
 
-    def __init__(self, table: Any, place: str, schema: Any) -> None:
-        self._opened, self.place, self._process = table, place, os.getpid()
+    def __init__(self, table: Any, path: str, schema: Any) -> None:
+        self._opened, self.path, self._process = table, path, os.getpid()
         self.record: Mapping[str, Any] = json.loads(schema.metadata[RECORD])
         self._is_prepared = False
         self._terms: dict[str, list[str]] = {}
@@ -132,15 +132,15 @@ class LanceStore:
         self._state: State | None = None
 
     @classmethod
-    def create(cls, place: str | Path, schema: Any, record: Mapping[str, Any]) -> LanceStore:
+    def create(cls, path: str | Path, schema: Any, record: Mapping[str, Any]) -> LanceStore:
         """Make an empty table with a record of what the index is made with; RetrievalError if something is there."""
-        if folder := folder_of(place):
+        if folder := folder_of(path):
             with suppress(OSError, ValueError):
                 if others := {entry.name for entry in folder.iterdir()} - {".lock", TABLE_FOLDER}:
-                    raise RetrievalError(f"{place} holds other files, such as {min(others)}; give an empty folder")
-        connection, address, is_there = _connect(place)
+                    raise RetrievalError(f"{path} holds other files, such as {min(others)}; give an empty folder")
+        connection, address, is_there = _connect(path)
         if is_there and not _is_unfinished(folder):
-            raise RetrievalError(f"{place} holds an index already, or what is left of one; choose another place")
+            raise RetrievalError(f"{path} holds an index already, or what is left of one; choose another path")
         schema = schema.with_metadata({RECORD: json.dumps(record, ensure_ascii=False).encode()})
         mode = "overwrite" if is_there else "create"
         table = _run(address, lambda: connection.create_table(TABLE, schema=schema, mode=mode))
@@ -149,23 +149,23 @@ class LanceStore:
         return store
 
     @classmethod
-    def exists(cls, place: str | Path) -> bool:
+    def exists(cls, path: str | Path) -> bool:
         """Whether there is a table."""
         # LanceDB would make a folder that is missing.
-        if folder := folder_of(place):
+        if folder := folder_of(path):
             return has_table(folder) and not _is_unfinished(folder)
-        return _connect(place)[2]
+        return _connect(path)[2]
 
     @classmethod
-    def open(cls, place: str | Path) -> LanceStore:
+    def open(cls, path: str | Path) -> LanceStore:
         """Open a table; RetrievalError if there is none, or it was not made by graphdoc."""
-        if not cls.exists(place):
-            raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
-        connection, address, _ = _connect(place)
+        if not cls.exists(path):
+            raise RetrievalError(f"{path} holds no index; make one with: graphdoc index CORPUS --output {path}")
+        connection, address, _ = _connect(path)
         table = _run(address, lambda: connection.open_table(TABLE))
         schema = _run(address, lambda: table.schema())
         if "format_version" not in json.loads((schema.metadata or {}).get(RECORD, "{}")):
-            raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
+            raise RetrievalError(f"{path} holds a table that graphdoc did not write; choose another path")
         return cls(table, address, schema)
 
     @property
@@ -179,13 +179,13 @@ class LanceStore:
         # What LanceDB started is not there in a process that was forked, which may end it with a segmentation fault.
         if os.getpid() != self._process:
             raise RetrievalError(
-                f"{self.place} was opened before this process was forked; start workers with spawn, and open the "
+                f"{self.path} was opened before this process was forked; start workers with spawn, and open the "
                 "index in each"
             )
         return self._opened
 
     def _do(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        return _run(self.place, work)
+        return _run(self.path, work)
 
     def refresh(self) -> None:
         """See what other processes have written."""
@@ -196,7 +196,7 @@ class LanceStore:
     def _changed(self) -> None:
         schema = self._do(lambda: self._table.schema())
         if schema.metadata != self.schema.metadata:
-            raise RetrievalError(f"{self.place} is another index than the one that was opened here; open it again")
+            raise RetrievalError(f"{self.path} is another index than the one that was opened here; open it again")
         self.schema, self._state = schema, None
 
     def add_columns(self, columns: Mapping[str, Any]) -> None:
@@ -223,14 +223,14 @@ class LanceStore:
             self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
         self._changed()
 
-    def kept(self, name: str) -> float | None:
+    def recorded(self, name: str) -> float | None:
         """A number that the table keeps, None where it does not."""
         value = (self.schema.field("passage_vector").metadata or {}).get(name.encode())
         return None if value is None else float(value)
 
     def keep(self, name: str, value: float) -> None:
         """Keep a number."""
-        if value != self.kept(name):
+        if value != self.recorded(name):
             update = {"path": "passage_vector", "metadata": {name: repr(value)}}
             self._do(lambda: self._table.update_field_metadata(update))
             self._changed()
@@ -258,10 +258,12 @@ class LanceStore:
             return one_line(_SOURCE.sub("", str(error.__cause__)))
         return None
 
-    def batches(self, columns: Iterable[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
+    def batches(
+        self, columns: Iterable[str], where: str | None = None, *, max_batch_length: int | None = None
+    ) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
         query = _restricted(self._table.query(), columns, all_of(f"level != '{_GONE}'", where))
-        batches = self._do(lambda: query.to_batches(max_batch_length=most))
+        batches = self._do(lambda: query.to_batches(max_batch_length=max_batch_length))
 
         async def next_batch() -> Any:
             return await anext(batches, None)
@@ -269,20 +271,20 @@ class LanceStore:
         while (batch := self._do(next_batch)) is not None:
             yield batch
 
-    def sample(self, columns: Sequence[str], level: str, most: int) -> Any:
+    def sample(self, columns: Sequence[str], level: str, limit: int) -> Any:
         """Rows of a level that stand evenly over the table, about so many (an Arrow table)."""
         state = self.state()
         count = state.documents if level == DOCUMENT else state.passages
         offsets = np.linspace(
-            0, state.rows, min(state.rows, most * state.rows // max(1, count)), False, dtype=np.int64
+            0, state.rows, min(state.rows, limit * state.rows // max(1, count)), False, dtype=np.int64
         )
         rows = self._do(lambda: self._table.take_offsets(offsets.tolist()).select(["level", *columns]).to_arrow())
         return rows.filter(pc.equal(rows.column("level"), level))
 
-    def by_words(self, words: str, column: str, most: int, where: str | None = None) -> RankedRows:
+    def by_words(self, words: str, column: str, top_k: int, where: str | None = None) -> RankedRows:
         """Rows by BM25 of a text column."""
-        nearest = self._table.query().nearest_to_text(_lancedb().query.MatchQuery(words, column)).limit(most)
-        return self._ranked(nearest, column, most, where)
+        nearest = self._table.query().nearest_to_text(_lancedb().query.MatchQuery(words, column)).limit(top_k)
+        return self._ranked(nearest, column, top_k, where)
 
     def holds_all(self, words: str) -> bool:
         """Whether one passage holds every term of a text."""
@@ -291,36 +293,36 @@ class LanceStore:
         return bool(self._ranked(self._table.query().nearest_to_text(match).limit(1), _TEXTS[0], 1, None).ids)
 
     def by_vector(
-        self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
+        self, vector: npt.NDArray[np.float32], column: str, top_k: int, where: str | None = None
     ) -> RankedRows:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
         if column == "document_vector":
             # With a condition partitions are searched until there are enough: documents are few among the rows.
             where = all_of(IS_DOCUMENT, where)
         if where is None:
-            found = self._ranked(self._nearest(vector, column, most, is_bounded=True), column, most, None)
-            if len(found.ids) >= min(most, self.state().passages):
+            found = self._ranked(self._nearest(vector, column, top_k, is_bounded=True), column, top_k, None)
+            if len(found.ids) >= min(top_k, self.state().passages):
                 return found
-        return self._ranked(self._nearest(vector, column, most, is_bounded=False), column, most, where)
+        return self._ranked(self._nearest(vector, column, top_k, is_bounded=False), column, top_k, where)
 
-    def _nearest(self, vector: npt.NDArray[np.float32], column: str, most: int, *, is_bounded: bool) -> Any:
+    def _nearest(self, vector: npt.NDArray[np.float32], column: str, top_k: int, *, is_bounded: bool) -> Any:
         nearest = self._table.query().nearest_to(vector).column(column).distance_type(self.record["similarity"])
         # Without a bound more partitions are searched until there are enough rows, as where a filter leaves few in
         # each. Where rows of the table were deleted, LanceDB then searches all partitions.
         nearest = nearest.maximum_nprobes(0).minimum_nprobes(_PROBES)
         nearest = nearest.maximum_nprobes(_PROBES) if is_bounded else nearest
-        return nearest.refine_factor(1).limit(math.ceil(_READ * most))
+        return nearest.refine_factor(1).limit(math.ceil(_READ * top_k))
 
-    def _ranked(self, query: Any, column: str, most: int, where: str | None) -> RankedRows:
+    def _ranked(self, query: Any, column: str, top_k: int, where: str | None) -> RankedRows:
         columns = ("id", "number", "passages") if column in (_TEXTS[0], _VECTORS[0]) else ("id",)
         score = "_score" if column in _TEXTS else "_distance"
         found = self._do(lambda: _restricted(query, (*columns, score), where).to_arrow())
-        rows = found[:most]
+        rows = found[:top_k]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if column in _TEXTS else 1.0 - values
         ids, *counts = (rows.column(name).to_pylist() for name in columns)
-        return RankedRows(ids, scores, len(found) < most, *counts)
+        return RankedRows(ids, scores, len(found) < top_k, *counts)
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
@@ -375,7 +377,7 @@ class LanceStore:
         table = self._table
         documents, passages = [await table.count_rows(f"level = '{level}'") for level in (DOCUMENT, PASSAGE)]
         unindexed = max((index.num_unindexed_rows or 0 for index in await table.list_indices()), default=0)
-        rows, waiting = await table.count_rows(), unindexed + int(self.kept(ADMITTED) or 0)
+        rows, waiting = await table.count_rows(), unindexed + int(self.recorded(ADMITTED) or 0)
         return State(documents, passages, rows, waiting, int(await table.version()), unindexed)
 
     def prepare(self) -> None:
@@ -401,9 +403,9 @@ class LanceStore:
                 await self._table.create_index(column, config=kind, replace=True)
 
 
-def folder_of(place: str | Path) -> Path | None:
+def folder_of(path: str | Path) -> Path | None:
     """The folder that an index lies in; None for an address, such as of an object store."""
-    return None if "://" in str(place) else Path(place).absolute()
+    return None if "://" in str(path) else Path(path).absolute()
 
 
 def has_table(folder: Path) -> bool:
@@ -427,9 +429,9 @@ def _restricted(query: Any, columns: Iterable[str], where: str | None) -> Any:
     return query.where(where) if where else query
 
 
-def _connect(place: str | Path) -> tuple[Any, str, bool]:
-    """A connection to LanceDB, the place as it takes it, and whether the table is there, whole or not."""
-    address = str(folder_of(place) or place)
+def _connect(path: str | Path) -> tuple[Any, str, bool]:
+    """A connection to LanceDB, the path as it takes it, and whether the table is there, whole or not."""
+    address = str(folder_of(path) or path)
     options = STORE_OPTIONS if "://" in address and not address.startswith("memory:") else None
     connection = _run(address, lambda: _lancedb().connect_async(address, storage_options=options))
     return connection, address, TABLE in _run(address, lambda: connection.list_tables()).tables
@@ -470,7 +472,7 @@ _FIXES = {
 }  # fmt: skip
 
 
-def _run(place: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+def _run(path: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Wait for work in LanceDB's own loop, so that a notebook with a loop can call; errors become one line."""
     loop = _lancedb().background_loop.LOOP
     try:
@@ -483,5 +485,5 @@ def _run(place: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
             raise
         text = one_line(_SOURCE.sub("", str(error)))
         fix = next((f"; {fix}" for signs, fix in _FIXES.items() if re.search(signs, text.lower())), "")
-        raise RetrievalError(f"{one_line(place)} cannot be used: {text[:300]}{fix}") from error
+        raise RetrievalError(f"{one_line(path)} cannot be used: {text[:300]}{fix}") from error
     return result

@@ -33,7 +33,7 @@ class Part:
     share: float
 
 
-class TermPart(NamedTuple):
+class TermContribution(NamedTuple):
     """What a term, the word as the query has it, adds to the score of word search.
 
     ``frequency`` is how often the passages or the document that were scored hold it, ``document_frequency`` how many
@@ -43,19 +43,19 @@ class TermPart(NamedTuple):
     term: str
     frequency: int
     document_frequency: int
-    part: float
+    contribution: float
 
     def __str__(self) -> str:
         times = "once" if self.frequency == 1 else f"{self.frequency} times"
         return f"{self.term} ({times}; in {self.document_frequency:,})"
 
 
-class PassagePart(NamedTuple):
+class PassageContribution(NamedTuple):
     """What a passage adds to the score of vector search."""
 
     number: int
     heading: str
-    part: float
+    contribution: float
 
     def __str__(self) -> str:
         return f"passage {self.number + 1}" + (f" ({self.heading})" if self.heading else "")
@@ -68,8 +68,8 @@ class Explanation:
     id: str
     score: float
     parts: Mapping[str, Part]
-    words: tuple[TermPart, ...] = ()
-    vectors: tuple[PassagePart, ...] = ()
+    words: tuple[TermContribution, ...] = ()
+    vectors: tuple[PassageContribution, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Terms and passages as plain values."""
@@ -79,8 +79,8 @@ class Explanation:
         lines = [f"{self.id}: {self.score:.4f}"]
         for name, ranking in self.parts.items():
             lines.append(f"  {name}: rank {ranking.rank}, score {ranking.score:.3f}, share {ranking.share:.4f}")
-            parts: Sequence[TermPart | PassagePart] = getattr(self, name, ())
-            lines += [f"    {part}: {part.part:+.3f}" for part in parts]
+            parts: Sequence[TermContribution | PassageContribution] = getattr(self, name, ())
+            lines += [f"    {part}: {part.contribution:+.3f}" for part in parts]
         return "\n".join(lines)
 
 
@@ -156,7 +156,7 @@ class Hit:
 class SearchResults:
     """The documents that a search found, best first, with what was asked for: of how many, by what, and where.
 
-    ``query`` has its text, id and title, ``index`` place, size and model; ``fusion`` is None where there was one
+    ``query`` has its text, id and title, ``index`` path, size and model; ``fusion`` is None where there was one
     ranking.
     """
 
@@ -175,8 +175,8 @@ class SearchResults:
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
-    def __getitem__(self, place: int) -> Hit:
-        return self.hits[place]
+    def __getitem__(self, index: int) -> Hit:
+        return self.hits[index]
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{hit.id}: {hit.score:.3f}" for hit in self.hits[:3])

@@ -20,7 +20,7 @@ from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
-from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
+from .results import Explanation, Hit, PassageContribution, PassageHit, TermContribution
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
 from .terms import Query, counted_words, words_of
 
@@ -191,7 +191,7 @@ class Search:
 
     def _stands_out(self, rankings: Mapping[str, Ranking]) -> bool:
         """Whether the best hit is closer to a short query than random words come, or holds all of its words."""
-        unit, reached = self._units["vectors"], self._store.kept(RANDOM_SCORE)
+        unit, reached = self._units["vectors"], self._store.recorded(RANDOM_SCORE)
         if "vectors" not in rankings or self._query.document or reached is None:
             return True
         if unit != self._store.record["search_by"]:
@@ -201,7 +201,7 @@ class Search:
         is_close = max(best, default=1.0) > reached
         return is_close or ("words" in rankings and self._store.holds_all(self._query.text))
 
-    def fused(self, rankings: Mapping[str, Ranking], most: int | None = None) -> list[Fused]:
+    def fused(self, rankings: Mapping[str, Ranking], top_k: int | None = None) -> list[Fused]:
         """The documents of rankings, fused as the settings say, best first."""
         fusion = self._settings.fused_by or "score"
         weight = 0.5 if self._settings.weight is None else self._settings.weight
@@ -209,7 +209,7 @@ class Search:
         scores = {name: ranking.scores for name, ranking in rankings.items()}
         # A document that does not match at all has none of the words.
         floors = {"words": 0.0} if "words" in rankings and rankings["words"].is_complete else {}
-        return fuse(scores, fusion, weights, most, floors)
+        return fuse(scores, fusion, weights, top_k, floors)
 
     def rankings(self, where: str | None = None) -> dict[str, Ranking]:
         """The documents that each ranking finds, before they are fused, where a further condition holds."""
@@ -334,9 +334,9 @@ class Search:
         else:
             terms = term_parts(self._store, self._query.text, fused, self._units["words"], words)
         parts = self._passage_parts(fused, vectors) if "vectors" in fused.parts else []
-        return Explanation(*fused, terms, tuple(sorted(parts, key=lambda part: (-part.part, part.number))))
+        return Explanation(*fused, terms, tuple(sorted(parts, key=lambda part: (-part.contribution, part.number))))
 
-    def _passage_parts(self, fused: Fused, passages: Mapping[int, float]) -> list[PassagePart]:
+    def _passage_parts(self, fused: Fused, passages: Mapping[int, float]) -> list[PassageContribution]:
         """What every passage adds to the score of vector search."""
         if self._units["vectors"] == "passage":
             best = passages if self._query.document else _weighed(passages, fused.parts["vectors"].score)
@@ -353,7 +353,7 @@ class Search:
             values = (shares + lost * np.abs(shares) / (np.abs(shares).sum() or 1.0)).tolist()
         numbers, headings = (rows.column(name).to_pylist() for name in ("number", "heading"))
         parts = zip(numbers, headings, values, strict=True)
-        return [PassagePart(number, heading or "", part) for number, heading, part in parts]
+        return [PassageContribution(number, heading or "", part) for number, heading, part in parts]
 
 
 def require_unchanged(store: LanceStore, id: str, content_hash: str | None) -> None:
@@ -399,7 +399,7 @@ def rows_of_hits(
 
 def term_parts(
     store: LanceStore, text: str, fused: Fused, unit: WordsUnit, passages: Mapping[int, float]
-) -> tuple[TermPart, ...]:
+) -> tuple[TermContribution, ...]:
     """What every term of a query adds to the score of word search, as the store itself counts it, largest first."""
     if "words" not in fused.parts:
         return ()
@@ -410,7 +410,7 @@ def term_parts(
     # With both units, the whole document counts only where the search of words found it too.
     if unit == "document" or fused.parts["words"].score > max(passages.values(), default=0.0):
         keys["document"] = [key_of(fused.id, DOCUMENT, 0)]
-    parts: dict[str, TermPart] = {}
+    parts: dict[str, TermContribution] = {}
     for scored, rows in keys.items():
         column, where, most = RANKINGS["words"][scored], is_one_of("key", rows), max(1, store.state().rows)
         texts = store.select([column], where).column(column).to_pylist()
@@ -419,17 +419,17 @@ def term_parts(
             if term not in frequencies:
                 continue
             found = store.by_words(word, column, len(rows), where)
-            counts = [weights[number] for number in found.numbers] or [1.0] * len(found.ids)
+            counts = [weights[number] for number in found.passage_numbers] or [1.0] * len(found.ids)
             part = count * sum(weight * score for weight, score in zip(counts, found.scores.tolist(), strict=True))
             if word in parts:
-                parts[word] = parts[word]._replace(part=parts[word].part + part)
+                parts[word] = parts[word]._replace(contribution=parts[word].contribution + part)
             else:
                 total = len(store.by_words(word, column, most).ids)
-                parts[word] = TermPart(word, frequencies[term], total, part)
+                parts[word] = TermContribution(word, frequencies[term], total, part)
     # What the passages add that stand in for missing ones is given to the terms in proportion.
-    scale = fused.parts["words"].score / (sum(part.part for part in parts.values()) or 1.0)
-    scaled = [part._replace(part=scale * part.part) for part in parts.values()]
-    return tuple(sorted(scaled, key=lambda part: (-part.part, part.term)))
+    scale = fused.parts["words"].score / (sum(part.contribution for part in parts.values()) or 1.0)
+    scaled = [part._replace(contribution=scale * part.contribution) for part in parts.values()]
+    return tuple(sorted(scaled, key=lambda part: (-part.contribution, part.term)))
 
 
 def _weighed(passages: Mapping[int, float], total: float | None = None) -> dict[int, float]:

@@ -110,7 +110,7 @@ def stored_blocks(
     if ids is None:
         state = store.state()
         most = _READ_PASSAGES * state.documents // max(1, state.passages)
-        batches = store.batches(columns, where, most=max(1, min(_READ_DOCUMENTS, most)))
+        batches = store.batches(columns, where, max_batch_length=max(1, min(_READ_DOCUMENTS, most)))
     else:
         starts = range(0, len(ids), _READ_IDS)
         batches = (store.select(columns, where, ids=ids[start : start + _READ_IDS]) for start in starts)
@@ -153,7 +153,7 @@ class SentenceSearch:
     ) -> None:
         if store.paragraph is None:
             raise SettingsError(
-                f"{store.place} keeps no sentences, so its documents cannot be ranked by {settings.by}; index them "
+                f"{store.path} keeps no sentences, so its documents cannot be ranked by {settings.by}; index them "
                 "anew with sentences (graphdoc index --sentences section)"
             )
         self._store, self._encoder, self._document, self._query = store, encoder, source, query

@@ -21,7 +21,7 @@ from ..documents.section import Metadata, Section, clean_text
 from ..errors import DocumentError, SettingsError
 from ..runtime.arrays import Vectors
 from ..runtime.text import described, one_line
-from ..segmentation.repeats import Place
+from ..segmentation.repeats import SectionSpan
 from ..segmentation.spans import SegmentedDocument
 from ..segmentation.term_weights import TermCounts
 from ..similarity.encoded_document import EncodedDocument
@@ -348,7 +348,7 @@ def _fitted(value: Any, kind: Any, column: Any) -> Any:
 class Boilerplate:
     """The passages that an index leaves out of its documents, by their ids, since they repeat in it."""
 
-    places: Mapping[str, list[Place]]
+    places: Mapping[str, list[SectionSpan]]
 
     @classmethod
     def of(cls, store: LanceStore, ids: Sequence[str]) -> Boilerplate:
@@ -358,7 +358,7 @@ class Boilerplate:
         rows = store.select(["id", REPEATED], IS_DOCUMENT, ids=ids).to_pylist()
         return cls({row["id"]: repeated_places(row) for row in rows})
 
-    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
+    def among(self, document: Document, places: Sequence[SectionSpan]) -> tuple[list[SectionSpan], bool]:
         """Which passages of a document repeat, and whether these are so much of it that all of them count."""
         return self.places.get(document.id, []), False
 
@@ -367,6 +367,6 @@ class Boilerplate:
         return {}
 
 
-def repeated_places(row: Mapping[str, Any]) -> list[Place]:
+def repeated_places(row: Mapping[str, Any]) -> list[SectionSpan]:
     """The passages that are left out of the document of a row."""
     return [tuple(place) for place in json.loads(row[REPEATED] or "[]")]

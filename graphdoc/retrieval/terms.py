@@ -24,7 +24,7 @@ from ..runtime.text import described
 from ..segmentation.term_weights import DAMPING, TermCounts, TermWeights, term_id
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, PASSAGE, LanceStore
-from .results import TermPart
+from .results import TermContribution
 from .table import TERMS, vectors_of, whole_text
 
 # Gives the terms of a text, and those of each of many words.
@@ -110,8 +110,8 @@ def counted_words(text: str, terms_of_words: WordTerms) -> list[tuple[str, str, 
     return [(term, first[term], count) for term, count in counts.items()]
 
 
-def best_words(words: Sequence[tuple[str, str, int]], frequencies: Sequence[int], total: int, most: int) -> list[str]:
-    """The words of a document that say most about it: one for each of ``most`` terms with the highest tf-idf.
+def best_words(words: Sequence[tuple[str, str, int]], frequencies: Sequence[int], total: int, top_k: int) -> list[str]:
+    """The words of a document that say most about it: one for each of ``top_k`` terms with the highest tf-idf.
 
     A word is given once, twice, four times and so on, by how often its term is there: word search adds up the score
     of a word for each time that it is asked for, and few different weights are quick to search for. ``frequencies``
@@ -121,7 +121,7 @@ def best_words(words: Sequence[tuple[str, str, int]], frequencies: Sequence[int]
         (1 + math.log(count)) * math.log((1 + total) / (1 + frequency))
         for (_, _, count), frequency in zip(words, frequencies, strict=True)
     ]
-    best = [word for _, word in sorted(zip(weights, words, strict=True), key=lambda one: (-one[0], one[1]))[:most]]
+    best = [word for _, word in sorted(zip(weights, words, strict=True), key=lambda one: (-one[0], one[1]))[:top_k]]
     copies = (min(int(2 ** round(DAMPING * math.log2(count))), _MOST_COPIES) for _, _, count in best)
     return [word for (_, word, _), number in zip(best, copies, strict=True) for _ in range(number)]
 
@@ -162,7 +162,7 @@ class QueryTerms:
         """The cosine of the weights of both documents."""
         return float(self._parts(document)[1].sum())
 
-    def explain(self, document: TermCounts, documents: int) -> tuple[TermPart, ...]:
+    def explain(self, document: TermCounts, documents: int) -> tuple[TermContribution, ...]:
         """What every term that both documents have adds to their cosine, largest first.
 
         Args:
@@ -172,8 +172,10 @@ class QueryTerms:
         places, parts = self._parts(document)
         ids, scale = document.ids[places], documents / max(1, self._weights.documents)
         found = zip(ids.tolist(), document.counts[places].tolist(), self._weights.frequencies(ids), parts, strict=True)
-        terms = [TermPart(self._words[id], count, round(scale * df), float(part)) for id, count, df, part in found]
-        return tuple(sorted(terms, key=lambda part: (-part.part, part.term)))
+        terms = [
+            TermContribution(self._words[id], count, round(scale * df), float(part)) for id, count, df, part in found
+        ]
+        return tuple(sorted(terms, key=lambda part: (-part.contribution, part.term)))
 
     def _parts(self, document: TermCounts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Where the terms that both have stand in the document, and what each adds to the cosine."""

@@ -34,7 +34,7 @@ from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import survive_forks
 from ..runtime.progress import progress_bar
-from ..segmentation.repeats import Place, RepeatCounter
+from ..segmentation.repeats import RepeatCounter, SectionSpan
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 from .lance import IS_DOCUMENT, LanceStore
@@ -202,8 +202,8 @@ class Update:
         counter = RepeatCounter()
         for document, _ in self._stored():
             counter.add(document)
-        encoder = self._encoder.leaving_out(counter.found())
-        repeated: dict[str, list[Place]] = {}
+        encoder = self._encoder.leaving_out(counter.result())
+        repeated: dict[str, list[SectionSpan]] = {}
         for document, before in self._stored():
             places, keeps_all = encoder.segmenter.repeated(document)
             now = [] if keeps_all else places
@@ -225,7 +225,7 @@ class Update:
                     self._write(encoder, window, [one.document.id for one in window], values)
         return len(repeated)
 
-    def _stored(self) -> Iterator[tuple[Document, list[Place]]]:
+    def _stored(self) -> Iterator[tuple[Document, list[SectionSpan]]]:
         """All documents, with the passages that are left out of each."""
         for batch in self._store.batches([*DOCUMENT_COLUMNS, REPEATED], IS_DOCUMENT):
             for row in batch.to_pylist():

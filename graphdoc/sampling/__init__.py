@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .batches import BalancedPairBatches, ClassBalancedBatches, DocumentBatches, EpochBatches, Place
+from .batches import BalancedPairBatches, ClassBalancedBatches, DocumentBatches, EpochBatches, EpochRow
 from .groups import GroupLabels, groups_of_labels, groups_of_pairs
 from .negatives import NegativeDraws, RowLists
 from .sub_documents import DocumentSections, SectionSplit, SubDocumentSplit
@@ -15,11 +15,11 @@ __all__ = [
     "DocumentBatches",
     "DocumentSections",
     "EpochBatches",
+    "EpochRow",
     "GroupLabels",
     "Groups",
     "NegativeDraws",
     "PairViews",
-    "Place",
     "Queries",
     "RowLists",
     "SectionSplit",

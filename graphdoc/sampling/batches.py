@@ -13,7 +13,7 @@ from ..runtime.arrays import Rows
 from ..runtime.text import counted
 
 # An epoch and a row of the corpus: all that a draw depends on.
-Place = tuple[int, int]
+EpochRow = tuple[int, int]
 
 
 def random_generator(*key: int | str) -> np.random.Generator:
@@ -46,7 +46,7 @@ class DocumentBatches(ABC):
     def __len__(self) -> int:
         """Number of batches of an epoch, the same for all."""
 
-    def of_epoch(self, epoch: int) -> Iterator[list[Place]]:
+    def of_epoch(self, epoch: int) -> Iterator[list[EpochRow]]:
         """The batches of an epoch: of each, the places of this process's documents."""
         for rows in self._draw(random_generator(self._seed, "order", epoch)):
             yield [(epoch, int(row)) for row in self._share(rows)]
@@ -74,7 +74,7 @@ class EpochBatches(DocumentBatches):
 
     Args:
         rows: documents that are trained on; None for all.
-        most: documents of an epoch, other ones in every epoch; None for all.
+        per_epoch: documents of an epoch, other ones in every epoch; None for all.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class EpochBatches(DocumentBatches):
         processes: int = 1,
         *,
         rows: Rows | None = None,
-        most: int | None = None,
+        per_epoch: int | None = None,
     ) -> None:
         self._rows = np.arange(len(passage_counts)) if rows is None else rows
-        self._most = min(len(self._rows), most or len(self._rows))
+        self._most = min(len(self._rows), per_epoch or len(self._rows))
         super().__init__(passage_counts, min(batch_size, self._most), seed, rank, processes)
 
     def __len__(self) -> int:

@@ -75,16 +75,16 @@ class SectionSplit:
         ids = self.section_ids[rows]
         return SectionSplit(self.order[rows], ids if positions == "natural" else new_place[ids], self.chunk_ids[rows])
 
-    def limited(self, tokens: Rows, most: int) -> SectionSplit:
+    def limited(self, tokens: Rows, max_tokens: int) -> SectionSplit:
         """The beginnings of all sections (CoLDE, section 4.4.2), by the tokens of all passages of the document.
 
-        A section has ``most`` tokens at most; its first passage is kept however long it is.
+        A section has ``max_tokens`` tokens at most; its first passage is kept however long it is.
         """
         lengths = tokens[self.order]
         is_start = np.diff(self.section_ids, prepend=-1) != 0
         before = np.cumsum(lengths) - lengths
         used = before - before[is_start][np.cumsum(is_start) - 1] + lengths
-        kept = (used <= most) | (self.chunk_ids == 0)
+        kept = (used <= max_tokens) | (self.chunk_ids == 0)
         return SectionSplit(self.order[kept], self.section_ids[kept], self.chunk_ids[kept])
 
 

@@ -27,7 +27,7 @@ from ..runtime.files import write_atomically
 
 Hashes = npt.NDArray[np.uint32]
 # Section, first character in its text, and one past the last.
-Place = tuple[int, int, int]
+SectionSpan = tuple[int, int, int]
 
 # A passage is repeated from this number of documents on, and from this share of all.
 LEAST_DOCUMENTS = 3
@@ -90,7 +90,7 @@ def _marks() -> dict[int, None]:
 class RepeatFilter(Protocol):
     """Interface of filters for repeated passages."""
 
-    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
+    def among(self, document: Document, places: Sequence[SectionSpan]) -> tuple[list[SectionSpan], bool]:
         """Which passages repeat, and whether these are so much of the document that all of them count."""
 
     def describe(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Repeats:
         places = np.minimum(np.searchsorted(self.hashes, shingles), len(self.hashes) - 1)
         return float(np.mean(self.hashes[places] == shingles)) >= OF_A_PASSAGE
 
-    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
+    def among(self, document: Document, places: Sequence[SectionSpan]) -> tuple[list[SectionSpan], bool]:
         """Which passages of a document repeat, and whether these are so much of it that all of them count."""
         texts = (document.sections[section].text[start:end] for section, start, end in places)
         repeated = [place for place, text in zip(places, texts, strict=True) if self.is_repeated(text)]
@@ -191,7 +191,7 @@ class RepeatCounter:
             self._kept = [kept for kept in self._kept if kept[0] % self._one_in == 0]
             self._hashes = sum(len(hashes) for _, hashes in self._kept)
 
-    def found(self) -> Repeats:
+    def result(self) -> Repeats:
         """The repeats of the documents that were counted."""
         documents = len(self._kept)
         least = max(self._least_documents, int(np.ceil(self._least_share * documents - 1e-9)))
@@ -221,7 +221,7 @@ def find_repeats(
     counter = RepeatCounter(least_documents, least_share)
     for document in documents:
         counter.add(document)
-    return counter.found()
+    return counter.result()
 
 
 @dataclass(slots=True)
@@ -251,13 +251,13 @@ class RepeatList:
         passages: the passages, those of most documents first.
         documents: documents that were looked at.
         with_repeats: documents that have a repeated passage.
-        kept: documents made of repeated passages for the most part, in which these count.
+        mostly_repeated: documents made of repeated passages for the most part, in which these count.
     """
 
     passages: list[RepeatedPassage] = field(default_factory=list)
     documents: int = 0
     with_repeats: int = 0
-    kept: int = 0
+    mostly_repeated: int = 0
 
     @property
     def characters(self) -> int:
@@ -267,7 +267,7 @@ class RepeatList:
     @property
     def shortened(self) -> int:
         """Documents of which a passage is left out."""
-        return self.with_repeats - self.kept
+        return self.with_repeats - self.mostly_repeated
 
 
 class RepeatLister:
@@ -277,18 +277,18 @@ class RepeatLister:
     (:func:`~graphdoc.segmentation.segmenter.repeated_in`).
     """
 
-    def __init__(self, find: Callable[[Document], tuple[list[Place], bool]]) -> None:
+    def __init__(self, find: Callable[[Document], tuple[list[SectionSpan], bool]]) -> None:
         self._find = find
         self._list = RepeatList()
         self._group_of: dict[int, int] = {}
 
-    def add(self, document: Document) -> list[Place]:
+    def add(self, document: Document) -> list[SectionSpan]:
         """Take in a document; gives the places of what is left out of it, none where all of it counts."""
         result = self._list
         places, keeps = self._find(document)
         result.documents += 1
         result.with_repeats += bool(places)
-        result.kept += keeps
+        result.mostly_repeated += keeps
         if keeps:
             return []
         seen: set[int] = set()
@@ -304,7 +304,7 @@ class RepeatLister:
                     passage.examples.append(document.id)
         return places
 
-    def found(self) -> RepeatList:
+    def result(self) -> RepeatList:
         """The repeated passages of the documents so far."""
         passages = sorted(
             self._list.passages, key=lambda passage: (-passage.documents, -passage.characters, passage.text)

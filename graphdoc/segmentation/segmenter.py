@@ -18,7 +18,7 @@ from ..documents.section import FURNITURE_CHARACTERS
 from ..errors import SettingsError
 from ..runtime.text import one_line
 from ..settings.document import Context, Paragraph, Unit
-from .repeats import Place, RepeatFilter
+from .repeats import RepeatFilter, SectionSpan
 from .sentences import (
     Sentences,
     balanced_cuts,
@@ -180,7 +180,7 @@ class Plan:
     empty_sections: int = 0
     drafts: list[Draft] = field(default_factory=list)
     finished: list[Draft] = field(default_factory=list)
-    repeated: list[Place] = field(default_factory=list)
+    repeated: list[SectionSpan] = field(default_factory=list)
     keeps_repeats: bool = False
     cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -320,7 +320,7 @@ class Segmenter:
         every = self.with_settings(unit="chunk", context="none", max_passages=None, max_tokens=max_tokens)
         return every.segment(document)
 
-    def repeated(self, document: Document) -> tuple[list[Place], bool]:
+    def repeated(self, document: Document) -> tuple[list[SectionSpan], bool]:
         """The passages that repeat, before any is cut for its tokens, and whether none is left out for that."""
         return repeated_in(document, self.repeats, self.config) if self.repeats else ([], False)
 
@@ -423,7 +423,9 @@ def _cut(draft: Draft, tokens: Sentences, budget: int) -> Iterator[Draft]:
         yield Draft(plan, section, *span, (span,) if sentences else (), context)
 
 
-def repeated_in(document: Document, repeats: RepeatFilter, config: SegmentationConfig) -> tuple[list[Place], bool]:
+def repeated_in(
+    document: Document, repeats: RepeatFilter, config: SegmentationConfig
+) -> tuple[list[SectionSpan], bool]:
     """The passages of a document that repeat, and whether they are so much of it that all of them count."""
     places = []
     for section, text in enumerate(part.text for part in document.sections):

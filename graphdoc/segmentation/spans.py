@@ -65,10 +65,10 @@ def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[
     return [encoding.ids for encoding in _backend(tokenizer).encode_batch_fast(list(texts))]
 
 
-def short_token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[list[int]]:
-    """Token ids of texts; of one with over ``most`` the first ones and the last, which ends a text for most models."""
+def short_token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+    """Token ids of texts; of one with over ``max_tokens`` the first ones and the last, which ends a text mostly."""
     rows = token_ids(tokenizer, texts)
-    return [row if len(row) <= most else [*row[: most - 1], row[-1]] for row in rows]
+    return [row if len(row) <= max_tokens else [*row[: max_tokens - 1], row[-1]] for row in rows]
 
 
 def token_spans(tokenizer: PreTrainedTokenizerBase, text: str, after: int = 0) -> list[tuple[int, int]]:

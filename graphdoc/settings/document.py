@@ -117,7 +117,7 @@ class ViewSettings(ClusterSettings):
     """views of a pair that are read where it is matched"""
     aggregation: Aggregation | None = None
     """how the scores of its views become that of a pair: max or mean; null is max for cross and mean for dual"""
-    together: bool = False
+    joint: bool = False
     """read all views of a pair at once, in one graph whose readout pools them, and not one by one"""
 
 

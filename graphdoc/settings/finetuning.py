@@ -396,7 +396,7 @@ class ViewRunSettings(PairRunSettings):
     @property
     def views_at_once(self) -> int:
         """Views of a pair that a step reads."""
-        return self.views.views if self.views.together else 1
+        return self.views.views if self.views.joint else 1
 
     @property
     def views_per_pair(self) -> int:

@@ -81,7 +81,7 @@ class CorpusSettings(Settings):
         """Documents passed as objects, read instead of ``source``; None if there are none."""
         return self._in_memory
 
-    def holding(self, documents: Any) -> Self:
+    def with_documents(self, documents: Any) -> Self:
         """The same settings for documents passed as objects, which can be read several times."""
         held = self.model_copy()
         held._in_memory = documents
@@ -89,7 +89,7 @@ class CorpusSettings(Settings):
 
     def replace(self, **changes: Any) -> Self:
         """The same settings with some changed, and checked, for the same documents."""
-        return super().replace(**changes).holding(self._in_memory)
+        return super().replace(**changes).with_documents(self._in_memory)
 
     @property
     def sources(self) -> list[str]:

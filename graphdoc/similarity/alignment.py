@@ -63,10 +63,10 @@ class Alignment:
         """The score of the documents: the sum of all contributions."""
         return float(sum(pair.contribution for pair in self.pairs))
 
-    def best(self, most: int | None = None) -> tuple[ParagraphPair, ...]:
+    def best(self, top_k: int | None = None) -> tuple[ParagraphPair, ...]:
         """The strongest pairs first; of one direction those that add most."""
         ranked = sorted(self.pairs, key=lambda pair: (-pair.strength, pair.source, pair.candidate))
-        return tuple(ranked[:most])
+        return tuple(ranked[:top_k])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""

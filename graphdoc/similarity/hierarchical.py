@@ -202,11 +202,11 @@ def paragraph_scores(
     )
 
 
-def _scores(source: SentenceSet, candidates: SentenceSet, both: bool) -> ParagraphScores:
+def _scores(source: SentenceSet, candidates: SentenceSet, is_symmetric: bool) -> ParagraphScores:
     """Scores of all pairs of paragraphs, compared at once."""
     vectors, size = np.asarray(candidates.vectors), len(source.vectors)
     best = np.empty((len(candidates.paragraphs) - 1, size))
-    best_reverse = np.full((len(source.paragraphs) - 1, len(vectors)), -np.inf, np.float32) if both else None
+    best_reverse = np.full((len(source.paragraphs) - 1, len(vectors)), -np.inf, np.float32) if is_symmetric else None
     # Two very long documents are not compared all at once.
     step = max(1, _MOST_PRODUCTS // len(vectors))
     for start in range(0, size, step):
@@ -287,7 +287,7 @@ class DocumentScorer:
     ) -> None:
         require_one_of("normalisation", normalisation, get_args(Normalisation))
         require_one_of("direction", direction, get_args(Direction))
-        self._by, self._source, self._both = by, source.compared_by(by), direction == "both"
+        self._by, self._source, self._is_symmetric = by, source.compared_by(by), direction == "both"
         self._moments = moments if normalisation == "zscore" else None
         self._is_open = normalisation == "zscore" and moments is None
         # Paragraph scores that wait for the moments of all, with the first paragraph of every candidate.
@@ -298,7 +298,7 @@ class DocumentScorer:
         """Score more candidates."""
         for first, last in candidates.blocks(BLOCK_SENTENCES):
             block = candidates.part(first, last).compared_by(self._by)
-            scores, starts = _scores(self._source, block, self._both), block.documents[:-1]
+            scores, starts = _scores(self._source, block, self._is_symmetric), block.documents[:-1]
             if self._is_open:
                 self._waiting.append((scores, starts))
             else:
@@ -310,7 +310,7 @@ class DocumentScorer:
         if self._waiting:
             forward, reverse = zip(*(one for one, _ in self._waiting), strict=True)
             moments = ScoreMoments.of(
-                np.concatenate(forward, axis=1), np.concatenate(reverse, axis=1) if self._both else None
+                np.concatenate(forward, axis=1), np.concatenate(reverse, axis=1) if self._is_symmetric else None
             )
             scores = [_of_documents(one, starts, moments) for one, starts in self._waiting]
         return np.concatenate(scores) if scores else np.empty(0)

@@ -75,12 +75,12 @@ class MutualComparison:
         """Similarity of documents, ``(documents, documents)``."""
         return self.kind.scores(self.documents, self.documents)
 
-    def pairs(self, most: int | None = None) -> list[tuple[int, int, float]]:
+    def pairs(self, top_k: int | None = None) -> list[tuple[int, int, float]]:
         """Pairs of different documents and their similarity, highest first, those of equal one in their order."""
         scores = self.document_scores
         first, second = np.triu_indices(len(scores), 1)
         values = scores[first, second]
-        order = np.argsort(-np.round(values, 9), kind="stable")[:most]
+        order = np.argsort(-np.round(values, 9), kind="stable")[:top_k]
         return [(int(first[at]), int(second[at]), float(values[at])) for at in order]
 
     def sections_of(self, first: int, second: int) -> Floats:

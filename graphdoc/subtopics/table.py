@@ -27,7 +27,7 @@ class Subtopic:
         number: its number.
         a: sentences of the first document in it, in reading order.
         b: those of the second; none within one document.
-        words: words that tell it from the other subtopics, most telling first, as they are written in the texts.
+        words: words that tell it from the other subtopics, best first, as they are written in the texts.
         share_a: its share of the first document's sentences.
         share_b: its share of the second's.
         similarity: mean similarity between its sentences of the one document and those of the other, within one
@@ -148,9 +148,9 @@ class SubtopicTable:
 
 
 def leading_words(
-    subtopics: Subtopics, texts: Sequence[str], language: str, most: int = LEADING_WORDS
+    subtopics: Subtopics, texts: Sequence[str], language: str, top_k: int = LEADING_WORDS
 ) -> list[tuple[str, ...]]:
-    """The words that tell every subtopic from the others (see :func:`telling_terms`), which is taken as one text.
+    """The words that tell every subtopic from the others (see :func:`distinctive_terms`), which is taken as one text.
 
     A term is shown as the word that it stands for most often. Of equals the first in reading order comes first.
     """
@@ -163,11 +163,11 @@ def leading_words(
             if len(word) > 1 and not word.isdigit():
                 counts[number][term] += 1
                 written.setdefault(term, Counter())[word if word.isupper() else word.lower()] += 1
-    return [tuple(written[term].most_common(1)[0][0] for term in own) for own in telling_terms(counts, most)]
+    return [tuple(written[term].most_common(1)[0][0] for term in own) for own in distinctive_terms(counts, top_k)]
 
 
-def telling_terms(counts: Sequence[Mapping[Term, float]], most: int) -> list[list[Term]]:
-    r"""The terms that tell every group from the others, by class-based tf-idf (as in BERTopic), most telling first.
+def distinctive_terms(counts: Sequence[Mapping[Term, float]], top_k: int) -> list[list[Term]]:
+    r"""The terms that tell every group from the others, by class-based tf-idf (as in BERTopic), best first.
 
     A term's weight in a group is how often it occurs there times :math:`\log(1 + \bar{n} / f)`, where :math:`\bar{n}`
     is the mean number of terms of a group and :math:`f` how often the term occurs in all of them.
@@ -177,4 +177,4 @@ def telling_terms(counts: Sequence[Mapping[Term, float]], most: int) -> list[lis
         totals.update(own)
     mean = sum(totals.values()) / max(len(counts), 1)
     weights = [{term: count * float(np.log1p(mean / totals[term])) for term, count in own.items()} for own in counts]
-    return [sorted(own, key=own.__getitem__, reverse=True)[:most] for own in weights]
+    return [sorted(own, key=own.__getitem__, reverse=True)[:top_k] for own in weights]

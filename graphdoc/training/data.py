@@ -19,7 +19,7 @@ from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.source import StreamingCorpus
 from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent
-from ..sampling import DocumentBatches, Place
+from ..sampling import DocumentBatches, EpochRow
 from .objectives import Objective, TrainingBatch
 
 
@@ -47,8 +47,8 @@ class EpochExamples(Dataset[tuple[TrainingDocument, int, int]]):
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
 
-    def __getitem__(self, place: Place) -> tuple[TrainingDocument, int, int]:
-        epoch, row = place
+    def __getitem__(self, index: EpochRow) -> tuple[TrainingDocument, int, int]:
+        epoch, row = index
         return self._corpus[row], epoch, row
 
 
@@ -214,7 +214,7 @@ class Recipe(ABC):
     """
 
     # How the model is trained, for its card; and what a batch holds.
-    how: str
+    summary: str
     unit: str = "documents"
 
     objective: Objective

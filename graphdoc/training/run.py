@@ -326,8 +326,8 @@ def _card(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any], resu
     lines = [
         "## Training",
         "",
-        f"{recipe.how}; batches of {training.batch_size:,}, {training.epochs:g} epochs, {settings.model.tune} passage "
-        "encoder.",
+        f"{recipe.summary}; batches of {training.batch_size:,}, {training.epochs:g} epochs, {settings.model.tune} "
+        "passage encoder.",
         "",
         f"Data: {settings.corpus.name}. {recipe.report.summary()}",
         "",

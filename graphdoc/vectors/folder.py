@@ -273,8 +273,8 @@ class VectorFolder:
         path = self.folder / REPEATS_FILE
         return Repeats.load(path).describe() if os.path.lexists(path) else None
 
-    def _compare(self, there: Provenance, path: Path) -> None:
-        differences = list(_differences(there.model_dump(), self.origin))
+    def _compare(self, stored: Provenance, path: Path) -> None:
+        differences = list(_differences(stored.model_dump(), self.origin))
         if differences:
             # What repeats depends on the documents alone.
             of_documents = all(difference.startswith("repeats was ") for difference in differences)
@@ -380,12 +380,12 @@ def _remove(paths: Iterable[Path]) -> None:
             raise OutputError(f"{path} cannot be removed: {error.strerror or error}") from error
 
 
-def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+def _differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[str]:
     for part in ("settings", "model", "versions"):
-        for name in dict.fromkeys((*here[part], *there[part])):
-            before, now = there[part].get(name), here[part].get(name)
+        for name in dict.fromkeys((*current[part], *stored[part])):
+            before, now = stored[part].get(name), current[part].get(name)
             if before != now:
                 yield f"{name} was {before!r}, now {now!r}"
     # Weights that were brought to another precision are other numbers of the same model.
-    if there["model"].get("dtype") == here["model"].get("dtype") and there["weights"] != here["weights"]:
+    if stored["model"].get("dtype") == current["model"].get("dtype") and stored["weights"] != current["weights"]:
         yield "the model has other weights"

@@ -90,7 +90,7 @@ def test_mistakes_that_the_model_is_surest_of_come_first(classifier: Encoders) -
     rows = [int(mistake["id"][1:]) for mistake in mistakes]
     assert rows == sorted(range(3, 10), key=lambda row: -confidence[row])
     for row, mistake in zip(rows, mistakes, strict=True):
-        assert (mistake["truth"], mistake["given"]) == ([truth[row]], [given[row]])
+        assert (mistake["truth"], mistake["predicted"]) == ([truth[row]], [given[row]])
         assert mistake["confidence"] == pytest.approx(confidence[row]) and not mistake["missed"]
     encoder = classifier(multi_label=True)
     evaluation = ClassificationEvaluator(documents([["a", "b", "c", "x"]] * 10), multi_label=True)
@@ -98,7 +98,7 @@ def test_mistakes_that_the_model_is_surest_of_come_first(classifier: Encoders) -
     mistakes = evaluation.mistakes(predictions)
     assert len(mistakes) == (predictions.probabilities < 0.5).sum()
     for mistake in mistakes:
-        assert mistake["missed"] and mistake["label"] not in mistake["given"]
+        assert mistake["missed"] and mistake["label"] not in mistake["predicted"]
         probability = predictions.probabilities[int(mistake["id"][1:]), CLASSES.index(mistake["label"])]
         assert mistake["confidence"] == pytest.approx(1 - probability, abs=1e-6)
 

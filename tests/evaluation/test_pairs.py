@@ -108,7 +108,7 @@ def test_pairs_that_are_left_out(documents: Documents, tmp_path: Path) -> None:
     comparison = PairEvaluator(documents, pairs, all_pairs(documents[:6]), unknown="leave_out")
     assert comparison.left_out == {"unknown": 1, "with_themselves": 1}
     assert comparison.labels == [1, 0, 0]
-    assert comparison.pairs.place(2) == f"{path}:5"
+    assert comparison.pairs.location(2) == f"{path}:5"
     assert comparison.repeated_in_validation == 3
 
 

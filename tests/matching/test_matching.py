@@ -32,35 +32,35 @@ def test_a_cross_encoder_without_a_head_is_refused(tiny_encoder: Encoders) -> No
 
 
 @pytest.mark.parametrize("reader", ["cross", "dual"])
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("joint", [False, True])
 def test_views_that_are_alike_are_read_once(
-    reader: str, together: bool, tiny_encoder: Encoders, monkeypatch: Patch
+    reader: str, joint: bool, tiny_encoder: Encoders, monkeypatch: Patch
 ) -> None:
     long, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
     pairs = [("Rice is steamed.", "Koji grows."), (long, other), ("Koji grows.", "Rice is steamed.")]
-    views = {"encoder": reader, "view_tokens": 24, "views": 3, "together": together}
+    views = {"encoder": reader, "view_tokens": 24, "views": 3, "joint": joint}
     encoder = tiny_encoder(views=views, graph_layers=0, readout="mean")
     if reader == "cross":
         encoder.model.add_head(["different", "similar"])
     kind = type(PairMatcher(encoder).reader)
     read, made = [], kind.graphs
 
-    def graphs(self: ViewReader, views: Sequence[ViewTokens], together: int = 1) -> GraphBatch:
+    def graphs(self: ViewReader, views: Sequence[ViewTokens], views_per_graph: int = 1) -> GraphBatch:
         read.append(len(views))
-        return made(self, views, together)
+        return made(self, views, views_per_graph)
 
     monkeypatch.setattr(kind, "graphs", graphs)
     found = list(match_pairs(encoder, [*pairs, pairs[0]]))
-    distinct = len(found[1].views) if together else len({(view.a, view.b) for view in found[1].views})
-    assert read == [2 * (3 if together else 1) + distinct]
+    distinct = len(found[1].views) if joint else len({(view.a, view.b) for view in found[1].views})
+    assert read == [2 * (3 if joint else 1) + distinct]
     for pair, match in zip([*pairs, pairs[0]], found, strict=True):
         (alone,) = match_pairs(encoder, [pair])
         assert match.score == pytest.approx(alone.score, abs=1e-5)
-        if not together:
+        if not joint:
             assert [view.score for view in match.views] == pytest.approx(
                 [view.score for view in alone.views], abs=1e-5
             )
-    if not together:
+    if not joint:
         assert len({view.score for view in found[0].views}) == 1 and distinct > 1
         assert len({view.score for view in found[1].views}) == distinct
 
@@ -151,13 +151,13 @@ def test_types_of_tokens_change_what_is_read(model: DocumentModel) -> None:
 
 def test_views_that_are_read_at_once_are_one_document(tiny_model: Models) -> None:
     model = tiny_model("bert", projection_size=None, graph_layers=0, readout="attention", labels=["a", "b"])
-    batch = CrossReader(SPECIAL).graphs([*VIEWS, *VIEWS[::-1]], together=2)
+    batch = CrossReader(SPECIAL).graphs([*VIEWS, *VIEWS[::-1]], views_per_graph=2)
     assert len(batch) == 2
     assert batch.passage_counts == (2, 2)
     with torch.no_grad():
         scores = CrossReader(SPECIAL).scores(model(batch))
     torch.testing.assert_close(scores[0], scores[1], atol=1e-5, rtol=1e-5)
-    towers = DualReader(SPECIAL).graphs([*VIEWS, *VIEWS], together=2)
+    towers = DualReader(SPECIAL).graphs([*VIEWS, *VIEWS], views_per_graph=2)
     assert [[list(ids) for ids in towers.token_ids[place : place + 2]] for place in (0, 4)] == [
         [[1, 5, 6, 7, 2], [1, 9, 2]], [[1, 8, 2], [1, 10, 11, 2]],
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.overview import Overview
-from graphdoc.overview.names import GivenName, apply_given_names, name_groups, read_names, write_names
+from graphdoc.overview.names import EditedName, apply_edited_names, name_groups, read_names, write_names
 from graphdoc.segmentation import find_repeats
 from graphdoc.vectors.folder import Manifest, read_repeats, read_vectors
 
@@ -236,7 +236,7 @@ def test_names_that_people_give_are_kept(tmp_path: Path, caplog: Log) -> None:
     expected = ["=First", "What I call it", *(group.name for group in overview.groups[2:])]
     assert [group["name"] for group in named_again.to_dict()["groups"]] == expected
     assert "Gone" in caplog.text
-    assert apply_given_names(overview.groups, ids, [GivenName("1", "", "")])[0].name == overview.groups[0].name
+    assert apply_edited_names(overview.groups, ids, [EditedName("1", "", "")])[0].name == overview.groups[0].name
 
 
 @pytest.mark.parametrize("content", [b"id,title\na,b\n", b"name\nx\n", b"\xff\xfe\x00"])

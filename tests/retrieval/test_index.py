@@ -124,10 +124,10 @@ def test_a_maintained_index_scores_like_a_fresh_one(
 
 def test_rows_have_search_structures_before_maintenance_is_due(index: DocumentIndex, monkeypatch: Patch) -> None:
     monkeypatch.setattr(lance, "_DUE", 2)
-    reached = index._store.kept("random_score")
+    reached = index._store.recorded("random_score")
     index.update([passages_text(20)])
     assert (index.state().waiting, index.state().unindexed) == (21, 0)
-    assert index._store.kept("random_score") == reached is not None
+    assert index._store.recorded("random_score") == reached is not None
     index.maintain()
     assert index.state().waiting == 0
 

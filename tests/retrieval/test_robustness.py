@@ -46,9 +46,9 @@ def test_a_second_writer_into_a_folder_is_refused(
 ) -> None:
     monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.05)
     changed = [replace(documents[0], title="Changed")]
-    with FolderLock(Path(index.place), "an update"):
+    with FolderLock(Path(index.path), "an update"):
         for write in (lambda: index.update(changed), lambda: index.delete("rice"), index.maintain):
-            with pytest.raises(OutputError, match=index.place):
+            with pytest.raises(OutputError, match=index.path):
                 write()
         # Readers go on.
         assert [index.document(one.id) for one in documents] == documents
@@ -58,7 +58,7 @@ def test_a_second_writer_into_a_folder_is_refused(
 def test_a_reader_sees_what_others_have_changed(
     index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, tiny_encoder: Callable[..., Any]
 ) -> None:
-    reader = DocumentIndex.open(index.place, encoder)
+    reader = DocumentIndex.open(index.path, encoder)
     index.delete("rice")
     for read in (reader.document, reader.encoded):
         with pytest.raises(RetrievalError, match="rice"):
@@ -71,8 +71,8 @@ def test_a_reader_sees_what_others_have_changed(
     assert "new" in reader.columns
     assert reader.document("tides").title == reader.encoded("tides").segmented.document.title == "Changed"
     # Another model has made it anew.
-    shutil.rmtree(index.place)
-    other = DocumentIndex.create(index.place, tiny_encoder("roberta", graph_layers=0, readout="mean"))
+    shutil.rmtree(index.path)
+    other = DocumentIndex.create(index.path, tiny_encoder("roberta", graph_layers=0, readout="mean"))
     other.update(documents)
     with pytest.raises(RetrievalError, match="again"):
         reader.search("tides", by="words")
@@ -83,7 +83,7 @@ def test_readers_see_whole_documents_while_one_writes_and_maintains(
 ) -> None:
     long = replace(documents[0], sections=documents[0].sections * 3)
     counts = {len(encoder.segment(one).passages) for one in (documents[0], long)}
-    reader = DocumentIndex.open(index.place, encoder)
+    reader = DocumentIndex.open(index.path, encoder)
     seen: list[tuple[int, bool]] = []
     failed: list[BaseException] = []
     over = threading.Event()
@@ -110,34 +110,34 @@ def test_readers_see_whole_documents_while_one_writes_and_maintains(
 @pytest.mark.parametrize(("part", "how"), [("data", "missing"), ("_indices", "empty")])
 def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: str, how: str) -> None:
     index.maintain()
-    for path in (Path(index.place) / "documents.lance" / part).rglob("*"):
+    for path in (Path(index.path) / "documents.lance" / part).rglob("*"):
         if path.is_file() and how == "missing":
             path.unlink()
         elif path.is_file():
             path.write_bytes(b"")
     with pytest.raises(RetrievalError) as error:
-        again = DocumentIndex.open(index.place, encoder)
+        again = DocumentIndex.open(index.path, encoder)
         again.search("tides")
         list(again.rows())
-    assert index.place in str(error.value)
+    assert index.path in str(error.value)
 
 
 @pytest.mark.parametrize("missing", ["_versions", "_versions/*.manifest"])
 def test_what_is_left_of_an_index_is_not_overwritten(
     index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, missing: str
 ) -> None:
-    table, copy = Path(index.place) / "documents.lance", Path(index.place).with_name("copy")
+    table, copy = Path(index.path) / "documents.lance", Path(index.path).with_name("copy")
     shutil.copytree(table, copy)
     for path in table.glob(missing):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert DocumentIndex.exists(index.place)
+    assert DocumentIndex.exists(index.path)
     with pytest.raises(RetrievalError) as opened:
-        DocumentIndex.open(index.place, encoder)
+        DocumentIndex.open(index.path, encoder)
     with pytest.raises(RetrievalError) as made:
-        DocumentIndex.create(index.place, encoder)
-    assert all(index.place in str(error.value) for error in (opened, made))
+        DocumentIndex.create(index.path, encoder)
+    assert all(index.path in str(error.value) for error in (opened, made))
     shutil.copytree(copy, table, dirs_exist_ok=True)
-    again = DocumentIndex.open(index.place, encoder)
+    again = DocumentIndex.open(index.path, encoder)
     assert [again.document(document.id) for document in documents] == documents
 
 
@@ -177,7 +177,7 @@ def test_a_folder_that_may_not_be_written(encoder: DocumentEncoder, documents: D
         Path(name).chmod(0o755)
         index = DocumentIndex.create(f"{name}/index", encoder)
         index.update(documents[:2])
-        (Path(index.place) / ".lock").unlink(missing_ok=True)
+        (Path(index.path) / ".lock").unlink(missing_ok=True)
         (Path(name) / "other").mkdir()
         with without_rights(Path(name)):
             assert index.search("tides", by="words")[0].id == "tides"
@@ -200,8 +200,8 @@ def test_a_full_disk_loses_nothing(index: DocumentIndex, encoder: DocumentEncode
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
-    assert "\n" not in str(error.value) and index.place in str(error.value)
-    for one in (index, DocumentIndex.open(index.place, encoder)):
+    assert "\n" not in str(error.value) and index.path in str(error.value)
+    for one in (index, DocumentIndex.open(index.path, encoder)):
         # What was not acknowledged may be there, but as a whole.
         assert [one.document(document.id) for document in documents] == documents and len(one) in (4, 7)
     report = index.update(more)
@@ -217,7 +217,7 @@ def test_a_forked_worker_is_sent_away(read_index: DocumentIndex) -> None:
         try:
             read_index.search("spring tides", by="words")
         except RetrievalError as error:
-            status = 0 if read_index.place in str(error) and "spawn" in str(error) else 2
+            status = 0 if read_index.path in str(error) and "spawn" in str(error) else 2
         finally:
             os._exit(status)
     assert expected and os.waitpid(worker, 0)[1] == 0
@@ -356,15 +356,15 @@ def test_places_and_models(
         (lambda: index.delete([None]), SettingsError, "None"),
         (lambda: index.document("nowhere"), RetrievalError, "nowhere"),
         (lambda: DocumentIndex.create(tmp_path / "x", encoder, sentences="chapter"), SettingsError, "chapter"),
-        (lambda: DocumentIndex.open(index.place, shallow), ModelError, "graph_layers was 2, now 1"),
-        (lambda: DocumentIndex.open(index.place, reseeded), ModelError, "weights"),
-        (lambda: DocumentIndex.open(index.place).search("rice", by="vectors"), ModelError, "tiny-roberta"),
+        (lambda: DocumentIndex.open(index.path, shallow), ModelError, "graph_layers was 2, now 1"),
+        (lambda: DocumentIndex.open(index.path, reseeded), ModelError, "weights"),
+        (lambda: DocumentIndex.open(index.path).search("rice", by="vectors"), ModelError, "tiny-roberta"),
     ]
     for name, named in (("newer", "99"), ("foreign", "foreign"), ("missing", "missing"), ("file", "file")):
         calls.append((lambda name=name: DocumentIndex.open(tmp_path / name), RetrievalError, named))
     impossible = ["a" * 300, "a\0b", "a\ud800"]
-    for place in ("full", index.place, "foo://x/y", *impossible):
-        at, named = place if "/" in place else tmp_path / place, index.place if place == index.place else str(tmp_path)
+    for place in ("full", index.path, "foo://x/y", *impossible):
+        at, named = place if "/" in place else tmp_path / place, index.path if place == index.path else str(tmp_path)
         named = "foo://x/y" if place.startswith("foo") else named
         calls.append((lambda at=at: DocumentIndex.create(at, encoder), GraphdocError, named))
         assert place not in impossible or not DocumentIndex.exists(at)

@@ -93,7 +93,7 @@ def test_documents_are_compared_without_what_is_usual_and_none_is_its_own_hit(
     found = read_index.search(documents[0], by="vectors")
     expected = dict(zip([document.id for document in documents[1:]], means, strict=True))
     assert {hit.id: hit.score for hit in found} == pytest.approx(expected, abs=1e-5)
-    assert sum(part.part for part in found[0].explain().vectors) == pytest.approx(found[0].score, abs=1e-6)
+    assert sum(part.contribution for part in found[0].explain().vectors) == pytest.approx(found[0].score, abs=1e-6)
     found = read_index.search(documents[0], by="vectors", vectors_unit="document")
     expected = encoder.similarity(encoder.encode(documents[0]), encoder.encode(documents[1:]))[0]
     assert {hit.id: hit.score for hit in found} == pytest.approx(
@@ -114,9 +114,11 @@ def test_the_parts_of_a_score_add_up(read_index: DocumentIndex, by: str, unit: s
         explanation = hit.explain()
         assert hit.score == pytest.approx(sum(part.share for part in hit.parts.values()), abs=1e-12)
         if "words" in hit.parts:
-            assert sum(one.part for one in explanation.words) == pytest.approx(hit.parts["words"].score, abs=1e-3)
+            assert sum(one.contribution for one in explanation.words) == pytest.approx(
+                hit.parts["words"].score, abs=1e-3
+            )
         if "vectors" in hit.parts:
-            total = sum(one.part for one in explanation.vectors)
+            total = sum(one.contribution for one in explanation.vectors)
             assert total == pytest.approx(hit.parts["vectors"].score, abs=1e-5)
 
 
@@ -270,7 +272,7 @@ def test_the_cosine_is_that_of_the_formula_and_its_terms_add_up(texts: list[list
         expected = cosine(Counter(asked), document, counted)
         assert query.cosine(TermCounts.of(document)) == pytest.approx(sum(expected.values()))
         terms = query.explain(TermCounts.of(document), len(texts))
-        assert {part.term.lower(): part.part for part in terms} == pytest.approx(expected)
+        assert {part.term.lower(): part.contribution for part in terms} == pytest.approx(expected)
         for part in terms:
             holding = sum(part.term.lower() in one for one in counted)
             assert (part.frequency, part.document_frequency) == (document[part.term.lower()], holding)
@@ -287,7 +289,7 @@ def test_a_document_is_searched_for_by_all_of_its_words(read_index: DocumentInde
     }
     assert {hit.id: hit.score for hit in hits} == pytest.approx({id: score for id, score in expected.items() if score})
     for hit in hits:
-        assert sum(part.part for part in hit.explain().words) == pytest.approx(hit.score)
+        assert sum(part.contribution for part in hit.explain().words) == pytest.approx(hit.score)
 
 
 def text_of(document: Document) -> str:

@@ -133,7 +133,7 @@ def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
         assert hit.alignment is not None
         assert hit.alignment.score == pytest.approx(hit.parts["sentences"].score, abs=1e-9)
         explained = hit.explain()
-        assert sum(part.part for part in explained.words) == pytest.approx(hit.parts["words"].score, abs=1e-3)
+        assert sum(part.contribution for part in explained.words) == pytest.approx(hit.parts["words"].score, abs=1e-3)
     assert "words: rank" in str(found[0].explain())
     few = index.search(source, by="sentences", weight=0.5, words_unit="both", where="id IN ('tides', 'rice')")
     assert {hit.id for hit in few} == {"tides", "rice"}

@@ -47,7 +47,7 @@ def rows_of(batches: DocumentBatches, epoch: int = 0) -> list[list[int]]:
 # Makes the batches of 72 documents, from their lengths, a batch size, a seed, a rank and a number of processes.
 KINDS: dict[str, Callable[..., DocumentBatches]] = {
     "epochs": EpochBatches,
-    "some": lambda *shares: EpochBatches(*shares, rows=np.arange(3, 60), most=40),
+    "some": lambda *shares: EpochBatches(*shares, rows=np.arange(3, 60), per_epoch=40),
     "groups": lambda *shares: ClassBalancedBatches(*shares, labels=labels_of([30, 20, 10, 5, 4, 3])),
     "pairs": lambda *shares: BalancedPairBatches(*shares, labels=(np.arange(72) % 5 == 0).astype(np.int64)),
 }
@@ -77,10 +77,11 @@ def test_an_epoch_passes_once_over_all_documents_or_a_part_of_them() -> None:
     rows = np.arange(5, 21)
     assert sorted(row for batch in rows_of(EpochBatches(counts, 4, 0, rows=rows)) for row in batch) == rows.tolist()
     assert (
-        rows_of(EpochBatches(counts, 4, 0, rows=rows, most=11)) == rows_of(EpochBatches(counts, 4, 0, rows=rows))[:2]
+        rows_of(EpochBatches(counts, 4, 0, rows=rows, per_epoch=11))
+        == rows_of(EpochBatches(counts, 4, 0, rows=rows))[:2]
     )
     # Fewer documents than a batch make one.
-    assert [len(batch) for batch in rows_of(EpochBatches(counts, 4, 0, most=3))] == [3]
+    assert [len(batch) for batch in rows_of(EpochBatches(counts, 4, 0, per_epoch=3))] == [3]
     assert [len(batch) for batch in rows_of(EpochBatches(np.full(5, 3), 8, seed=0))] == [5]
 
 

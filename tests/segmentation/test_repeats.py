@@ -172,8 +172,8 @@ def test_the_list_has_every_passage_once_with_its_documents(segmenter: Segmenter
     lister = RepeatLister(partial(repeated_in, repeats=find_repeats(documents), config=segmenter.config))
     for document in documents:
         lister.add(document)
-    found = lister.found()
-    assert (found.documents, found.with_repeats, found.kept) == (7, 6, 0)
+    found = lister.result()
+    assert (found.documents, found.with_repeats, found.mostly_repeated) == (7, 6, 0)
     assert {one.documents for one in found.passages} == {6} and found.passages[0].examples == ["d0", "d1", "d2"]
     assert " ".join(sorted((one.text for one in found.passages), key=LICENCE.find)).endswith(LICENCE.strip()[-60:])
     assert sum(one.characters for one in found.passages) <= sum(len(one.sections[-1].text) for one in documents[:6])

@@ -160,7 +160,7 @@ def test_agents_have_tools(service: SearchService) -> None:
 def test_what_another_process_deleted_is_not_served(encoder: DocumentEncoder, tmp_path: Path) -> None:
     writer = DocumentIndex.create(tmp_path / "index", encoder)
     writer.update([Document(id, [Section(f"Tides rise at {id}.")]) for id in ("a", "b")])
-    service = SearchService(DocumentIndex.open(writer.place, encoder))
+    service = SearchService(DocumentIndex.open(writer.path, encoder))
     with asking(service) as asked:
         assert asked.get("/documents/a").status_code == 200
         writer.delete("a")
@@ -186,7 +186,7 @@ def test_a_server_answers_once_it_says_so(encoder: DocumentEncoder, tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     script = tmp_path / "server.py"
-    script.write_text(f"from graphdoc.cli import main; main({['serve', index.place, '--port', str(port)]!r})")
+    script.write_text(f"from graphdoc.cli import main; main({['serve', index.path, '--port', str(port)]!r})")
     server = Forked(script)
     try:
         while f"http://127.0.0.1:{port}/" not in server.said():

@@ -148,7 +148,7 @@ def test_defaults_of_a_recipe_lie_below_what_is_given() -> None:
     assert (settings.corpus.max_passages, settings.corpus.deduplicate) == (7, True)
     assert (settings.training.epochs, settings.training.batch_size) == (3, 8)
     documents = ["in hand"]
-    held = settings.replace(corpus=CorpusSettings(source="a").holding(documents))
+    held = settings.replace(corpus=CorpusSettings(source="a").with_documents(documents))
     assert held.corpus.in_memory is documents and held.corpus.max_passages == 1000
 
 

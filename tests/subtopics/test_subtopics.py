@@ -222,7 +222,7 @@ def test_within_one_document_similarity_is_that_of_all_sentences() -> None:
 
 
 def test_leading_words_are_those_of_class_based_tfidf() -> None:
-    found = leading_words(SUBTOPICS, TEXTS, "en", most=3)
+    found = leading_words(SUBTOPICS, TEXTS, "en", top_k=3)
     stems = [
         Counter({"rice": 2, "steam": 2, "cool": 1}),
         Counter({"dam": 2, "hold": 1, "river": 2, "meet": 1, "dna": 1}),

@@ -46,11 +46,11 @@ def make_hit(rank: int, passages: int = 2, characters: int = 300, **changes: Any
         "passages": listed,
         "explanation": {
             "words": [
-                {"term": "tidal", "frequency": 7, "document_frequency": 18, "part": 15.0 / rank},
-                {"term": "barrage", "frequency": 3, "document_frequency": 4, "part": 10.0 / rank},
+                {"term": "tidal", "frequency": 7, "document_frequency": 18, "contribution": 15.0 / rank},
+                {"term": "barrage", "frequency": 3, "document_frequency": 4, "contribution": 10.0 / rank},
             ],
             "vectors": [
-                {"number": number, "heading": f"Part {number}", "part": 2.0 / rank / passages}
+                {"number": number, "heading": f"Part {number}", "contribution": 2.0 / rank / passages}
                 for number in range(passages)
             ],
         },
@@ -81,7 +81,7 @@ def make_alignment(pairs: int = 5, sentences: int = 3, text: str = PASSAGE, left
             pair[f"{side}_stretch"] = [None, *texts]
         listed.append(pair)
     score = sum(pair["contribution"] for pair in listed)
-    return {"by": "sentences", "score": score, "whole": False, "total": pairs + left, "pairs": listed}
+    return {"by": "sentences", "score": score, "is_whole": False, "total": pairs + left, "pairs": listed}
 
 
 def make_results(
@@ -97,7 +97,7 @@ def make_results(
         "where": None,
         "k": 10,
         "index": {
-            "place": "library",
+            "path": "library",
             "documents": 232,
             "passages": 22_000,
             "model": {
@@ -119,7 +119,7 @@ def make_attack() -> dict[str, Any]:
     evil = f"{ATTACK} {RIGHT_TO_LEFT} \ud800 \x00"
     results = make_results(hits=2, by=evil, fusion=evil, where=evil, k=evil, warnings=[evil])
     results["query"] = {"text": evil, "document": evil, "title": f"{evil}!"}
-    results["index"] = {"place": evil, "documents": 2, "passages": 4, "model": {"name": evil, evil: evil}}
+    results["index"] = {"path": evil, "documents": 2, "passages": 4, "model": {"name": evil, evil: evil}}
 
     def spoiled(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -133,7 +133,7 @@ def make_attack() -> dict[str, Any]:
     for place, hit in enumerate(results["hits"]):
         hit["alignment"] = make_alignment(2, text=evil)
         hit["explanation"]["sentences"] = [
-            {"source": 0, "candidate": 1, "source_heading": evil, "candidate_heading": evil, "part": 0.5}
+            {"source": 0, "candidate": 1, "source_heading": evil, "candidate_heading": evil, "contribution": 0.5}
         ]
         results["hits"][place] = hit = spoiled(hit)
         hit["metadata"] = {evil: [evil, {evil: float("nan")}], "long": "x" * 5_000}

@@ -18,7 +18,7 @@ from training_runs import write_config
 from typed import Backbones, Patch
 
 from graphdoc.sampling import EpochBatches
-from graphdoc.sampling.batches import Place
+from graphdoc.sampling.batches import EpochRow
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
 from graphdoc.trainer import train
@@ -50,13 +50,13 @@ class CountedBatches(EpochBatches):
 
     begun = 0
 
-    def of_epoch(self, epoch: int) -> Iterator[list[Place]]:
+    def of_epoch(self, epoch: int) -> Iterator[list[EpochRow]]:
         for batch in super().of_epoch(epoch):
             self.begun += 1
             yield batch
 
 
-def places(items: Any) -> list[Place]:
+def places(items: Any) -> list[EpochRow]:
     assert all(row == document for document, _, row in items)
     return [(epoch, row) for _, epoch, row in items]
 
@@ -67,12 +67,12 @@ def loader_of(count: int = 40, workers: int = 1, **options: Any) -> tuple[EpochL
     return EpochLoader(Numbers(count, **options.pop("corpus", {})), batches, places, workers, **options), batches
 
 
-def some(loader: EpochLoader, first: int, count: int) -> list[list[Place]]:
+def some(loader: EpochLoader, first: int, count: int) -> list[list[EpochRow]]:
     """Batches from a step on."""
     return list(islice(loader.batches(first), count))
 
 
-def expected(*epochs: int, count: int = 40, seed: int = 1) -> list[list[Place]]:
+def expected(*epochs: int, count: int = 40, seed: int = 1) -> list[list[EpochRow]]:
     batches = EpochBatches(np.full(count, 3), 8, seed=seed)
     return [batch for epoch in epochs for batch in batches.of_epoch(epoch)]
 

@@ -47,7 +47,7 @@ SETTINGS = TrainingSettings(
 class MemoryRecipe(Recipe):
     """Batches of documents in memory, and the epochs that were begun."""
 
-    how = "contrast"
+    summary = "contrast"
     objective = SubDocumentObjective(SubDocumentContrast("cosine", 0.2))
     load = counts = None  # type: ignore[assignment]
 

@@ -56,7 +56,7 @@ def page_data(overview: Mapping[str, Any], links: Mapping[tuple[int, int], str])
     """Data for the script of the page, about 400 bytes a document."""
     documents = overview["documents"]
     near = [other for document in documents for other in document["neighbours"]]
-    words = sorted({word for document in documents for word in document["telling_words"]})
+    words = sorted({word for document in documents for word in document["keywords"]})
     place = {word: number for number, word in enumerate(words)}
 
     def column(name: str) -> list[Any]:
@@ -80,8 +80,8 @@ def page_data(overview: Mapping[str, Any], links: Mapping[tuple[int, int], str])
         },
         "words": {
             "list": words,
-            "counts": packed([len(telling) for telling in column("telling_words")], "<u2"),
-            "places": packed([place[word] for telling in column("telling_words") for word in telling], "<u4"),
+            "counts": packed([len(telling) for telling in column("keywords")], "<u2"),
+            "places": packed([place[word] for telling in column("keywords") for word in telling], "<u4"),
         },
         "fields": _fields(documents),
         "groups": [{"name": group["name"], "words": group["words"]} for group in overview["groups"]],

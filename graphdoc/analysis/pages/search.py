@@ -48,7 +48,7 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
         "fused by": _NAMES.get(fusion, fusion),
         "filter": results["where"],
         "most hits": results["k"],
-        "index": index.get("place"),
+        "index": index.get("path"),
         **{name: f"{index[name]:,}" for name in ("documents", "passages") if name in index},
         **{f"model’s {name.replace('_', ' ')}": value for name, value in index["model"].items()},
     }
@@ -212,14 +212,14 @@ def _explanation(hit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], ranking: Mapping[str, Any] | None) -> dict[str, Any]:
-    parts = [finite(row["part"]) for row in rows]
+    parts = [finite(row["contribution"]) for row in rows]
     known = [part for part in parts if part is not None]
     places, largest, total = decimals(known), max(map(abs, known), default=0.0), math.fsum(known)
     score = finite(ranking["score"]) if ranking else None
     agree = score is None or math.isclose(total, score, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
     return {
         "rows": [
-            {**row, "part": number(part, places), "width": width(part, largest), "against": (part or 0) < 0}
+            {**row, "contribution": number(part, places), "width": width(part, largest), "against": (part or 0) < 0}
             for row, part in zip(rows[:LISTED_ROWS], parts, strict=False)
         ],
         "left": max(0, len(rows) - LISTED_ROWS),

@@ -66,23 +66,23 @@ def read_json_lines(lines: Iterable[bytes], source: str, encoding: str) -> Itera
         DocumentError: the encoding does not allow to read line by line.
     """
     for number, offset, line in _numbered(lines, encoding):
-        place = f"{source}:{number}"
+        location = f"{source}:{number}"
         try:
             text = line.decode(encoding)
             if text.strip():
-                yield _row_record(place, _parse_json(text, "mend the line"))
+                yield _row_record(location, _parse_json(text, "mend the line"))
         except UnicodeDecodeError as error:
-            yield Record(place, decoding_error(error, encoding, offset))
+            yield Record(location, decoding_error(error, encoding, offset))
         except DocumentError as error:
-            yield Record(place, error)
+            yield Record(location, error)
 
 
 def _parse_json(text: str, fix: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
-        raise DocumentError(f"invalid JSON at {place}: {error.msg.removesuffix(' at')}; {fix}") from None
+        location = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise DocumentError(f"invalid JSON at {location}: {error.msg.removesuffix(' at')}; {fix}") from None
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"invalid JSON: {error}; {fix}") from None
 
@@ -95,11 +95,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _row_record(place: str, row: Any, default_id: str | None = None) -> Record:
+def _row_record(location: str, row: Any, default_id: str | None = None) -> Record:
     if isinstance(row, dict):
-        return Record(place, row, default_id)
+        return Record(location, row, default_id)
     reason = f"a JSON object is expected, not {described(row)}; write one object per document"
-    return Record(place, DocumentError(reason))
+    return Record(location, DocumentError(reason))
 
 
 def _numbered(lines: Iterable[bytes], encoding: str) -> Iterator[tuple[int, int, bytes]]:
@@ -170,20 +170,20 @@ def _read_table(raw: Iterator[bytes], source: str, delimiter: str, encoding: str
     rows = csv.reader(lines, delimiter=sign, skipinitialspace=f"{sign} " in _QUOTED.sub("", first), strict=True)
     header: list[str] | None = None
     while True:
-        place = f"{source}:{rows.line_num + 1}"
+        location = f"{source}:{rows.line_num + 1}"
         try:
             row = next(rows)
         except StopIteration:
             break
         except csv.Error as error:
             reason = " ".join(str(error).split())
-            yield Record(place, DocumentError(f"invalid table: {reason}; check the quotation marks from this row on"))
+            yield Record(location, DocumentError(f"invalid table: {reason}; check the quotation marks from here on"))
             continue
         undecodable, lines.error = lines.error, None
         if undecodable is not None:
             if header is None:
                 raise undecodable
-            yield Record(place, undecodable)
+            yield Record(location, undecodable)
         elif not any(row) or (header is None and row == ["sep=", ""]):
             continue
         elif header is None:
@@ -192,10 +192,10 @@ def _read_table(raw: Iterator[bytes], source: str, delimiter: str, encoding: str
             if doubled:
                 raise DocumentError(f"its header names {doubled[0]!r} twice; rename one of the columns")
         elif len(row) != len(header):
-            yield Record(place, DocumentError(f"it has {len(row)} cells, the header {len(header)}; mend the row"))
+            yield Record(location, DocumentError(f"it has {len(row)} cells, the header {len(header)}; mend the row"))
         else:
             # An empty cell is how a table says that there is no value.
-            yield Record(place, {name: cell if cell else None for name, cell in zip(header, row, strict=True)})
+            yield Record(location, {name: cell if cell else None for name, cell in zip(header, row, strict=True)})
 
 
 def _read_parquet(stream: IO[bytes], path: Path) -> Iterator[Record]:
@@ -221,5 +221,5 @@ def _read_parquet(stream: IO[bytes], path: Path) -> Iterator[Record]:
                     yield Record(f"{path}: row {number}", row)
         except broken as error:
             reason = " ".join(str(error).split())
-            place = f"{path}: rows {number + 1} to {end}"
-            yield Record(place, DocumentError(f"they cannot be read as Parquet: {reason}; write the file again"))
+            location = f"{path}: rows {number + 1} to {end}"
+            yield Record(location, DocumentError(f"they cannot be read as Parquet: {reason}; write the file again"))

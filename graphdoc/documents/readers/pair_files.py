@@ -66,11 +66,11 @@ class Pairs:
         """What to call them in messages."""
         return self.source or "the pairs"
 
-    def place(self, number: int) -> str:
+    def location(self, number: int) -> str:
         """Where a pair is from, for messages."""
         return f"{self.source}:{self.lines[number]}" if self.lines else f"pair {number + 1:,}"
 
-    def chosen(self, numbers: Sequence[int]) -> Pairs:
+    def select(self, numbers: Sequence[int]) -> Pairs:
         """Some of the pairs, by their positions."""
         lines = tuple(self.lines[number] for number in numbers) if self.lines else ()
         return replace(self, pairs=tuple(self.pairs[number] for number in numbers), lines=lines)
@@ -101,12 +101,12 @@ class Pairs:
             pair = self.pairs[missing[0]]
             id = pair.b if pair.a in known else pair.a
             raise DocumentError(
-                f"{self.place(missing[0])}: there is no document {id!r} among those read ({len(missing):,} of "
+                f"{self.location(missing[0])}: there is no document {id!r} among those read ({len(missing):,} of "
                 f"{len(self):,} pairs lack one); read the corpus that the pairs are from, or leave such pairs out "
                 f"({setting})"
             )
         gone = set(missing)
-        return self.chosen([number for number in range(len(self)) if number not in gone])
+        return self.select([number for number in range(len(self)) if number not in gone])
 
     @property
     def with_themselves(self) -> int:
@@ -125,8 +125,8 @@ class Pairs:
             other = first.setdefault(pair.documents, number)
             if self.pairs[other].label != pair.label:
                 raise DocumentError(
-                    f"{self.place(number)}: {pair.a!r} and {pair.b!r} have the label {pair.label}, but "
-                    f"{self.pairs[other].label} in {self.place(other)}; keep one of the two"
+                    f"{self.location(number)}: {pair.a!r} and {pair.b!r} have the label {pair.label}, but "
+                    f"{self.pairs[other].label} in {self.location(other)}; keep one of the two"
                 )
 
 

@@ -90,16 +90,16 @@ class _Reading:
     in_folder: FoundFile | None = None
     seen: SeenIds = field(default_factory=SeenIds)
     files: set[str] = field(default_factory=set)
-    # How many documents were read before those of a place.
+    # How many documents were read before those of a location.
     added: int = 0
     starts: list[int] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
 
     def read(self, sources: Any) -> Iterator[Document]:
-        for place, records in self._sources(sources):
+        for location, records in self._sources(sources):
             self.starts.append(self.added)
-            self.places.append(place)
-            for record in _ending_in_error(place, records):
+            self.locations.append(location)
+            for record in _ending_in_error(location, records):
                 document = self._accept(record)
                 if document is not None:
                     yield document
@@ -117,22 +117,22 @@ class _Reading:
             first = self.seen.add(document.id) if self.unique_ids else None
             if first is not None:
                 self.report.duplicate_ids.append(document.id)
-                place = self.places[bisect.bisect_right(self.starts, first) - 1]
-                raise DocumentError(f"the id {document.id!r} is taken by a document of {place}; give each its own id")
+                location = self.locations[bisect.bisect_right(self.starts, first) - 1]
+                raise DocumentError(f"the id {document.id!r} is taken by a document of {location}; give each its own")
         except (DocumentError, MemoryError) as error:
             if isinstance(error, MemoryError):
                 error = too_large()
             is_passed_over = self.on_error == "skip_in_folders" and self.in_folder is not None and not is_read
             if self.on_error != "skip" and not is_passed_over:
-                raise DocumentError(f"{record.place}: {error}") from error.__cause__
-            self.report.skipped.append(Skipped(record.place, str(error)))
+                raise DocumentError(f"{record.location}: {error}") from error.__cause__
+            self.report.skipped.append(Skipped(record.location, str(error)))
             return None
         self.added += 1
         self.report.documents += 1
         is_row = not isinstance(record.content, Document | DocumentError) and record.default_id is None
         self.report.without_id += is_row and row_id(cast("Mapping[str, Any]", record.content), self.columns) is None
-        if self.report.places is not None:
-            self.report.places[document.id] = record.place
+        if self.report.locations is not None:
+            self.report.locations[document.id] = record.location
         return document
 
     def _document(self, record: Record) -> Document:
@@ -145,7 +145,7 @@ class _Reading:
         try:
             return Document.from_mapping(content, id=id, columns=self.columns)
         except DocumentError as error:
-            # The place that is put in front says more.
+            # The location that is put in front says more.
             raise DocumentError(str(error).removeprefix("row: ")) from error.__cause__
 
     def _sources(self, source: Any, clashing: ClashingIds | None = None) -> Iterator[tuple[str, Iterable[Record]]]:
@@ -214,14 +214,14 @@ class _Reading:
                 raise
             raise DocumentError(str(error)) from None
         # From another source, and perhaps with another id.
-        place = place_of(path)
-        if self.unique_ids and place in self.files:
+        location = place_of(path)
+        if self.unique_ids and location in self.files:
             raise DocumentError("it was read before, from another source; name it once")
         added = self.added
         yield Record(str(path), document)
         # What was not taken, as its id was, was not read.
         if self.added > added:
-            self.files.add(place)
+            self.files.add(location)
 
     def _standard_input(self) -> Iterator[Record]:
         stream = cast("IO[bytes]", getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8")))
@@ -269,15 +269,15 @@ class _Reading:
         raise DocumentError(f"there is no document {wanted!r}; check the id, or its column (--column id=NAME)")
 
 
-def _ending_in_error(place: str, records: Iterable[Record]) -> Iterator[Record]:
+def _ending_in_error(location: str, records: Iterable[Record]) -> Iterator[Record]:
     try:
         yield from records
     except DocumentError as error:
-        yield Record(place, error)
+        yield Record(location, error)
 
 
-def _failed(place: str, reason: str) -> tuple[str, list[Record]]:
-    return place, [Record(place, DocumentError(reason))]
+def _failed(location: str, reason: str) -> tuple[str, list[Record]]:
+    return location, [Record(location, DocumentError(reason))]
 
 
 def _row_sources(rows: Iterable[Document | Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Record]]]:

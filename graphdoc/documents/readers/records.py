@@ -16,15 +16,15 @@ from ..section import clean_text
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A document, a row, or the reason why there is none, with the place it was found at.
+    """A document, a row, or the reason why there is none, with the location it was found at.
 
     Args:
-        place: file and line, to name in messages.
-        content: what was found; an error's message does not name the place.
+        location: file and line, to name in messages.
+        content: what was found; an error's message does not name the location.
         default_id: id for a row that has none.
     """
 
-    place: str
+    location: str
     content: Document | Mapping[str, Any] | DocumentError
     default_id: str | None = None
 
@@ -52,7 +52,7 @@ class ReadingReport:
         ignored: files and folders inside folders that were passed over: unknown types, broken links, loops.
         duplicate_ids: ids that occurred again; the later documents are among the skipped ones.
         without_id: number of rows read that had no id and got a hash of their content.
-        places: where every document was found, by id; None, the default, notes none.
+        locations: where every document was found, by id; None, the default, notes none.
     """
 
     documents: int = 0
@@ -60,7 +60,7 @@ class ReadingReport:
     ignored: list[Skipped] = field(default_factory=list)
     duplicate_ids: list[str] = field(default_factory=list)
     without_id: int = 0
-    places: dict[str, str] | None = None
+    locations: dict[str, str] | None = None
 
     def leave_out(self, skipped: Iterable[Skipped]) -> None:
         """Count documents among the skipped that were read, and could not be used."""
@@ -88,9 +88,9 @@ class SeenIds:
         """Add an id; if it was there already, give the number of ids that had been added before it."""
         key = int.from_bytes(hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
         hashes, orders = self._older
-        place = int(np.searchsorted(hashes, np.uint64(key)))
-        if place < len(hashes) and int(hashes[place]) == key:
-            return int(orders[place])
+        location = int(np.searchsorted(hashes, np.uint64(key)))
+        if location < len(hashes) and int(hashes[location]) == key:
+            return int(orders[location])
         order = len(hashes) + len(self._recent)
         if (first := self._recent.setdefault(key, order)) != order:
             return first

@@ -50,7 +50,7 @@ def test_packed_numbers_are_those_of_the_overview(payload: dict[str, Any]) -> No
     telling = [
         [words["list"][place] for place in own] for own in np.split(unpacked(words["places"], "<u4"), ends[:-1])
     ]
-    assert telling == [one["telling_words"] for one in documents]
+    assert telling == [one["keywords"] for one in documents]
 
 
 def test_fields_are_those_that_documents_share(payload: dict[str, Any]) -> None:
@@ -121,6 +121,6 @@ def test_the_page_of_many_documents_is_small(payload: dict[str, Any], count: int
     letter, one = "\u6f6e", payload["documents"][0]
     near = [{"document": number, "score": 0.5} for number in range(10)]
     telling = [f"{letter * 6}{number}" for number in range(16)]
-    document = one | {"title": letter * 500, "opening": letter * 280, "neighbours": near, "telling_words": telling}
+    document = one | {"title": letter * 500, "opening": letter * 280, "neighbours": near, "keywords": telling}
     large = payload | {"documents": [document | {"id": f"{letter * 60}{number}"} for number in range(count)]}
     assert len(render_overview(large).encode()) < 15e6

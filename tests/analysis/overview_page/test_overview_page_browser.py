@@ -130,9 +130,9 @@ def test_groups_searches_tables_colours_and_pairs(shown: Report, overview: Overv
     shown.page.keyboard.press("Enter")
     assert shown.text("#results") == "About vinegar, part 7"
     documents = overview.to_dict()["documents"]
-    word = documents[5]["telling_words"][0]
+    word = documents[5]["keywords"][0]
     expected = sum(
-        any(one.startswith(word) for one in (*document["telling_words"], *document["title"].lower().split()))
+        any(one.startswith(word) for one in (*document["keywords"], *document["title"].lower().split()))
         for document in documents
     )
     for text, count in ((word.upper(), expected), ("zzz", 0)):

@@ -112,7 +112,7 @@ def test_explanations_add_up_or_say_that_they_do_not() -> None:
     assert widths(by_term, "words") == [100, pytest.approx(66.67)]
     assert [words(cell) for cell in by_term.find("tfoot/tr")] == ["All terms", "12.500", ""]
     assert words(by_passage.find("tbody/tr/th")) == "1 Part 0"
-    results["hits"][0]["explanation"]["words"][0]["part"] = -3.0
+    results["hits"][0]["explanation"]["words"][0]["contribution"] = -3.0
     table = page_of(results).findall(".//table")[0]
     assert "25.00" in words(table.find("tfoot/tr"))
     assert table.find("tbody/tr").find(".//rect").get("class") == "words against"

@@ -24,12 +24,12 @@ def test_pairs(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / name, "\ufeffa\tb\t1\r\n\nc d\té\t0\n<b>\t [red]\u2028x \t1")
     pairs = read_pair_file(path)
     assert list(pairs) == [("a", "b", 1), ("c d", "é", 0), ("<b>", "[red]\u2028x", 1)]
-    assert [pairs.place(number) for number in range(3)] == [f"{path}:{line}" for line in (1, 3, 4)]
+    assert [pairs.location(number) for number in range(3)] == [f"{path}:{line}" for line in (1, 3, 4)]
     assert (len(pairs), pairs.name) == (3, str(path))
     for heading in ("id_a\tid_b\tlabel", "citing_id\tcited_id\tlabel", "x\ty\tLabel"):
         assert list(read_pair_file(written(path, f"{heading}\na\tb\t1\n"))) == [("a", "b", 1)]
     links = read_link_file(written(path, "citing_id\tcited_id\na\tb\nb\tc\n"))
-    assert list(links) == [("a", "b", 1), ("b", "c", 1)] and links.place(1) == f"{path}:3"
+    assert list(links) == [("a", "b", 1), ("b", "c", 1)] and links.location(1) == f"{path}:3"
     assert len(read_link_file(written(path, "id_1\tid_2\na\tb\n"))) == 2
 
 
@@ -47,7 +47,7 @@ def test_pairs_of_documents_that_are_not_there(tmp_path: Path) -> None:
     pairs = read_pair_file(written(tmp_path / "pairs.tsv", "a\tb\t1\na\t<x>\t0\ny\tb\t0\na\tc\t1\n"))
     left = pairs.among({"a", "b", "c"}, "leave_out")
     assert list(left) == [("a", "b", 1), ("a", "c", 1)]
-    assert left.place(1) == f"{tmp_path}/pairs.tsv:4"
+    assert left.location(1) == f"{tmp_path}/pairs.tsv:4"
     assert pairs.among({"a", "b", "c", "<x>", "y"}) is pairs
     with pytest.raises(DocumentError, match=r"pairs.tsv:2: .*'<x>'.*2 of 4 "):
         pairs.among(["a", "b", "c"])
