@@ -271,10 +271,12 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         assert len(one) == 3 and two == pytest.approx(one, rel=1e-4), name
         assert results(f"{name}-two") == pytest.approx(results(f"{name}-one"), rel=1e-4, abs=1e-6), name
     assert Path("made queries-two/test.run").is_file()
-    pools = [
-        sorted(path.read_bytes() for path in Path(cache).rglob("part-*.npy")) for cache in ("cache-one", "cache-two")
+    made = ("cache-{}/**/part-*.npy", "mined-{}/negatives/start.jsonl")
+    found = [
+        [sorted(path.read_bytes() for path in Path().glob(of.format(number))) for of in made]
+        for number in ("one", "two")
     ]
-    assert pools[0] == pools[1] != []
+    assert found[0] == found[1] and all(found[0])
     for name, (_, option) in MISTAKES.items():
         for of_rank in (first, second):
             assert of_rank[name]["status"] == 2 and option.rpartition("=")[2] in of_rank[name]["err"]
