@@ -1,4 +1,4 @@
-"""graphdoc evaluate compare: do document vectors separate similar pairs of documents from others?"""
+"""graphdoc evaluate compare: does its similarity separate similar pairs of documents from others?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def evaluate_compare(
     model: MeasuredModels = MeasuredModels(),
     reading: CorpusReading = CorpusReading(),
 ) -> None:
-    """Compare the documents of labelled pairs by the cosine of their vectors, and measure how well it separates them.
+    """Measure how well the similarity by which a model compares two documents separates labelled pairs.
+
+    That is the cosine of their vectors, or what the name of a row says.
 
     AUC and average precision of pairs that belong together against pairs that do not, and precision, recall, F1 and
     accuracy at a threshold. The threshold has the best F1 on the validation pairs; without them on the test pairs
@@ -93,10 +95,11 @@ def evaluate_compare(
             rows.append(MeasuredRow(TFIDF, "words", evaluator.score(words), values=words))
         for candidate, prepared, coverage in prepared_for(candidates, evaluator, processes):
             similarities = prepared.similarities(candidate.encoder, processes, totals=coverage)
-            measured = [(candidate.name, candidate.role, similarities)]
+            name = candidate.name if candidate.encoder.evidence is None else f"{candidate.name}, evidence"
+            measured = [(name, candidate.role, similarities)]
             if fuse_words and processes.is_first:
                 fused = evaluator.fused(similarities, evaluator.tfidf(candidate.encoder))
-                measured.append((f"{candidate.name} + words", f"{candidate.role}, fused", fused))
+                measured.append((f"{name} + words", f"{candidate.role}, fused", fused))
             about = candidate.encoder.describe()
             for name, role, values in measured if processes.is_first else ():
                 rows.append(MeasuredRow(name, role, evaluator.score(values), coverage, about, values))

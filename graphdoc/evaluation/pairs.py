@@ -17,11 +17,13 @@ from ..errors import DocumentError, EvaluationError
 from ..inference.precision import Precision
 from ..inference.segmenting import Workers, segment_in_order
 from ..matching.matcher import PairDocument, PairMatcher, SampledViews
+from ..modeling.lexical import PassageTerms
 from ..runtime.arrays import Floats, Rows
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
-from ..similarity.kinds import maxsim_of_pairs, row_cosines, similarity_of
+from ..similarity.evidence import Evidence, Reference
+from ..similarity.kinds import DocumentFeatures, maxsim_of_pairs, row_cosines, similarity_of
 from .baselines import TfidfVectors
 from .evaluator import Evaluator, gathered, interleaved, measured_once, share_of
 from .labels import ReadyDocument, plain_document
@@ -63,10 +65,10 @@ class ComparisonScores:
 class PairEvaluator(Evaluator):
     """Pairs of documents whose similarity is measured; every document is encoded once.
 
-    Pairs are compared by the cosine of their vectors, or passage by passage where the model does so. Those whose
-    similarity reaches a threshold are taken for similar. The threshold is the best one on the validation pairs.
-    Without these it is the best one on the test pairs themselves, which makes precision, recall, F1 and accuracy upper
-    bounds; AUC and average precision need none.
+    Pairs are compared as the model compares two documents: by evidence where it has a reference, passage by passage,
+    or by the cosine of their vectors. Those whose similarity reaches a threshold are taken for similar. The threshold
+    is the best one on the validation pairs. Without these it is the best one on the test pairs themselves, which makes
+    precision, recall, F1 and accuracy upper bounds; AUC and average precision need none.
 
     Args:
         documents: the documents, segmented or not; those that occur in no pair are passed over.
@@ -147,15 +149,19 @@ class PairEvaluator(Evaluator):
         encoder: DocumentEncoder,
         processes: Processes | None = None,
         *,
+        by_vectors: bool = False,
         totals: Coverage | None = None,
         show_progress: bool | None = None,
     ) -> Floats:
         """Compare the documents of test pairs, and behind them validation pairs, ``(pairs,)``.
 
-        It is by cosine, unless the model compares passages or was trained on views (see :meth:`Evaluator.encode`).
+        It is as the model compares two documents, views included; ``by_vectors`` leaves evidence out (for others see
+        :meth:`Evaluator.encode`).
         """
         if encoder.model.config.matching is not None:
             return self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress)
+        if encoder.evidence is not None and not by_vectors:
+            return self._by_evidence(encoder, encoder.evidence, processes, totals, show_progress)
         by_passage = similarity_of(encoder.model.config.similarity).reads_passages
         level: Any = "passage" if by_passage else "document"
         vectors = self.encode(encoder, processes, level=level, totals=totals, show_progress=show_progress)
@@ -163,6 +169,31 @@ class PairEvaluator(Evaluator):
             return maxsim_of_pairs(vectors, self._rows)
         a, b = np.concatenate(vectors)[self._rows.T]
         return row_cosines(a, b)
+
+    def _by_evidence(
+        self,
+        encoder: DocumentEncoder,
+        reference: Reference,
+        processes: Processes | None,
+        totals: Coverage | None,
+        show_progress: bool | None,
+    ) -> Floats:
+        language = str(encoder.model.config.language)
+
+        def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[DocumentFeatures]:
+            encoded = encoder.stream(documents, dtype=self.dtype, totals=coverage, show_progress=show_progress)
+            return [
+                DocumentFeatures(vectors[0].numpy(), vectors.numpy(), PassageTerms.of(segmented, language).totals())
+                for segmented, vectors in encoded
+            ]
+
+        features, kind = self.in_shares(compute, processes, totals), Evidence(reference)
+        similarities = np.empty(len(self._rows))
+        for row in np.unique(self._rows[:, 0]).tolist():
+            places = np.flatnonzero(self._rows[:, 0] == row)
+            others = [features[other] for other in self._rows[places, 1].tolist()]
+            similarities[places] = kind.scores([features[row]], others)[0]
+        return similarities
 
     def tfidf(self, encoder: DocumentEncoder | None = None) -> Floats:
         """Compare the same pairs by words of whole texts, or of the passages that an encoder reads: ``(pairs,)``."""

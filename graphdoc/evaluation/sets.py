@@ -196,7 +196,7 @@ def encoder_vectors(data: MeasuredSet, encoder: DocumentEncoder) -> Representati
     """Vectors of an encoder for the documents of a set."""
 
     def similarities(pairs: Sequence[LabelledPair]) -> Floats:
-        return PairEvaluator(data.documents, pairs).similarities(encoder, show_progress=False)
+        return PairEvaluator(data.documents, pairs).similarities(encoder, by_vectors=True, show_progress=False)
 
     def rank(judgements: Judgements) -> Run:
         return RankingEvaluator(data.documents, judgements.queries, judgements.qrels).rank(encoder)

@@ -12,10 +12,12 @@ from typed import Documents, Encoders
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.readers.pair_files import Pairs
+from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError
 from graphdoc.evaluation import LabelledPair, PairEvaluator, best_threshold, pair_auc, read_pair_file, score_pairs
 from graphdoc.evaluation.pair_scores import METRICS, standard_scores
 from graphdoc.evaluation.pairs import documents_of_pairs
+from graphdoc.similarity.kinds import row_cosines
 
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
 
@@ -57,6 +59,16 @@ def test_an_encoder_is_measured_by_cosine_of_its_documents(tiny_encoder: Encoder
     assert scores.test.estimates["auc"].interval is not None
     measured = comparison(encoder)
     assert measured == {f"pair_{name}": scores.test.values[name] for name in METRICS}
+
+
+def test_a_model_with_a_reference_is_measured_as_it_compares(mini: DocumentEncoder, documents: Documents) -> None:
+    pairs = [pair for pair in all_pairs(documents) if "sea" in pair.b]
+    evaluator, by_id = PairEvaluator(documents, pairs), {one.id: one for one in documents}
+    compared = [mini.compare(by_id[pair.a], by_id[pair.b]) for pair in pairs]
+    assert {one.similarity for one in compared} == {"evidence"}
+    np.testing.assert_allclose(evaluator.similarities(mini), [one.document for one in compared], atol=1e-5)
+    cosines = [row_cosines(one.a.vector[None], one.b.vector[None])[0] for one in compared]
+    np.testing.assert_allclose(evaluator.similarities(mini, by_vectors=True), cosines, atol=1e-5)
 
 
 def test_the_threshold_is_chosen_on_the_validation_pairs(documents: Documents) -> None:
