@@ -162,17 +162,17 @@ def evaluate_search(
 ) -> None:
     """Search for queries whose answers are known, and measure in which way they are found best.
 
-    The rows are: words, BM25 of passages, of which the best three count; words-documents, BM25 of whole documents;
-    vectors, those of passages; vectors-documents, those of documents; hybrid, what graphdoc search does by default;
-    documents-weighted, BM25 and vectors of documents by a weighted sum, the weight from cross-validation (tables 3 to
-    5 of Graph-RoBERTa). A row is better than that of --against where the whole interval of the difference is above
-    0. With --index the corpus is indexed once; the next time only what has changed is encoded.
+    The rows are: words, BM25 of passages, of which the best three count; vectors, those of passages; hybrid, what
+    graphdoc search does by default; and those of tables 3 to 5 of Graph-RoBERTa, whatever the model is: bm25, of
+    whole documents; graph-roberta, vectors of documents; graph-roberta+bm25, their weighted sum, the weight from
+    cross-validation. A row is better than that of --against where the whole interval of the difference is above 0.
+    With --index the corpus is indexed once; the next time only what has changed is encoded.
 
     Usage examples:
       graphdoc evaluate search --queries qmsum --index qmsum.index --split test --only kind=specific
-      graphdoc evaluate search --queries judged --corpus papers/ --against words-documents --csv scores.csv
+      graphdoc evaluate search --queries judged --corpus papers/ --against bm25 --csv scores.csv
       graphdoc evaluate search --queries wikir --index wiki.index --query-column title --source-grade 2
-      graphdoc evaluate search --queries judged --run bm25.run --measure ndcg@20 --measure map
+      graphdoc evaluate search --queries judged --run splade.run --measure ndcg@20 --measure map
 
     Args:
         queries: a folder in BEIR's layout: queries.jsonl, qrels.tsv or qrels/test.tsv, and corpus.jsonl

@@ -50,17 +50,16 @@ class Rankings:
     weights: Mapping[str, BestWeight] = field(default_factory=dict)
 
 
-# The searches of an index.
+# The searches of an index; rows of tables 3 to 5 of Graph-RoBERTa have its names, whatever the model is.
 SEARCHES: dict[str, SearchOptions] = {
     "words": {"by": "words", "words_unit": "passage"},
-    "words-documents": {"by": "words", "words_unit": "document"},
+    "bm25": {"by": "words", "words_unit": "document"},
     "vectors": {"by": "vectors", "vectors_unit": "passage"},
-    "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
+    "graph-roberta": {"by": "vectors", "vectors_unit": "document"},
     "hybrid": {},
 }
-# Weighted sums of a search by words and one by vectors, with weights from cross-validation. That of documents is the
-# fusion of Graph-RoBERTa, section 3.3 and tables 3 to 5.
-WEIGHTED = {"documents-weighted": ("words-documents", "vectors-documents")}
+# Weighted sums of a search by words and one by vectors, with weights from cross-validation (section 3.3).
+WEIGHTED = {"graph-roberta+bm25": ("bm25", "graph-roberta")}
 
 
 def rank_queries(
@@ -83,7 +82,7 @@ def rank_queries(
         k: documents that are kept of each ranking.
         depth: rows that each search fetches; None for five a document.
         measure: what the weight makes greatest.
-        folds: folds of the cross-validation; where there are fewer queries, there is no ``documents-weighted``.
+        folds: folds of the cross-validation; where there are fewer queries, there is no ``graph-roberta+bm25``.
         excluded: documents by query id that are taken out before rankings are fused (see
             :func:`~graphdoc.evaluation.trec.source_documents`).
     """

@@ -192,11 +192,11 @@ def test_search(scores: Scores, model: str, tmp_path: Path) -> None:
     options = ("--measure", "ndcg@2", "--measure", "map", "--run", "other.run", "--model", model)
     content, _ = scores(*command, *options, "--csv", "out/scores.csv", "--run-folder", "out/runs")
     systems = content["systems"]
-    rows = ["words", "words-documents", "vectors", "vectors-documents", "hybrid", "documents-weighted", "other"]
+    rows = ["words", "bm25", "vectors", "graph-roberta", "hybrid", "graph-roberta+bm25", "other"]
     assert list(systems) == rows and systems["words"]["differences"] is None
     low, high = systems["hybrid"]["differences"]["nDCG@2"]["interval"]
     assert low <= systems["hybrid"]["differences"]["nDCG@2"]["value"] <= high
-    assert set(content["weights"]["documents-weighted"]["folds"]) == {"q1", "q2", "q3"}
+    assert set(content["weights"]["graph-roberta+bm25"]["folds"]) == {"q1", "q2", "q3"}
     assert [row["system"] for row in read_csv(tmp_path / "out" / "scores.csv")] == rows
     # Another tool finds the same numbers in the runs.
     qrels = read_qrels(tmp_path / "out" / "runs" / "qrels.tsv")
@@ -277,7 +277,7 @@ JUDGED = ("--queries", "judged")
         ("compare", (*DATA, "--pairs", "far.tsv"), "'[b]x'"),
         ("compare", (*PAIRS, "--leave-out-section", "Abstrct"), "'Abstrct'"),
         ("classify", (*DATA, "--model", "MODEL"), "head"),
-        ("search", (*JUDGED, "--against", "bm25"), "'bm25'"),
+        ("search", (*JUDGED, "--against", "tf-idf"), "'tf-idf'"),
         ("search", (*JUDGED, "--source-grade", "7"), "7"),
         ("search", (*JUDGED, "--measure", "MPR"), "MPR"),
         ("search", (*JUDGED, "--run", "words.run"), "'words'"),

@@ -270,7 +270,7 @@ def test_a_search_ranks_as_the_evaluation_of_the_trained_vector(
         config.write_text(config.read_text().replace('"search_by": "document"', f'"search_by": "{unit}"'))
         rankings, made = str(tmp_path / unit), (*("--model", model), *("--device", "cpu"))
         told(graphdoc("evaluate", "search", "--queries", tmp_path / "beir", "--run-folder", rankings, *made))
-        name = "vectors-documents" if unit == "document" else "vectors"
+        name = "graph-roberta" if unit == "document" else "vectors"
         measured = read_run(Path(rankings) / f"{name}.run")
         texts = {row["_id"]: row["text"] for row in map(json.loads, (tmp_path / "beir" / "queries.jsonl").open())}
         for query in ("q1", "q33"):

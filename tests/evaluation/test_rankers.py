@@ -137,7 +137,7 @@ def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
     chosen = weight.fold_weights[weight.folds["b"]]
     units = {"words_unit": "document", "vectors_unit": "document"}
     hits = read_index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, depth=5000, **units)  # type: ignore[arg-type]
-    assert found.runs["documents-weighted"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
+    assert found.runs["graph-roberta+bm25"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
 
 
 def test_source_documents_are_taken_out_before_rankings_are_joined(read_index: DocumentIndex) -> None:
