@@ -64,9 +64,15 @@ def no_filter(where: str, reason: str) -> SettingsError:
 def _tokens(where: str, columns: Mapping[str, Column]) -> Iterator[_Token]:
     """The tokens of a filter: a ``column`` by its name, or ``text``, ``number``, ``word`` or ``sign``."""
     place = depth = 0
+    is_value = False
     while (match := _TOKEN.match(where, place)) and match.lastgroup != "end":
-        kind, place = str(match.lastgroup), match.end()
+        kind = str(match.lastgroup)
         text = {"==": "=", "<>": "!="}.get(match[kind], match[kind])
+        if is_value and kind == "number" and text[0] in "+-":
+            # This would be arithmetic.
+            match = None
+            break
+        place = match.end()
         if kind == "word" and text.upper() in _WORDS:
             text = text.upper()
         elif kind in ("word", "column"):
@@ -80,6 +86,7 @@ def _tokens(where: str, columns: Mapping[str, Column]) -> Iterator[_Token]:
         depth -= (kind, text) == ("sign", ")")
         if depth < 0:
             break
+        is_value = kind in ("column", "number", "text") or text == ")"
         yield _Token(kind, text)
     if match is None:
         raise no_filter(where, f"cannot hold {where[place:].lstrip()[:10]!r}")
@@ -112,14 +119,19 @@ def _written(tokens: Sequence[_Token], columns: Mapping[str, Column]) -> Iterato
             case [("column", name), *_]:
                 stored, is_text = f"`{columns[name].stored}`", columns[name].kind == pa.string()
                 is_cast = is_text and _is_beside_number(tokens, place, columns)
-                yield f"TRY_CAST(btrim({stored}) AS DOUBLE)" if is_cast else stored
+                # A text that says it is no number is none, and not above all others.
+                yield f"NULLIF(TRY_CAST(btrim({stored}) AS DOUBLE), 'NaN')" if is_cast else stored
             case [("sign", ")"), *_]:
                 yield end
                 end = ")"
             case [("number", text), *_] if not text.lstrip("+-").isdigit():
                 # Whole numbers are compared with others of their kind, however they are written.
                 number = float(text)
-                yield str(int(number)) if number.is_integer() and abs(number) < 2**63 else repr(number)
+                if number.is_integer():
+                    yield str(int(number)) if abs(number) < 2**63 else repr(number)
+                else:
+                    # As it is, the store refuses it beside whole numbers.
+                    yield f"CAST({number!r} AS DOUBLE)"
             case [(_, text), *_]:
                 yield text.removeprefix("+")
         place += used

@@ -25,7 +25,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "b": {"number": 7, "level": "high", "year of issue": 2005, "Größe": -2, "tags": ["sea"], "and": "x",
           "text": "it's", "cell": " 1999.5"},
     "c": {"number": -3, "level": "100%", "Year of issue": 1, 'q"uo`te.': "y", "": "e", "new": False, "id": "own",
-          "cell": "n/a"},
+          "cell": "NaN"},
 }  # fmt: skip
 
 
@@ -47,7 +47,7 @@ FOUND = [
     ("\"\" = 'e'", "c"), ("NOT new", "c"), ("new != true", "c"), ("text = 'it''s'", "b"), ("id = 'own'", "c"),
     ("title IS NULL OR title = ''", "abc"), ("level LIKE '%;)--%'", ""), ("cell >= 2023", "a"), ("2000 > cell", "b"),
     ("cell IN (2024, 7)", "a"), ("cell BETWEEN 1e3 AND 2e3", "b"), ("cell = '2024'", "a"), ("level = 7", ""),
-    ("cell > number", "ab"), ("number = level", ""),
+    ("cell > number", "ab"), ("number = level", ""), ("number < 6.5", "c"), ("number IN (-3, .5)", "c"),
 ]  # fmt: skip
 
 
@@ -65,7 +65,7 @@ REFUSED = [
     ("number = 7) OR (new", ")"), ("level = 'low", "'low"), ("new AND", "EOF"), ("number IN ()", "IN ( )"),
     ("and = 'x'", "and"), ("level > \ud800", "ud800"), (" ", "' '"), (5, "5 (int)"),
     ("number = 1e20", "1e20"), (f"number = {'9' * 5000}", "999"), ("Größe = 1e999", "1e999"),
-    ("number LIKE 'x'", "'x'"), ("level IN ('low', 7)", "7"), ("tags > 'a'", "field_tags"),
+    ("number LIKE 'x'", "'x'"), ("level IN ('low', 7)", "7"), ("tags > 'a'", "field_tags"), ("number-7 = 0", "-7"),
     ("tags = level", "level"), ("level = low", "'low'"), ('level = "low"', "'low'"),
     ("document_vector = 1", "document_vector"), ("NUMBER > 3", "NUMBER"),
     ("x" * (MOST_CHARACTERS + 1), f"{MOST_CHARACTERS:,}"),
