@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count as numbers_from
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -119,7 +118,7 @@ def fuse(
     chosen = dict(islice(totals.items(), top_k))
     parts: dict[str, dict[str, Part]] = {id: {} for id in chosen}
     for name, shared in shares.items():
-        ranks = dict(zip(shared, numbers_from(1), strict=False))
+        ranks = shared_places({id: rankings[name][id] for id in shared})
         for id in parts.keys() & shared.keys():
             parts[id][name] = Part(ranks[id], rankings[name][id], shared[id])
     return [Fused(id, score, parts[id]) for id, score in chosen.items()]
@@ -143,6 +142,12 @@ def best_first(scores: Mapping[str, float]) -> Scores:
     return {id: scores[id] for id in sorted(sorted(scores), key=scores.__getitem__, reverse=True)}
 
 
+def shared_places(scores: Mapping[str, float]) -> dict[str, int]:
+    """Places of documents from 1, of scores that are best first; equal scores share one."""
+    first: dict[float, int] = {}
+    return {id: first.setdefault(score, place) for place, (id, score) in enumerate(scores.items(), start=1)}
+
+
 def summed(parts: Iterable[Mapping[str, float]]) -> Scores:
     """Scores added up by document, best first; what one does not have adds nothing."""
     totals: Scores = {}
@@ -164,7 +169,7 @@ def _shares(
         weight, scores = 1.0 if weights is None else weights[name], best_first(ranking)
         values = np.array(list(scores.values()))
         if fusion == "reciprocal_rank":
-            added = 1 / (RANK_CONSTANT + np.arange(1, len(values) + 1))
+            added = 1 / (RANK_CONSTANT + np.array(list(shared_places(scores).values())))
         else:
             lowest = values.min(initial=np.inf)
             if fusion == "weighted":

@@ -107,8 +107,8 @@ class Hit:
     """A document that was found, with its best passages and what else the index holds of it.
 
     The score is the sum of the shares of its ``parts``, what each ranking that found it gives; ``explain`` computes
-    the terms, passages and ranks that it is made of. ``cut`` characters of the document lie beyond the passage limit
-    and are not in the index.
+    the terms, passages and ranks that it is made of. Hits of equal score share a ``rank``. ``cut`` characters of the
+    document lie beyond the passage limit and are not in the index.
     """
 
     rank: int

@@ -18,7 +18,7 @@ from ..segmentation.term_weights import TermCounts
 from ..similarity.hierarchical import Direction, Normalisation, SentenceScoring
 from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
-from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, summed
+from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, shared_places, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageContribution, PassageHit, TermContribution
 from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
@@ -181,11 +181,12 @@ class Search:
         documents, rows = rows_of_hits(self._store, ids, numbers)
         shown = self._shown_passages(rows, passages)
         hits = []
-        for rank, fused in enumerate(chosen, start=1):
+        ranks = shared_places({fused.id: fused.score for fused in chosen})
+        for fused in chosen:
             row = documents[fused.id]
             explained = partial(self._explain, fused, found, row["content_hash"])
             best = tuple(shown[fused.id, number] for number in numbers[fused.id] if (fused.id, number) in shown)
-            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
+            about = (ranks[fused.id], fused.id, row["title"] or "", fused.score, fused.parts)
             hits.append(Hit(*about, best, row["metadata"], explained, cut=row["cut"]))
         return tuple(hits)
 

@@ -22,7 +22,7 @@ from ..settings.document import Paragraph
 from ..similarity.alignment import align
 from ..similarity.hierarchical import DocumentScorer, ScoreMoments, SentenceScoring, SentenceSet
 from .alignments import HitAlignment, SentenceDocument, adding_up_to
-from .fusion import Fused, Ranking, fuse
+from .fusion import Fused, Ranking, fuse, shared_places
 from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
 from .results import Explanation, Hit
 from .search import Search, SearchSettings, WordsUnit, condition_of, require_unchanged, rows_of_hits, term_parts
@@ -197,11 +197,12 @@ class SentenceSearch:
         chosen = fuse(rankings, "weighted", {"words": weight, self._by: 1 - weight}, settings.k)
         rows = rows_of_hits(self._store, [fused.id for fused in chosen], {})[0]
         hits = []
-        for rank, fused in enumerate(chosen, start=1):
+        ranks = shared_places({fused.id: fused.score for fused in chosen})
+        for fused in chosen:
             row = rows[fused.id]
             aligned = partial(self._aligned, fused.id, fused.parts[self._by].score, row["content_hash"])
             explained = partial(self._explain, fused, row["content_hash"], words.passages(fused.id))
-            about = (rank, fused.id, row["title"] or "", fused.score, fused.parts)
+            about = (ranks[fused.id], fused.id, row["title"] or "", fused.score, fused.parts)
             hits.append(Hit(*about, (), row["metadata"], explained, aligned, row["cut"]))
         return tuple(hits)
 

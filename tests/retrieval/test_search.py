@@ -185,13 +185,11 @@ def test_fused_scores_are_those_of_the_formulas(
     expected: dict[str, float] = {}
     for name, scores in rankings.items():
         low, high = min(scores.values(), default=0), max(scores.values(), default=0)
-        order = sorted(scores, key=lambda id: (-scores[id], id))
         for id, score in scores.items():
             above = [scores.get(other, low) - low for other in {*words, *vectors}]
             spread = np.std(above) if fusion == "score" else high - low
-            share = (
-                1 / (61 + order.index(id)) if fusion == "reciprocal_rank" else (score - low) / spread if spread else 1
-            )
+            rank = 1 + sum(other > score for other in scores.values())
+            share = 1 / (60 + rank) if fusion == "reciprocal_rank" else (score - low) / spread if spread else 1
             expected[id] = expected.get(id, 0) + weights[name] * share
     fused = fuse(rankings, fusion, weights)  # type: ignore[arg-type]
     assert {one.id: one.score for one in fused} == pytest.approx(expected)
@@ -200,7 +198,7 @@ def test_fused_scores_are_those_of_the_formulas(
     for one in fused:
         assert one.score == pytest.approx(sum(part.share for part in one.parts.values()))
         assert {name: (part.rank, part.score) for name, part in one.parts.items()} == {
-            name: (1 + sorted(scores, key=lambda id: (-scores[id], id)).index(one.id), scores[one.id])
+            name: (1 + sum(other > scores[one.id] for other in scores.values()), scores[one.id])
             for name, scores in rankings.items()
             if one.id in scores
         }
