@@ -45,6 +45,14 @@ _AS_BROWSERS = {
     **{"iso-8859-8-i": "iso-8859-8", "iso-8859-9": "cp1254", "windows-874": "cp874", "tis-620": "cp874"},
     **{"x-mac-roman": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "x-cp1251": "cp1251", "big5": "big5hkscs"},
 }
+# What browsers take for pages that declare nothing, by the language of the page, where one encoding was usual.
+_BY_LANGUAGE = {
+    **dict.fromkeys(["ru", "uk", "be", "bg", "mk"], "cp1251"),
+    **dict.fromkeys(["de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "nb", "fi"], "cp1252"),
+    **{"ja": "cp932", "zh": "gb18030", "ko": "cp949", "th": "cp874"},
+    **{"ar": "cp1256", "fa": "cp1256", "he": "cp1255", "el": "cp1253", "tr": "cp1254"},
+}
+_LANGUAGE = re.compile(rb"""<html\b[^>]*?\slang\s*=\s*["']?([a-z]{2})\b(?!-(?:hant|tw|hk))""", re.IGNORECASE)
 _HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
 _LONGEST_HEAD = 500_000
 # How many bytes of letters beyond ASCII have to be right for each that is not.
@@ -203,7 +211,8 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     """Turn the bytes of a whole file into text.
 
     A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares. Of a
-    page in UTF-8 a few wrong bytes become U+FFFD, which is added to the warnings.
+    page in UTF-8 a few wrong bytes become U+FFFD, and one that declares nothing may be in the encoding that was usual
+    in its language; both are added to the warnings.
 
     Raises:
         DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
@@ -225,6 +234,9 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
             if wrong * _RIGHT_BYTES <= len(content) - len(content.translate(None, _BEYOND_ASCII)):
                 warnings.append(f"{counted(wrong, 'wrong byte')} of its UTF-8 read as U+FFFD")
                 return text
+            if declared is None and (usual := _usual_encoding(content)):
+                warnings.append(f"it declares no encoding; read as {usual}, which is usual in its language")
+                return content.decode(usual)
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
     return text
@@ -236,6 +248,17 @@ def decode_declared(content: bytes, label: str) -> str | None:
         with suppress(UnicodeError, LookupError):
             return content.decode(name)
     return None
+
+
+def _usual_encoding(content: bytes) -> str:
+    """The encoding of old pages in the language that a page names; empty where its text cannot be that."""
+    language = _LANGUAGE.search(content, 0, 2_048)
+    usual = _BY_LANGUAGE.get(language[1].decode("ascii").lower(), "") if language else ""
+    text = decode_declared(content, usual) if usual else None
+    # Bytes of another encoding become capitals (KOI8-R), letters of no language (EUC-JP), or control characters.
+    letters = [character for character in text or "" if ord(character) > 0x7F]
+    wrong = sum(letter.isupper() or not letter.isprintable() or "\uff61" <= letter <= "\uff9f" for letter in letters)
+    return usual if 3 * wrong < len(letters) else ""
 
 
 def _declaration(content: bytes) -> re.Match[bytes] | None:

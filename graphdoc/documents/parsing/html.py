@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,48 @@ def _show_scripted(roots: Sequence[_Element]) -> None:
                 head.addnext(element)
 
 
+_LEAST_STORY, _PIECE = 300, 40
+_NO_LETTER = re.compile(r"[\W_]+")
+
+
+def _stories(roots: Sequence[_Element]) -> Iterator[str]:
+    """The texts of articles that a page has for search engines (JSON-LD)."""
+    for script in (part for root in roots for part in root.iter("script", "{*}script")):
+        if script.get("type", "").strip().lower() == "application/ld+json" and "articleBody" in (script.text or ""):
+            try:
+                waiting = [json.loads(script.text or "", strict=False)]
+            except (ValueError, RecursionError):
+                continue
+            while waiting:
+                part = waiting.pop()
+                if isinstance(part, dict) and isinstance(part.get("articleBody"), str):
+                    yield part["articleBody"]
+                waiting.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
+
+
+def _show_story(roots: Sequence[_Element]) -> None:
+    """Show an article most of which is in JSON-LD alone, in place of the paragraph that it begins with."""
+    story = max(_stories(roots), key=len, default="")
+    plain = _NO_LETTER.sub("", story)
+    if len(plain) < _LEAST_STORY:
+        return
+    parts = [part for root in roots for part in root.iter("*") if local_name(part) not in _NO_TEXT | {"title"}]
+    there = _NO_LETTER.sub("", "".join((part.text or "") + (part.tail or "") for part in parts))
+    pieces = [plain[at : at + _PIECE] for at in range(0, len(plain) - _PIECE, len(plain) // 10)]
+    read = _parse_lenient("<p>" + "</p><p>".join(filter(str.strip, story.splitlines())))
+    if read is None or 2 * sum(piece in there for piece in pieces) > len(pieces):
+        return
+    whole = read[0]
+    whole.tag = "div"
+    for part in parts:
+        begun = "" if len(part) or local_name(part) in HEADINGS else _NO_LETTER.sub("", part.text or "")
+        if len(begun) > _PIECE and plain.startswith(begun):
+            part.text, part.tag = None, "div"
+            part.append(whole)
+            return
+    next((part for part in parts if local_name(part) == "h1"), parts[-1]).addnext(whole)
+
+
 # Characters outside of links; a menu has fewer.
 _LEAST_SWALLOWED = 200
 
@@ -118,13 +161,18 @@ def _show_swallowed(roots: Sequence[_Element]) -> None:
     """Show navigation, hidden parts and dialogs that hold ten times the text of the rest.
 
     A ``<nav>`` that is never closed takes in the article, and scripts uncover articles that are hidden or in a dialog.
+    Of what keeps its place while it is hidden as much as the rest is enough, and of what a button opens any text.
     """
     whole = sum(_length(root, HTML.dropped) for root in roots)
+    opened = {part.get("aria-controls") for root in roots for part in root.iter("{*}button", "button", "{*}a", "a")}
     waiting = [(root, 0) for root in roots]
     while waiting:
         element, depth = waiting.pop()
         if local_name(element) in ("nav", "hidden", "dialog"):
-            if _length(element, _NO_TEXT | {"a"}) <= max(_LEAST_SWALLOWED, _SMALL_MAIN * whole):
+            is_opened = element.tag == "hidden" and element.get("id", "") in opened
+            is_opened = is_opened and next(element.iter("input", "{*}input"), None) is None
+            times = 0 if is_opened else 1 if "visibility" in element.get("style", "") else _SMALL_MAIN
+            if _length(element, _NO_TEXT | {"a"}) <= max(_LEAST_SWALLOWED, times * whole):
                 continue
             element.tag = "div"
             depth += 1
@@ -150,9 +198,8 @@ def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[lis
         # Navigation that is never closed has swallowed the page.
         found = swallowed
     if not found:
-        articles = _outermost(roots, "article", dropped)
-        if len(articles) == 1 and 2 * _length(articles[0], dropped) >= whole:
-            found = articles
+        title = _page_title(next(iter(roots), None))
+        found = _story_among(_outermost(roots, "article", dropped), dropped, whole, title)
     if not found:
         return list(roots), Counter()
     outside: Counter[str] = Counter()
@@ -165,6 +212,21 @@ def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[lis
         elif element not in inner and (local_name(element) in dropped or _length(element, dropped)):
             outside[local_name(element)] += 1
     return found, outside
+
+
+def _story_among(articles: Sequence[_Element], dropped: frozenset[str], whole: int, title: str) -> list[_Element]:
+    """The one article that is no link to another and holds at least half of a page, or that the page is called after.
+
+    Below an article others may follow, each with its own ``<h1>``.
+    """
+    if len(articles) > 1:
+        headings = [[joined_lines(shown(found)) for found in one.iter("h1", "{*}h1")] for one in articles]
+        called = [any(3 * len(found) >= len(title) and found in title for found in own) for own in headings]
+        if title and all(headings) and sum(called) == 1:
+            return [articles[called.index(True)]]
+        links = dropped | {"a"}
+        articles = [one for one in articles if 2 * _length(one, links) >= _length(one, dropped)]
+    return list(articles) if len(articles) == 1 and 2 * _length(articles[0], dropped) >= whole else []
 
 
 def _is_titled_outside(roots: Sequence[_Element], content: Sequence[_Element], dropped: frozenset[str]) -> bool:
@@ -211,9 +273,10 @@ def _length(root: _Element, dropped: frozenset[str]) -> int:
 
 
 _NO_TEXT = names("head script style noscript template svg")
+_AMP = names("amp-ad amp-consent amp-embed amp-sidebar amp-social-share amp-sticky-ad amp-user-notification")
 HTML = Vocabulary(
     # How a word is read aloud stands above it.
-    dropped=_NO_TEXT | _MARKS | names("rt rp rtc"),
+    dropped=_NO_TEXT | _MARKS | _AMP | names("rt rp rtc"),
     blocks=names(
         "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
         "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "
@@ -246,9 +309,10 @@ _ATTRIBUTE = re.compile(r"""(>)|[^\s"'>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]
 def parse_html(text: str, *, is_page: bool = True) -> ParsedDocument:
     """Parse HTML, or XHTML if it starts with an XML declaration, into sections of readable plain text.
 
-    Where the page has a ``<main>``, or one ``<article>`` with most of its text, only that is read. Scripts, styles,
-    templates, navigation, popups, hidden elements, SVG and the signs of permanent links are left out. All that is left
-    out is counted in the metadata under ``dropped_elements``, its text under ``furniture_characters``. Entities are
+    Where the page has a ``<main>``, or one ``<article>`` with most of its text, only that is read; an article that
+    stands in JSON-LD alone is read from there. Scripts, styles, templates, navigation, popups, hidden elements, SVG,
+    what readers wrote below the text and the signs of permanent links are left out. All that is left out is counted in
+    the metadata under ``dropped_elements``, its text under ``furniture_characters``. Entities are
     resolved; images leave their alternative text; list items and table rows are lines, cells stand apart by a tab. The
     only ``h1`` is the title if it opens the document; otherwise the title is that of the page. A chapter of a book is
     no page: all of it is read, and its title is that of the book.
@@ -326,11 +390,12 @@ def _read(
     furniture = 0
     if not whole:
         _show_scripted(roots)
+        _show_story(roots)
     for part in roots:
         _mark(part)
     if not whole:
         _show_swallowed(roots)
-        mark_furniture(PageElements(roots, HTML.dropped), _page_title(root))
+        mark_furniture(PageElements(roots, HTML.dropped), _page_title(root), is_post=_is_post(roots))
         content, outside = _content_of(roots, HTML.dropped)
         furniture = sum(_length(root, _NO_TEXT - {"noscript"}) for root in roots)
         furniture -= sum(_length(element, HTML.dropped) for element in content)
@@ -339,6 +404,22 @@ def _read(
     for part in roots:
         reader.read(part)
     return reader.dropped, furniture
+
+
+_POST_TYPES = re.compile(r"""(?:["'/]|News|Review|Reportage|Blog)(?:Article|Posting)\b""")
+
+
+def _is_post(roots: Sequence[_Element]) -> bool:
+    """Whether a page says that it is an article of a newspaper or a blog: in Open Graph, JSON-LD or microdata."""
+    for root in roots:
+        for part in root.iter("*"):
+            name, content = part.get("property", "").lower(), part.get("content", "")
+            if name == "article:published_time" or (name == "og:type" and content.strip().lower() == "article"):
+                return True
+            written = part.text if part.get("type", "") == "application/ld+json" else part.get("itemtype")
+            if written and _POST_TYPES.search(written):
+                return True
+    return False
 
 
 def _page_title(root: _Element | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ class _Measures:
         titled: letters and digits in headings that are no links.
         first: whether a heading of level 1 is among them.
         position: characters of the page before the element.
+        prose: those of them that are neither in links nor in headings.
     """
 
     characters: int = 0
@@ -47,11 +49,17 @@ class _Measures:
     titled: int = 0
     first: bool = False
     position: int = 0
+    prose: int = 0
 
     @property
     def density(self) -> float:
         """Share of the text that is in links."""
         return self.linked / self.characters if self.characters else 0.0
+
+    @property
+    def plain(self) -> int:
+        """Letters and digits that are neither in links nor in headings."""
+        return self.characters - self.linked - self.titled
 
 
 def _count(text: str | None) -> int:
@@ -68,11 +76,14 @@ class PageElements:
         self.order: list[_Element] = []
         self.heading_texts: set[str] = set()
         self.first_heading: int | None = None
+        self.title: _Element | None = None
         self.characters = 0
+        self.prose = 0
         self.no_contents: set[_Element] = set()
         for root in roots:
             self._measure(root)
-        # Blocks inside one another would be searched for the same links again and again.
+        # Blocks inside one another would be searched for the same again and again.
+        self.searches = _MOST_SEARCHES
         self.links_to_read = 20 * sum(self.measures[root].links for root in roots)
 
     def _measure(self, root: _Element) -> None:
@@ -92,9 +103,12 @@ class PageElements:
                     measure.headings += 1
                     measure.titled = measure.characters - measure.linked
                     measure.first |= name == "h1"
+                    if name == "h1" and measure.titled and self.title is None:
+                        self.title = element
                 parent = element.getparent()
                 tail = 0 if element is root else _count(element.tail)
                 self.characters += tail
+                self.prose += 0 if link or heading else tail
                 if parent is not None and element is not root:
                     above = self.measures[parent]
                     above.characters += measure.characters + tail
@@ -106,7 +120,7 @@ class PageElements:
                     above.first |= measure.first
                 continue
             self.order.append(element)
-            measure.position = self.characters
+            measure.position, measure.prose = self.characters, self.prose
             waiting.append((element, True))
             if name in self._dropped:
                 continue
@@ -120,6 +134,7 @@ class PageElements:
             local += name == "a" and element.get("href", "").startswith("#")
             own = _count(element.text)
             self.characters += own
+            self.prose += 0 if link or heading else own
             measure.characters += own
             measure.linked += own if link else 0
             measure.local += own if local else 0
@@ -153,9 +168,10 @@ _NOTES = names(
     "note notes footnote footnotes endnote endnotes rearnote rearnotes doc-footnote doc-endnote doc-endnotes"
 )
 # Furniture gets these names; it is left out and counted under them.
-FURNITURE = names("nav toc popup skip source-link interface logo page-header page-footer page-aside")
+FURNITURE = names("nav toc popup skip source-link interface logo comments box page-header page-footer page-aside")
 _CONTENT = names("html body main article")
 _BLOCKS = names("div ul ol dl table p nav aside header footer section details form center span address")
+_LISTS = names("div section aside nav header footer ul ol")
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 # Words in classes and ids of generators' templates: DocBook, MediaWiki, Sphinx, Doxygen, Haddock, Qt, WordPress, ...
@@ -175,6 +191,31 @@ _FOOT_NAMES = names(
 )
 # What a page shows only when it is pointed at (Doxygen's "ttc"), over the rest, or in print (MediaWiki's "siteSub").
 _OVERLAY_NAMES = names("tooltip tooltiptext ttc popup popover modal lightbox overlay snackbar toast offcanvas sitesub")
+# What readers write below a text; as a part of a longer name, but not of one that says something of the page.
+_READERS = re.compile(
+    r"(?<![^\s_-])(?:comments?(?:list|area|box|thread|section)?|respond|disqus|replies|reacties|opinie"
+    r"|[ck]omm?ent(?:are?|aires?|arios|arze|i)|yorum(?:lar)?)(?![^\s_-])",
+    re.IGNORECASE,
+)
+_OF_THE_PAGE = names("has no open closed enabled disabled with without count link allow allowed")
+_REPLY = re.compile(
+    r"(?<![a-z])(?:repl(?:y|ies)|r[ei]spond|antwort|odpowied|otvet|yan[iı]t)|comment[_-]?(?:author|meta|date|time|user)",
+    re.IGNORECASE,
+)
+_BOX_NAMES = names("newsletter newsletters subscribe subscription subscriptions signup optin mailinglist")
+_AD_NAMES = names(
+    "ad ads advert adverts advertisement advertising adslot sponsored relatedposts cta promo werbung reklama "
+    "publicidad publicite"
+)
+_SHARE = re.compile(
+    r"facebook\.com/(?:sharer|dialog)|(?<![a-z])(?:twitter|x)\.com/(?:intent|share|home\?)|linkedin\.com/shar|/pin/create"
+    r"|api\.whatsapp\.com|whatsapp:|wa\.me/\?|t(?:elegram)?\.me/share|vk\.com/share|connect\.ok\.ru|[?&]share="
+    r"|weibo\.com/share|qzone\.qq\.com/.*share|share\.renren|b\.hatena\.ne\.jp|(?<![a-z])line\.(?:me|naver)|reddit\.com/submit"
+    r"|getpocket\.com|tumblr\.com/(?:share|widgets)|xing\.com/.*share|mailto:\?|window\.print|javascript:\s*print",
+    re.IGNORECASE,
+)
+_LEAST_PROSE, _LONGEST_BOX, _LONGEST_LABEL, _LONGEST_LINKS, _LONGEST_SIGN = 200, 400, 40, 150, 10
+_LONGEST_FORM, _MOST_SEARCHES = 200, 100
 _CONTENTS = re.compile(
     r"(table of )?contents?( of this (page|article|section))?|on this page|in this (article|page|section)|toc|overview"
     r"|sommaire|table des mati[eè]res|inhalt(sverzeichnis)?|[ií]ndice|contenido|inhoud|spis tre[sś]ci",
@@ -206,12 +247,18 @@ _TITLE_PARTS = re.compile(r"\s+[|\u2013\u2014\u00b7\u2022\u00bb:-]+\s+|\s*\u2014
 _LONGEST_NAME, _LONGEST_INTERFACE, _LONGEST_STEPS = 300, 60, 400
 
 
-def mark_furniture(page: PageElements, title: str) -> None:
-    """Rename furniture after what it is, so that it is left out and counted; some text is always kept."""
+def mark_furniture(page: PageElements, title: str, *, is_post: bool = False) -> None:
+    """Rename furniture after what it is, so that it is left out and counted; some text is always kept.
+
+    Of a post, which is a page of a newspaper or a blog that says so, more is known to be furniture.
+    """
     found: dict[_Element, str] = {}
     inside: set[_Element] = set()
     kept = page.characters
     in_content: set[_Element] = set()
+    in_column: set[_Element] = set()
+    readers = {part for part in page.order if _is_of_readers(page, part, page.measures[part])}
+    column = _column(page, readers) if is_post else []
     for element in page.order:
         parent = element.getparent()
         name = local_name(element)
@@ -220,7 +267,13 @@ def mark_furniture(page: PageElements, title: str) -> None:
             continue
         if name in ("main", "article") or parent in in_content or element.get("role", "").strip().lower() == "main":
             in_content.add(element)
-        kind = "" if is_note(element) else _kind_of(page, element, name, element in in_content, title)
+        if parent in in_column or element in column[:1]:
+            in_column.add(element)
+        kind = "comments" if element in readers else ""
+        if not kind and not is_note(element):
+            kind = _kind_of(page, element, name, element in in_content, title)
+            if not kind and column and element not in column:
+                kind = _kind_in_post(page, element, name, element in in_column)
         size = page.measures[element].characters
         if kind and (size < kept or not size):
             found[element] = kind
@@ -258,17 +311,24 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
     if not words.isdisjoint({"editsection", "sectionedit"}):
         return "interface"
     share = measure.characters / max(page.characters, 1)
+    if share < 0.3 and not measure.first and _is_box(page, element, words):
+        return "box"
+    if name == "form" and share < 0.3 and measure.characters <= _LONGEST_FORM and not measure.headings:
+        return "interface"
     if not words.isdisjoint(_OVERLAY_NAMES) and not measure.first and share < 0.5:
         return "popup"
     if _is_contents(page, element, measure, words):
         return "toc"
-    if measure.first and not (name == "header" and _is_site_name(page, element, title)):
-        return ""
+    if measure.first:
+        is_site = (name == "header" or "header" in words) and _is_site_name(page, element, title)
+        return "page-header" if is_site and share < 0.4 else ""
+    if _is_trail(page, element):
+        return "nav"
     is_menu = not words.isdisjoint(_MENU_NAMES) and share < 0.6
     # Of thousands of links without a letter in them none is looked at.
     is_brief = max(measure.characters, measure.links) <= _LONGEST_STEPS
     is_short = is_brief and not measure.headings
-    if is_short and measure.links > 1 and _leads_to_languages(element):
+    if is_short and measure.links > 1 and (_leads_to_languages(element) or _is_sharing(element, measure)):
         return "nav"
     if is_menu and measure.links > 1 and measure.linked + measure.titled >= 0.6 * measure.characters:
         return "nav"
@@ -285,6 +345,103 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
     if name == "footer" and measure.characters <= _LONGEST_SHOWN and _RIGHTS.search(shown(element)):
         return "page-footer"
     return ""
+
+
+def _column(page: PageElements, readers: Iterable[_Element]) -> list[_Element]:
+    """The smallest element that holds the title and nearly all prose of a page, and those around it."""
+    around = list(page.title.iterancestors()) if page.title is not None else []
+    most = 0.8 * (page.prose - max((page.measures[part].plain for part in readers), default=0))
+    while len(around) > 1 and page.measures[around[0]].plain < most:
+        del around[0]
+    return around
+
+
+def _kind_in_post(page: PageElements, element: _Element, name: str, in_column: bool) -> str:
+    """What else an element of an article is: a button, the number of a picture, links beside its text or within it."""
+    measure = page.measures[element]
+    above = element.getparent()
+    around = "" if above is None else local_name(above)
+    if 0 < measure.characters <= _LONGEST_INTERFACE and "button" in (name, element.get("role")):
+        # What opens a section is its heading.
+        return "" if "aria-controls" in element.attrib or around in HEADINGS else "interface"
+    if around == "figure" and name in ("span", "div", "p") and measure.characters:
+        return "" if any(map(str.isalpha, shown(element))) else "interface"
+    if name not in _LISTS or measure.first:
+        return ""
+    links = 1 - measure.plain / max(measure.characters, 1) if measure.characters < 0.3 * page.characters else 0.0
+    is_sign = measure.plain <= _LONGEST_SIGN and _is_before_title(page, element)
+    if measure.links and (is_sign or (not in_column and links >= 0.6)):
+        return "nav"
+    if not in_column:
+        return "comments" if _has(page, element, "textarea") else ""
+    if measure.headings:
+        return "nav" if links >= 0.9 and measure.links > 1 else ""
+    is_named = measure.links and name not in ("ul", "ol") and (element.get("class") or element.get("id"))
+    return "nav" if is_named and links >= 0.6 and measure.characters <= _LONGEST_LINKS else ""
+
+
+def _has(page: PageElements, element: _Element, *wanted: str) -> bool:
+    page.searches -= 1
+    return page.searches > 0 and next(element.iter(*wanted, *(f"{{*}}{name}" for name in wanted)), None) is not None
+
+
+def _is_of_readers(page: PageElements, element: _Element, measure: _Measures) -> bool:
+    """Whether an element holds what readers wrote below a text.
+
+    A commentary on a law and an article about comments are called the same, but have no form for a reply and neither
+    replies nor times.
+    """
+    names = f"{element.get('class', '')} {element.get('id', '')}"[:_LONGEST_NAME]
+    if local_name(element) not in _BLOCKS or measure.first or measure.prose < _LEAST_PROSE:
+        return False
+    if not _READERS.search(names) or page.searches <= 0:
+        return False
+    for name in names.split():
+        if _READERS.search(name) and not _OF_THE_PAGE.isdisjoint(re.findall(r"[a-z]+", name.lower())):
+            return False
+    page.searches -= 1
+    signs = 0
+    scripted: set[str] = set()
+    for part in element.iter("*"):
+        name = local_name(part)
+        signs += name == "time" or _REPLY.search(f"{part.get('class', '')} {part.get('href', '')}") is not None
+        if name == "button" or part.get("href", "") == "#":
+            # The same word under each of them, which a script obeys.
+            text = joined_lines(shown(part))
+            signs += 2 if text in scripted and not _NO_LETTER.fullmatch(text) else 0
+            scripted.add(text)
+        if signs > 1 or name == "textarea":
+            return True
+    return False
+
+
+def _is_box(page: PageElements, element: _Element, words: frozenset[str]) -> bool:
+    """Whether an element asks for something, such as an address for letters, or advertises."""
+    measure = page.measures[element]
+    if measure.characters > _LONGEST_BOX or measure.headings > 2:
+        return False
+    if not words.isdisjoint(_AD_NAMES):
+        return measure.links > 0 or measure.characters <= _LONGEST_LABEL
+    return not words.isdisjoint(_BOX_NAMES) and (measure.density > 0.5 or _has(page, element, "input", "iframe"))
+
+
+def _is_before_title(page: PageElements, element: _Element) -> bool:
+    measure = page.measures[element]
+    if page.title is None or measure.headings or max(measure.characters, measure.links) > _LONGEST_STEPS:
+        return False
+    return measure.position < page.measures[page.title].position
+
+
+def _is_trail(page: PageElements, element: _Element) -> bool:
+    """Whether links before the title lead to it, the last of them being the title itself."""
+    if page.title is None or not page.measures[element].links or not _is_before_title(page, element):
+        return False
+    return _plain(shown(element)).endswith(_plain(shown(page.title)))
+
+
+def _is_sharing(element: _Element, measure: _Measures) -> bool:
+    links = [link.get("href", "") for link in itertools.islice(element.iter("a", "{*}a"), 20)]
+    return measure.characters - measure.linked <= _LONGEST_LABEL and all(map(_SHARE.search, links))
 
 
 def _edge_kind(page: PageElements, element: _Element, name: str, words: frozenset[str], share: float) -> str:
@@ -345,6 +502,8 @@ def _link_kind(element: _Element, measure: _Measures) -> str:
     href = element.get("href", "")
     if href.startswith("#") and _SKIP.fullmatch(text):
         return "skip"
+    if _SHARE.search(href):
+        return "interface"
     words = _words_of(element)
     is_source = not words.isdisjoint({"src", "seesrc", "srclink", "viewcode", "edit", "editlink", "source"})
     if not text or not _INTERFACE.fullmatch(text):
@@ -394,7 +553,10 @@ def _is_site_name(page: PageElements, element: _Element, title: str) -> bool:
     """Whether a header holds the name of the site, where the page has a heading of its own."""
     parts = [_plain(part) for part in _TITLE_PARTS.split(title) if part.strip()]
     own = {_plain(shown(heading)) for heading in element.iter(*(f"{{*}}{name}" for name in HEADINGS))}
-    return len(parts) > 1 and parts[0] not in own and parts[0] in page.heading_texts and not own.isdisjoint(parts[1:])
+    # The name of the page comes first, unless that of the site is a link above all.
+    measure = page.measures[element]
+    called = parts if not measure.titled and measure.position <= (page.first_heading or 0) else parts[:1]
+    return not own.isdisjoint(parts) and any(part in page.heading_texts and part not in own for part in called)
 
 
 def _drop_its_heading(element: _Element, kind: str) -> None:
