@@ -41,8 +41,7 @@ from graphdoc.runtime.text import one_line
 # Parts of the lines of a file of pairs, and where each ends.
 PARTS = {"train": 0.6, "dev": 0.8, "test": 1.0}
 # Of the papers of CoLDE, as it has them, and of its articles, whose similar pairs are few.
-PAPER_PARTS = {"train": 0.8, "dev": 0.1, "test": 0.1}
-ARTICLE_PARTS = {"train": 0.5, "dev": 0.2, "test": 0.3}
+PAPER_PARTS, ARTICLE_PARTS = {"train": 0.8, "dev": 0.1, "test": 0.1}, {"train": 0.5, "dev": 0.2, "test": 0.3}
 # Share of the outgoing links of two articles that both have, above which they are similar (CoLDE, section 4.1).
 ALIKE = 0.5
 # What the columns of the pairs of news are called.
@@ -189,7 +188,7 @@ def sdr(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     both = sum({*pair} <= titles for pair in pairs)
     lines.append(f"{len(titles & {*relevant}):,} of {len(relevant):,} sources and {both:,} of {len(pairs):,} pairs")
     missing = sorted({title for pair in pairs for title in pair} - titles)
-    return lines + ([f"missing: {', '.join(missing[:20])}" + (" ..." if len(missing) > 20 else "")] if missing else [])
+    return lines + ([f"missing: {', '.join(missing[:20])}" + " ..." * (len(missing) > 20)] if missing else [])
 
 
 def aan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
@@ -210,8 +209,8 @@ def aan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     there = {path.stem for path in paths} - {Path(path).stem for path in skipped}
     pairs = sorted({(row[0], row[-1]) for row in cited if len(row) == 3 and {row[0], row[-1]} <= there})
     lines = write_parts(pairs, PAPER_PARTS, options.output)
-    links = [line.split("\t") for line in (options.output / "pairs_train.tsv").read_text().splitlines()]
-    write_text(options.output / "citations_train.tsv", "".join(f"{a}\t{b}\n" for a, b, label in links if label == "1"))
+    links = (options.output / "pairs_train.tsv").read_text().splitlines(keepends=True)
+    write_text(options.output / "citations_train.tsv", "".join(x[:-3] + "\n" for x in links if x.endswith("1\n")))
     return [f"{count:,} papers and {len(pairs):,} citations", *lines]
 
 
@@ -256,8 +255,8 @@ def hyperpartisan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     def articles() -> Iterator[Row]:
         for one in ElementTree.parse(options.articles).iter("article"):
             id, text = one.get("id"), "\n\n".join("".join(part.itertext()).strip() for part in one) or one.text
-            row = {"id": id, "title": one.get("title"), "text": text, "label": labels.get(id), "split": split.get(id)}
-            yield row
+            named = {"id": id, "title": one.get("title"), "text": text}
+            yield {**named, "label": labels.get(id), "split": split.get(id)}
 
     return [f"{write_rows(options.output / 'articles.jsonl', articles()):,} articles"]
 

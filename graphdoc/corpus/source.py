@@ -90,7 +90,15 @@ class DataSet:
         self._builder: Any = self._loaded(
             lambda: datasets.load_dataset_builder(*self._names, revision=settings.revision)
         )
-        files = [str(file) for files in (self._builder.config.data_files or {}).values() for file in files]
+        by_split = self._builder.config.data_files or {}
+        chosen = by_split.get(settings.split.partition("[")[0], ())
+        # So the hub calls the folder of a split of which it has converted the first gigabytes alone.
+        if any(Path(str(file)).parent.name.startswith("partial-") for file in chosen):
+            raise DocumentError(
+                f"{settings.name}: revision {settings.revision!r} holds only a part of it, which the hub has "
+                "converted; choose another revision or copy of the data set, or name its files with source"
+            )
+        files = [str(file) for files in by_split.values() for file in files]
         self._local_files = [] if any("://" in file for file in files) else [Path(file) for file in files]
         self._rows: Any = None
         if settings.streaming or (self._local_files and "[" not in settings.split):

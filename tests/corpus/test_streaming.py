@@ -227,6 +227,12 @@ def test_what_is_not_there_is_named(settings: SettingsFactory, web: Path) -> Non
         with pytest.raises(DocumentError) as caught:
             CorpusSource(settings(dataset=str(web), **options))
         assert named in str(caught.value) and str(web) in str(caught.value) and "\n" not in str(caught.value)
+    # As the hub names what it has not converted to the end.
+    (web / "README.md").unlink()
+    (web / "plain_text").rename(web / "partial-train")
+    for split in ("train", "train[:10%]"):
+        with pytest.raises(DocumentError, match="revision None"):
+            CorpusSource(settings(dataset=str(web), split=split))
 
 
 @pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="the broken segmenter reaches forks only")
