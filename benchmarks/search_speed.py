@@ -28,8 +28,9 @@ from reporting import DATA, ROOT, describe_machine, write_result
 from graphdoc import Document, DocumentIndex, Section, read_documents
 from graphdoc.retrieval.lance import LanceStore
 from graphdoc.retrieval.table import Fields, add_vectors, rows_of, schema_of, table_of
-from graphdoc.retrieval.terms import Tokenize, word_settings
+from graphdoc.retrieval.terms import word_settings
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
+from graphdoc.segmentation.term_weights import Tokenize
 from graphdoc.similarity.encoded_document import EncodedDocument
 
 Floats = npt.NDArray[np.float32]
@@ -127,10 +128,10 @@ def memory() -> int:
 
 def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any, tokenize: Tokenize) -> Any:
     """The rows of some documents."""
-    parts = [rows_of(one.segmented, fields, tokenize) for one in block]
+    parts = [rows_of(one.segmented, fields) for one in block]
     for rows, one in zip(parts, block, strict=True):
         add_vectors(rows, one, one.passages, unit_length=True)
-    return table_of([row for rows in parts for row in rows], schema)
+    return table_of([row for rows in parts for row in rows], schema, tokenize)
 
 
 def build(place: Path, count: int) -> dict[str, float]:

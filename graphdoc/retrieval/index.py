@@ -429,7 +429,7 @@ def index_words(documents: Iterable[SegmentedDocument], language: str, path: str
     store = LanceStore.create(path, schema, {**about, **model, "words": word_settings(language)})
     fields, waiting = Fields(schema), iter(documents)
     while window := list(islice(waiting, _WRITE_BATCH_DOCUMENTS)):
-        rows = [row for segmented in window for row in rows_of(segmented, fields, store.tokens)]
-        store.write(table_of(rows, schema), [segmented.document.id for segmented in window])
+        rows = [row for segmented in window for row in rows_of(segmented, fields)]
+        store.write(table_of(rows, schema, store.tokens), [segmented.document.id for segmented in window])
     store.maintain()
     return DocumentIndex(store)

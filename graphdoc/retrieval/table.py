@@ -6,15 +6,16 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..documents.section import Metadata, Section, clean_text
@@ -23,7 +24,7 @@ from ..runtime.arrays import Vectors
 from ..runtime.text import described, one_line
 from ..segmentation.repeats import SectionSpan
 from ..segmentation.spans import SegmentedDocument
-from ..segmentation.term_weights import TermCounts
+from ..segmentation.term_weights import TermCounts, Tokenize, marked_terms, term_id
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, LanceStore, key_of
 
@@ -99,10 +100,8 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
     return hashlib.blake2b(np.asarray(token_ids, np.int64).tobytes(), digest_size=16).hexdigest()
 
 
-def rows_of(
-    segmented: SegmentedDocument, fields: Fields, tokenize: Callable[[str], list[str]], **values: Any
-) -> list[dict[str, Any]]:
-    """The rows of a document without vectors, as values by column: its own with further values, and passages."""
+def rows_of(segmented: SegmentedDocument, fields: Fields, **values: Any) -> list[dict[str, Any]]:
+    """The rows of a document without vectors and terms, as values by column: its own with others, and passages."""
     document = segmented.document
     text, spans = whole_text(document)
     label = document.label
@@ -124,7 +123,6 @@ def rows_of(
     }
     values = {
         "document_text": text,
-        TERMS: TermCounts.of(Counter(tokenize(text))).packed(),
         "content_hash": content_hash(document),
         "coverage": json.dumps(segmented.coverage.to_dict()),
         "structure": json.dumps(structure, default=str),
@@ -176,8 +174,12 @@ def headings_above(segmented: SegmentedDocument) -> list[str]:
     return headings
 
 
-def table_of(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
-    """An Arrow table of rows, which are values by column."""
+def table_of(rows: Sequence[dict[str, Any]], schema: Any, tokenize: Tokenize) -> Any:
+    """An Arrow table of rows, which are values by column; here the terms of documents are put in."""
+    of_documents = [row for row in rows if row["level"] == DOCUMENT]
+    counted = counted_terms([row["document_text"] for row in of_documents], tokenize)
+    for row, terms in zip(of_documents, counted, strict=True):
+        row[TERMS] = terms.packed()
     # Arrow's own pool keeps what it was once given, which the many sizes of texts let grow with the number of tables.
     array = partial(pa.array, memory_pool=pa.system_memory_pool())
     columns = []
@@ -186,6 +188,21 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
         is_vector = pa.types.is_fixed_size_list(field.type)
         columns.append(_vectors(values, field.type) if is_vector else array(values, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def counted_terms(texts: Sequence[str], tokenize: Tokenize) -> Iterator[TermCounts]:
+    """The terms of each of many texts with their counts; whatever stands between spaces becomes terms once."""
+    words = pc.ascii_split_whitespace(pa.array(texts, pa.string()))
+    encoded = words.flatten().dictionary_encode()
+    terms, ends = marked_terms(encoded.dictionary.to_pylist(), tokenize)
+    ids, places = np.fromiter(map(term_id, terms), np.uint32), encoded.indices.to_numpy()
+    # Terms of all words, one after the other as the texts have them.
+    counts = (np.diff(ends, prepend=-1) - 1)[places]
+    stops = np.cumsum(counts)
+    ids = ids[np.repeat(ends[places] - stops, counts) + np.arange(counts.sum())]
+    for start, stop in pairwise(np.append(0, stops)[words.offsets.to_numpy()].tolist()):
+        found, times = np.unique(ids[start:stop], return_counts=True)
+        yield TermCounts(found, times.astype(np.uint32))
 
 
 def whole_text(document: Document) -> tuple[str, list[tuple[int, int]]]:

@@ -27,8 +27,7 @@ from .lance import DOCUMENT, PASSAGE, LanceStore
 from .results import TermContribution
 from .table import TERMS, vectors_of, whole_text
 
-# Gives the terms of a text, and those of each of many words.
-Tokenize = Callable[[str], list[str]]
+# Gives the terms of each of many words.
 WordTerms = Callable[[Sequence[str]], list[list[str]]]
 
 _WORD = re.compile(r"[^\W_]+")

@@ -187,14 +187,14 @@ class Update:
             self._new_columns = {}
         rows, unit_length = [], self._store.record["similarity"] == "cosine"
         for one, (document, passages, new), further in zip(window, encoded, columns, strict=True):
-            of_document = rows_of(one, self._fields, self._store.tokens, **further)
+            of_document = rows_of(one, self._fields, **further)
             add_vectors(of_document, document, passages, unit_length=unit_length)
             rows += of_document
             report.encoded_passages += new
             report.known_passages += len(one.passages) - new
             report.coverage += one.coverage
         ids = [one.document.id for one in window]
-        self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
+        self._store.write(table_of(rows, self._store.schema.remove_metadata(), self._store.tokens), ids)
         self._bar.update(len(window))
 
     def reindex_boilerplate(self) -> int:

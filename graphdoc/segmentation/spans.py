@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -156,7 +156,8 @@ class Coverage:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON, the share among them, reasons in alphabetical order."""
-        values = {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values |= {"left_out": dict(sorted(self.left_out.items())), "share": self.share}
         return {name: value for name, value in values.items() if value or name not in _RARE}
 
     def describe(self, name: str | None = None) -> str:

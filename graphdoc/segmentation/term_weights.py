@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count as numbers_from
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ import numpy.typing as npt
 DAMPING = 0.75
 # The first number that may stand between texts that are made into terms together.
 _FIRST_MARK = 907331415926535
+
+# Gives the terms of a text.
+Tokenize = Callable[[str], list[str]]
 
 
 class TermCounts(NamedTuple):
@@ -51,20 +55,23 @@ def term_id(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
-def terms_of(texts: Sequence[str], tokenize: Callable[[str], list[str]]) -> list[list[str]]:
-    """The terms of many texts, by one call, since a call takes longer than a short text."""
-    if not texts:
-        return []
-    # Numbers stay as they are: one that no text holds is put between them.
+def terms_of(texts: Sequence[str], tokenize: Tokenize) -> list[list[str]]:
+    """The terms of many texts."""
+    terms, ends = marked_terms(texts, tokenize)
+    return [terms[start + 1 : end] for start, end in pairwise([-1, *ends.tolist()])]
+
+
+def marked_terms(texts: Sequence[str], tokenize: Tokenize) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The terms of many texts, by one call, since a call takes longer than a short text.
+
+    Returns:
+        The terms, with a mark behind those of each text, and where the marks stand, ``(texts,)``.
+    """
+    # Numbers stay as they are: one that no text holds is put behind each.
     joined = " ".join(texts)
     mark = next(number for number in map(str, numbers_from(_FIRST_MARK)) if number not in joined)
-    terms: list[list[str]] = []
-    tokens, start = tokenize(f" {mark} ".join(texts)), 0
-    for _ in range(len(texts) - 1):
-        end = tokens.index(mark, start)
-        terms.append(tokens[start:end])
-        start = end + 1
-    return [*terms, tokens[start:]]
+    terms = tokenize("".join(f"{text} {mark} " for text in texts))
+    return terms, np.array([place for place, term in enumerate(terms) if term == mark], np.int64)
 
 
 class TermWeights:
