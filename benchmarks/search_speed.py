@@ -217,10 +217,8 @@ def _recall(
             similarity[~kept] = -2
         best = set(np.argpartition(-similarity, k)[:k].tolist())
         got = store.by_vector(query, "passage_vector", k, where)
-        rows = {
-            int(id.split()[1]) * PASSAGES_OF_DOCUMENT + number
-            for id, number in zip(got.ids, got.passage_numbers, strict=True)
-        }
+        numbered = zip(got.ids, got.passage_numbers, strict=True)
+        rows = {int(id.split()[1]) * PASSAGES_OF_DOCUMENT + number for id, number in numbered}
         shares.append(len(rows & best) / k)
     return float(np.mean(shares))
 

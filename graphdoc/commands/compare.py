@@ -152,7 +152,7 @@ def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences:
 
     model = plain(f"{comparison.similarity}, model {comparison.model['name']}").markup
     target.lines([f"A  {titled(comparison.a.segmented.document)}"])
-    if comparison.within:
+    if comparison.is_within:
         target.print(f"B  the same document\n\nparts of one document with each other ({model})\n")
     else:
         target.lines([f"B  {titled(comparison.b.segmented.document)}"])
@@ -174,14 +174,14 @@ def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences:
     if comparison.subtopics is not None:
         _print_subtopics(target, comparison.subtopics)
     target.print()
-    for letter, side in zip("A" if comparison.within else "AB", (comparison.a, comparison.b), strict=False):
+    for letter, side in zip("A" if comparison.is_within else "AB", (comparison.a, comparison.b), strict=False):
         target.coverage(letter, side.segmented.coverage)
 
 
 def _print_sections(target: Terminal, comparison: Comparison) -> None:
     scores, contributions = comparison.sections.copy(), comparison.section_contributions
     documents = [side.segmented.document for side in (comparison.a, comparison.b)]
-    if comparison.within:
+    if comparison.is_within:
         if len(scores) == 1:
             target.print("one section only: there is nothing to compare it with")
             return
@@ -222,7 +222,7 @@ def _print_matches(target: Terminal, comparison: Comparison, level: Any, top: in
 def _print_subtopics(target: Terminal, subtopics: SubtopicTable) -> None:
     target.print(f"\n[bold]subtopics[/bold] ({subtopics.by})")
     holders = {"both": "A and B", "a": "A", "b": "B"}
-    if subtopics.within:
+    if subtopics.is_within:
         rows = Table([names("leading words", 70), "sentences", "similarity"])
     else:
         counts = Counter(row.holder for row in subtopics.rows)
@@ -230,7 +230,7 @@ def _print_subtopics(target: Terminal, subtopics: SubtopicTable) -> None:
         target.print(f"{counted(counts['both'], 'subtopic')} of both documents, {apart}\n")
         rows = Table([names("leading words", 60), names("in"), "A", "B", "similarity"])
     for row in subtopics.rows[:SHOWN_SUBTOPICS]:
-        sizes = [len(row.a)] if subtopics.within else [holders[row.holder], len(row.a), len(row.b)]
+        sizes = [len(row.a)] if subtopics.is_within else [holders[row.holder], len(row.a), len(row.b)]
         rows.add(", ".join(row.words) or "(no words)", *sizes, "" if row.similarity is None else row.similarity)
     rows.print(target)
     target.more(len(subtopics.rows), "subtopic", SHOWN_SUBTOPICS)

@@ -176,7 +176,7 @@ def without_repeats(
         for document in documents:
             counter.add(document)
             bar.update(1)
-    return encoder.leaving_out(counter.result() or None), documents
+    return encoder.without_repeats(counter.result() or None), documents
 
 
 def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) -> Iterator[Document]:

@@ -162,7 +162,7 @@ class EncodingPipeline:
         left_out = {"repeats": repeats} if repeats else {}
         return {"name": self.name, **self.model.config.describe(), "dtype": self.precision, **left_out}
 
-    def leaving_out(self, repeats: RepeatFilter | None) -> Self:
+    def without_repeats(self, repeats: RepeatFilter | None) -> Self:
         """The same encoder, its weights shared, that leaves out of documents what repeats in their corpus.
 
         Args:

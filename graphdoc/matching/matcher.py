@@ -92,7 +92,7 @@ class ViewSampler:
             ViewSide(first[0].id, subtopics.sides[0], first[0].lengths, lambda: central()[: subtopics.first]),
             ViewSide(second[0].id, subtopics.sides[1], second[0].lengths, lambda: central()[subtopics.first :]),
         ]
-        fields, turn = settings.fields, 0
+        fields, turn = settings.receptive_fields, 0
         if purpose == "training":
             # An epoch has pairs of every field. Those that are matched are compared, and so are sampled alike.
             turn = int(random_generator(SEED, "fields", sides[0].id, sides[1].id).integers(2**31))

@@ -20,7 +20,7 @@ from ..modeling.attribution import logit_contributions
 from ..runtime.arrays import Vectors
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import WordPart
-from .records import Decision, Prediction, Predictions, place_of
+from .records import Decision, Prediction, Predictions, class_index
 
 # Least probability of a class that a document gets, for models with several labels.
 THRESHOLD = 0.5
@@ -122,7 +122,7 @@ def explain(
     """
     least = threshold_of(encoder, threshold)
     for label in labels:
-        place_of(label, classes_of(encoder))
+        class_index(label, classes_of(encoder))
     (window,) = encoder.windows([document], show_progress=False)
     (prediction,) = _predictions(encoder, window, least, tuple(labels))
     return prediction
@@ -217,7 +217,7 @@ def _predictions(
         decisions: list[Decision] = []
         if explained:
             names = explained if isinstance(explained, tuple) else labels
-            places = [place_of(name, classes) for name in names] or [int(logits.argmax())]
+            places = [class_index(name, classes) for name in names] or [int(logits.argmax())]
             vectors = window.passage_vectors[rows]
             batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)
             with inference(model):

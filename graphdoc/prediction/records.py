@@ -119,7 +119,7 @@ class Prediction:
 
     def probability_of(self, label: str) -> float:
         """The probability of a class."""
-        return float(self.probabilities[place_of(label, self.classes)])
+        return float(self.probabilities[class_index(label, self.classes)])
 
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
         """The prediction as plain values, with the most telling passages for a class; None for all of them."""
@@ -225,7 +225,7 @@ class Predictions(Sequence[Prediction]):
         return write_text(path, json.dumps(self.to_dict(passages), ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def place_of(label: str, classes: Sequence[str]) -> int:
+def class_index(label: str, classes: Sequence[str]) -> int:
     """The number of a class.
 
     Raises:

@@ -96,7 +96,7 @@ def section_batch(
         passage_vectors: see :func:`~graphdoc.recipes.base.batch_of_parts`.
         most_tokens: most tokens of a section, special tokens included, beyond which its passages are left out.
     """
-    splits = [(sections or WHOLE).draw(example.id, epoch, example.sections) for example in examples]
+    splits = [(sections or WHOLE).sample(example.id, epoch, example.sections) for example in examples]
     if most_tokens is not None:
         splits = [
             split.limited(token_counts(example), most_tokens) for example, split in zip(examples, splits, strict=True)

@@ -22,7 +22,7 @@ from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
 from ..losses import InfoNCE, Loss
 from ..runtime.arrays import Rows
-from ..sampling import EpochBatches, NegativeDraws, RowLists
+from ..sampling import EpochBatches, NegativeSampler, RowLists
 from ..settings.finetuning import RetrievalSettings
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast, TrainingBatch
 from ..training.run import begin_training
@@ -65,7 +65,7 @@ class QueryCollator:
     rows: Rows
     tokens: RowLists
     answers: RowLists
-    negatives: NegativeDraws
+    negatives: NegativeSampler
     graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
     query_vectors: npt.NDArray[np.float32] | None = None
@@ -78,7 +78,9 @@ class QueryCollator:
         epoch, pairs = places[0][1], [number for _, _, number in places]
         queries = self.queries[pairs].tolist()
         positives = self.rows[pairs].tolist()
-        drawn = [self.negatives.draw(epoch, pair, query).tolist() for pair, query in zip(pairs, queries, strict=True)]
+        drawn = [
+            self.negatives.sample(epoch, pair, query).tolist() for pair, query in zip(pairs, queries, strict=True)
+        ]
         query_place = {query: number for number, query in enumerate(dict.fromkeys(queries))}
         place = {row: number for number, row in enumerate(dict.fromkeys([*positives, *chain(*drawn)]))}
         loaded = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
@@ -158,7 +160,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         self._measurement = QueryMeasurement(self.run, sets)
         self.evaluation = self._measurement.evaluation()
 
-    def _make_negatives(self, sets: QuerySets) -> tuple[NegativeDraws, MinedNegatives | None]:
+    def _make_negatives(self, sets: QuerySets) -> tuple[NegativeSampler, MinedNegatives | None]:
         """Make what draws negatives and what mines lists of them; there has to be something to separate from."""
         wanted, judged, groups = self.settings.negatives, self.judgements, self.corpus.groups
         pools = mined = None
@@ -170,7 +172,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         elif wanted.are_listed:
             pools = RowLists.of([np.empty(0, np.int64)] * len(judged.queries)) if wanted.per_query else None
             mined = MinedNegatives(self.run, self, judged, sets.source_documents)
-        draws = NegativeDraws(wanted.per_query, self.settings.training.seed, groups, self._answers, pools)
+        draws = NegativeSampler(wanted.per_query, self.settings.training.seed, groups, self._answers, pools)
         sizes = draws.pool_sizes
         if wanted.kind == "judged" and sizes is not None and not sizes.any():
             raise EvaluationError(

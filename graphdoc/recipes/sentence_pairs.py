@@ -26,7 +26,7 @@ from ..runtime.arrays import Rows
 from ..runtime.text import counted
 from ..sampling import EpochBatches
 from ..sampling.batches import random_generator
-from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairDraws, TokenMasks
+from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairSampler, TokenMasks
 from ..settings.pretraining import SentencePairSettings
 from ..training.data import RunEvaluation
 from ..training.objectives import SentencePairContrast, TrainingBatch
@@ -101,8 +101,8 @@ def sentence_pair_batch(
 
     Returns:
         The batch, with the roles ``first`` and ``second`` and the targets ``label``, ``group`` (those of first
-        sentences before second ones), ``masked_places``, ``(masked, 2)``, sentence and place of every masked token,
-        and ``masked_tokens``, ``(masked,)``, what stood there.
+        sentences before second ones), ``masked_positions``, ``(masked, 2)``, sentence and position of every masked
+        token, and ``masked_tokens``, ``(masked,)``, what stood there.
     """
     # All first sentences, then all second ones.
     sentences = list(chain(*zip(*pairs, strict=True)))
@@ -112,9 +112,9 @@ def sentence_pair_batch(
         targets["group"] = torch.tensor(groups, dtype=torch.int64).reshape(-1, 2).T.reshape(-1)
     if masked is not None:
         everything = list(chain(*zip(*masked, strict=True)))
-        rows = len(token_ids) + np.repeat(np.arange(len(everything)), [len(one.places) for one in everything])
-        places = np.stack([rows, np.concatenate([one.places for one in everything])], axis=1)
-        targets["masked_places"] = torch.from_numpy(places)
+        rows = len(token_ids) + np.repeat(np.arange(len(everything)), [len(one.positions) for one in everything])
+        places = np.stack([rows, np.concatenate([one.positions for one in everything])], axis=1)
+        targets["masked_positions"] = torch.from_numpy(places)
         targets["masked_tokens"] = torch.from_numpy(np.concatenate([one.tokens for one in everything]))
         token_ids += [one.token_ids for one in everything]
     sections = [int(one.sections[0]) for one in sentences] * (len(token_ids) // len(sentences))
@@ -134,18 +134,18 @@ class SentencePairCollator:
     """
 
     corpus: TrainingCorpus
-    pairs: SentencePairDraws
+    pairs: SentencePairSampler
     masks: TokenMasks | None
     settings: SentencePairSettings
 
     def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
         """Make a batch of the pairs of some anchors in an epoch."""
         loss, seed, groups, masked = self.settings.loss, self.settings.training.seed, None, None
-        drawn = [self.pairs.draw(epoch, number) for _, epoch, number in places]
+        drawn = [self.pairs.sample(epoch, number) for _, epoch, number in places]
         pairs = [(one, self.corpus.passage(*partner)) for (one, *_), (partner, _) in zip(places, drawn, strict=True)]
         if self.masks is not None:
             masked = [
-                self.masks.draw([one.token_ids[0] for one in pair], seed, epoch, number)
+                self.masks.mask([one.token_ids[0] for one in pair], seed, epoch, number)
                 for pair, (_, epoch, number) in zip(pairs, places, strict=True)
             ]
         if loss.compares_all:
@@ -238,10 +238,10 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
             )
         return batch
 
-    def _pairs_of(self, rows: Rows, intra_probability: float = INTRA_PROBABILITY) -> SentencePairDraws:
+    def _pairs_of(self, rows: Rows, intra_probability: float = INTRA_PROBABILITY) -> SentencePairSampler:
         """The pairs of some documents, of which two at least need paragraphs of two sentences."""
         corpus, seed = self.corpus, self.settings.training.seed
-        pairs = SentencePairDraws(
+        pairs = SentencePairSampler(
             corpus.passage_counts, corpus.paragraphs, corpus.groups, seed, rows=rows,
             intra_probability=intra_probability,
         )  # fmt: skip
@@ -253,11 +253,11 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
             )
         return pairs
 
-    def _anchors(self, pairs: SentencePairDraws) -> Examples:
+    def _anchors(self, pairs: SentencePairSampler) -> Examples:
         documents, places = pairs.anchors.T.astype(np.int64)
         return Examples(self.corpus, documents, places)
 
-    def _collator(self, pairs: SentencePairDraws) -> SentencePairCollator:
+    def _collator(self, pairs: SentencePairSampler) -> SentencePairCollator:
         return SentencePairCollator(self.corpus, pairs, self._masks, self.settings)
 
     def collator(self) -> SentencePairCollator:

@@ -60,7 +60,7 @@ def sub_document_batch(
         The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``. Single passages are encoded as
         queries are.
     """
-    draws = [split.draw(example.id, epoch, len(example.sections)) for example in examples]
+    draws = [split.sample(example.id, epoch, len(example.sections)) for example in examples]
     anchors, candidates = (
         [example.sections[draw[view]] for example, draw in zip(examples, draws, strict=True)] for view in (0, 1)
     )

@@ -90,7 +90,7 @@ class DocumentIndex:
             require_one_of("sentences", sentences, get_args(Paragraph))
         encoder.require_vectors()
         # What repeats is found in the index itself.
-        encoder = encoder.leaving_out(None)
+        encoder = encoder.without_repeats(None)
         config = encoder.model.config
         paragraph = config.paragraph if sentences is True else sentences or None
         origin = origin_of(encoder, {}, has_sentences=paragraph is not None)
@@ -130,7 +130,7 @@ class DocumentIndex:
             )
         if encoder is not None:
             index._require_same_model(encoder)
-            index._encoder = encoder.leaving_out(None)
+            index._encoder = encoder.without_repeats(None)
         elif loading:
             index._loading = loading
             _ = index.encoder
@@ -282,7 +282,7 @@ class DocumentIndex:
 
     def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:
         """A document with its vectors, and those of its sentences where wanted, to be compared with others."""
-        encoder = self.encoder.leaving_out(Boilerplate.of(self._latest, [id]))
+        encoder = self.encoder.without_repeats(Boilerplate.of(self._latest, [id]))
         encoded = self._encoded(encoder, self.document(id))
         if not sentences:
             return encoded

@@ -202,7 +202,7 @@ class Update:
         counter = RepeatCounter()
         for document, _ in self._stored():
             counter.add(document)
-        encoder = self._encoder.leaving_out(counter.result())
+        encoder = self._encoder.without_repeats(counter.result())
         repeated: dict[str, list[SectionSpan]] = {}
         for document, before in self._stored():
             places, keeps_all = encoder.segmenter.repeated(document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .batches import BalancedPairBatches, ClassBalancedBatches, DocumentBatches, EpochBatches, EpochRow
 from .groups import GroupLabels, groups_of_labels, groups_of_pairs
-from .negatives import NegativeDraws, RowLists
+from .negatives import NegativeSampler, RowLists
 from .sub_documents import DocumentSections, SectionSplit, SubDocumentSplit
 from .tasks import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
 
@@ -18,7 +18,7 @@ __all__ = [
     "EpochRow",
     "GroupLabels",
     "Groups",
-    "NegativeDraws",
+    "NegativeSampler",
     "PairViews",
     "Queries",
     "RowLists",

@@ -51,7 +51,7 @@ class RowLists:
         return np.diff(self.ends, prepend=0)
 
 
-class NegativeDraws:
+class NegativeSampler:
     """Draws negatives, as a function of seed, epoch and pair alone: whichever process draws, they are the same.
 
     Args:
@@ -80,7 +80,7 @@ class NegativeDraws:
         """Draw from other documents from now on; answers and their copies are taken out."""
         self._pools = RowLists.of(self._without_answers(pools[query], query) for query in range(len(pools)))
 
-    def draw(self, epoch: int, pair: int, query: int) -> Rows:
+    def sample(self, epoch: int, pair: int, query: int) -> Rows:
         """Draw the negatives of a pair and its query, each once, ``(negatives,)``."""
         if not self.per_query:
             return np.empty(0, np.int64)

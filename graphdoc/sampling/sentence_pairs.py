@@ -22,7 +22,7 @@ Tokens = npt.NDArray[np.integer[Any]]
 Sentence = tuple[int, int]
 
 
-class SentencePairDraws:
+class SentencePairSampler:
     """Pairs every sentence of a paragraph of two or more with a partner, another in every epoch.
 
     The partner is another sentence of the same paragraph with probability 0.5, or that which is given, each with the
@@ -82,7 +82,7 @@ class SentencePairDraws:
         document, place = self.anchors[number].tolist()
         return document, place
 
-    def draw(self, epoch: int, number: int) -> tuple[Sentence, bool]:
+    def sample(self, epoch: int, number: int) -> tuple[Sentence, bool]:
         """Draw the partner of an anchor, and whether it is of the same paragraph."""
         draw = random_generator(self._seed, "sentence pair", epoch, number)
         is_intra = bool(draw.random() < self._intra_probability)
@@ -106,12 +106,12 @@ class MaskedSentence(NamedTuple):
 
     Args:
         token_ids: ``(tokens,)``, as the transformer sees them.
-        places: ``(masked,)``, which of them are to be guessed.
+        positions: ``(masked,)``, which of them are to be guessed.
         tokens: ``(masked,)``, the tokens that stood there.
     """
 
     token_ids: Tokens
-    places: Rows
+    positions: Rows
     tokens: Rows
 
 
@@ -134,7 +134,7 @@ class TokenMasks:
         self._special = np.array(tokenizer.all_special_ids)
         self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=MASKED_SHARE)
 
-    def draw(self, sentences: Sequence[Tokens], *key: int | str) -> list[MaskedSentence]:
+    def mask(self, sentences: Sequence[Tokens], *key: int | str) -> list[MaskedSentence]:
         """Mask sentences that belong together, given with their special tokens; the draw depends on the key."""
         together = torch.from_numpy(np.concatenate(sentences).astype(np.int64)).unsqueeze(0)
         special = torch.from_numpy(np.isin(together.numpy(), self._special))

@@ -29,7 +29,7 @@ class SubDocumentSplit:
     split: Split = "half"
     seed: int = 0
 
-    def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
+    def sample(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
         """Split a document into passages of the anchor and of the candidate, each in reading order.
 
         The epoch is -1 for documents that are measured. Every passage is in exactly one part; fewer than two are a
@@ -64,7 +64,7 @@ class SectionSplit:
     def __len__(self) -> int:
         return int(self.section_ids.max()) + 1
 
-    def moved(self, permutation: Rows, positions: SectionPositions) -> SectionSplit:
+    def permuted(self, permutation: Rows, positions: SectionPositions) -> SectionSplit:
         """The same sections in another order ``(sections,)``, with their passages as they are.
 
         With ``natural`` positions a section keeps its id, wherever it stands; with ``shuffled`` ids count in the new
@@ -115,13 +115,13 @@ class DocumentSections:
     section_positions: SectionPositions = "natural"
     seed: int = 0
 
-    def draw(self, id: str, epoch: int, own_sections: npt.NDArray[np.integer]) -> SectionSplit:
+    def sample(self, id: str, epoch: int, own_sections: npt.NDArray[np.integer]) -> SectionSplit:
         """Split a document for an epoch of training, in reading order; ``shuffled`` positions in one that is drawn."""
         split = self.split(own_sections)
         if self.section_positions == "natural":
             return split
         permutation = random_generator(self.seed, "sections", epoch, id).permutation(len(split))
-        return split.moved(permutation, self.section_positions)
+        return split.permuted(permutation, self.section_positions)
 
     def split(self, own_sections: npt.NDArray[np.integer]) -> SectionSplit:
         """Split a document in reading order by the sections of its passages, ``(passages,)``; nothing is drawn."""

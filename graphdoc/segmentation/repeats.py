@@ -104,12 +104,12 @@ class Repeats:
     Args:
         hashes: hashes of the shingles, sorted.
         documents: documents that were counted.
-        least: documents from which a shingle is repeated.
+        least_documents: documents from which a shingle is repeated.
     """
 
     hashes: Hashes
     documents: int
-    least: int
+    least_documents: int
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -125,7 +125,7 @@ class Repeats:
 
     def save(self, path: Path) -> Path:
         """Write them to a file of safetensors, atomically."""
-        counts = np.array([self.documents, self.least], np.int64)
+        counts = np.array([self.documents, self.least_documents], np.int64)
         content = safetensors.numpy.save({"hashes": self.hashes, "counts": counts})
         return write_atomically(path, lambda temporary: temporary.write_bytes(content))
 

@@ -104,7 +104,7 @@ class ViewSettings(ClusterSettings):
     model of graphdoc finetune subtopics; it goes into the checkpoint"""
     receptive_field: Count | None = 40
     """sentences of a document that views are drawn from, its first ones; the rest is counted; null for all"""
-    fields: list[Count] = Field(default_factory=list)
+    receptive_fields: list[Count] = Field(default_factory=list)
     """first sentences of a document that the views of a pair are drawn from in turn, within the receptive field:
     with 20 and 100 every other view is of the first 20; empty for all of the receptive field"""
     sampling: SamplingName = "soft"

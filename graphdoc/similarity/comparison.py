@@ -70,7 +70,7 @@ class Comparison(JsonResult):
         b: second document.
         model: what the vectors were made with, for the record.
         similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
-        within: whether this is one document compared with itself.
+        is_within: whether this is one document compared with itself.
         subtopics: the subtopics of their sentences; None unless they were asked for.
         background: how alike unrelated documents are; None where that is not known.
         evidence: what ``evidence`` measures documents by; None where it is another similarity, or that is not known.
@@ -80,13 +80,13 @@ class Comparison(JsonResult):
     b: EncodedDocument
     model: Mapping[str, Any]
     similarity: str = "cosine"
-    within: bool = False
+    is_within: bool = False
     subtopics: SubtopicTable | None = None
     background: Background | None = None
     evidence: Reference | None = None
 
     def __repr__(self) -> str:
-        other = "within itself" if self.within else f"with {self.b.segmented.document.id!r}"
+        other = "within itself" if self.is_within else f"with {self.b.segmented.document.id!r}"
         names = f"{self.a.segmented.document.id!r} {other}"
         sections, passages = (" x ".join(map(str, matrix.shape)) for matrix in (self.sections, self.passages))
         sizes = f"{sections} sections, {passages} passages"
@@ -100,7 +100,7 @@ class Comparison(JsonResult):
     @property
     def share(self) -> float | None:
         """The share of unrelated pairs of documents that are less alike, 0 to 1; None where it is not known."""
-        return None if self.background is None or self.within else self.background.share(self.document)
+        return None if self.background is None or self.is_within else self.background.share(self.document)
 
     @property
     def unrelated_passages(self) -> float | None:
@@ -241,14 +241,14 @@ class Comparison(JsonResult):
         scores = self.scores(level)
         contributions = self.contributions(level)
         usable = scores
-        if self.within:
+        if self.is_within:
             above = np.triu(scores, k=1)
             usable = above + above.T
             np.fill_diagonal(usable, -np.inf)
         rows, columns = np.arange(scores.shape[0]), np.arange(scores.shape[1])
         pairs = set(zip(rows.tolist(), usable.argmax(axis=1).tolist(), strict=True))
         pairs |= set(zip(usable.argmax(axis=0).tolist(), columns.tolist(), strict=True))
-        if self.within:
+        if self.is_within:
             pairs = {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}
         ranked = sorted(pairs, key=lambda pair: (-scores[pair], pair))[:top_k]
         return [
@@ -297,13 +297,13 @@ class Comparison(JsonResult):
         attention = None
         if (a := self.a.attention) is not None:
             weights = {"a": a.within()}
-            if not self.within and (b := self.b.attention) is not None:
+            if not self.is_within and (b := self.b.attention) is not None:
                 weights |= {"b": b.within(), "a_to_b": a.to(b), "b_to_a": b.to(a)}
             attention = {"heads": a.heads} | {name: np.round(one, 6).tolist() for name, one in weights.items()}
         return {
             "format": "graphdoc.comparison/1",
             "model": dict(self.model),
-            "self": self.within,
+            "self": self.is_within,
             "document": round(self.document, 6),
             "share": self.share,
             "unrelated_passages": self.unrelated_passages,

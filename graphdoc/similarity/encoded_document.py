@@ -241,5 +241,5 @@ def pair_subtopics(
         by=by,
         cluster_size=cluster_size,
         beyond=(beyond[0], beyond[1]),
-        within=b is None,
+        is_within=b is None,
     )

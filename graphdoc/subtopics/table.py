@@ -73,7 +73,7 @@ class SubtopicTable:
         by: what they were found by, such as ``words``.
         cluster_size: sentences of a subtopic, about.
         beyond: sentences of either document beyond the receptive field, which are in none.
-        within: whether they are of one document.
+        is_within: whether they are of one document.
     """
 
     subtopics: Subtopics
@@ -81,7 +81,7 @@ class SubtopicTable:
     by: str
     cluster_size: int
     beyond: tuple[int, int] = (0, 0)
-    within: bool = False
+    is_within: bool = False
 
     @classmethod
     def of(
@@ -94,7 +94,7 @@ class SubtopicTable:
         by: str,
         cluster_size: int,
         beyond: tuple[int, int] = (0, 0),
-        within: bool = False,
+        is_within: bool = False,
     ) -> SubtopicTable:
         """Describe subtopics.
 
@@ -106,7 +106,7 @@ class SubtopicTable:
             by: what subtopics were found by.
             cluster_size: sentences of a subtopic, about.
             beyond: sentences of either document that are not among these.
-            within: whether all sentences are of one document.
+            is_within: whether all sentences are of one document.
         """
         words = leading_words(subtopics, texts, language)
         scores = np.asarray(similarity, np.float64)
@@ -115,7 +115,7 @@ class SubtopicTable:
         for number in range(subtopics.number):
             members = np.flatnonzero(subtopics.clusters == number)
             first, second = members[members < subtopics.first], members[members >= subtopics.first]
-            if within:
+            if is_within:
                 pairs = scores[np.ix_(first, first)][~np.eye(len(first), dtype=bool)]
             else:
                 pairs = scores[np.ix_(first, second)]
@@ -132,7 +132,7 @@ class SubtopicTable:
             )
         order = {"both": 0, "a": 1, "b": 2}
         ranked = sorted(rows, key=lambda row: (order[row.holder], -len(row.a) - len(row.b), row.number))
-        return cls(subtopics, tuple(ranked), by, cluster_size, beyond, within)
+        return cls(subtopics, tuple(ranked), by, cluster_size, beyond, is_within)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; ``a`` and ``b`` are the subtopic of every sentence of the field of either."""

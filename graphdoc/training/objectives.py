@@ -318,7 +318,7 @@ class SentencePairContrast(Objective):
         head, tokens = self.head, batch.targets["masked_tokens"]
         among = gather.rows(torch.tensor([len(tokens)], device=tokens.device))[0].sum()
         # Once a step; what each mini-batch needs of it is then found without waiting for an accelerator.
-        sentences, places = batch.targets["masked_places"].cpu().unbind(dim=1)
+        sentences, places = batch.targets["masked_positions"].cpu().unbind(dim=1)
         row_of = torch.full((sum(batch.graphs.passage_counts),), -1)
 
         def term(mini_batch: MiniBatch, vectors: Tensor) -> LossOutput:

@@ -66,7 +66,7 @@ def test_views_that_are_alike_are_read_once(
 
 
 def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Encoders) -> None:
-    encoder = tiny_encoder(views={"view_tokens": 12, "receptive_field": 7, "fields": [2, 7]}, graph_layers=0)
+    encoder = tiny_encoder(views={"view_tokens": 12, "receptive_field": 7, "receptive_fields": [2, 7]}, graph_layers=0)
     matcher = PairMatcher(encoder)
     text, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
 

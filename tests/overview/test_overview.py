@@ -136,7 +136,7 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
 
 def test_the_list_of_repeats_is_what_the_encoder_leaves_out(tiny_encoder: Encoders, tmp_path: Path) -> None:
     documents = with_licences(make_collection(2)[0])
-    encoder = tiny_encoder("bert", readout="mean", trained=True).leaving_out(find_repeats(documents))
+    encoder = tiny_encoder("bert", readout="mean", trained=True).without_repeats(find_repeats(documents))
     overview = Overview.of(encoder, documents, vectors=tmp_path / "v", show_progress=False)
     assert overview.repeats.shortened == 4
     # White space between passages counts in the coverage.

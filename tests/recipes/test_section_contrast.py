@@ -51,7 +51,7 @@ def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
         assert batch.ids == tuple(example.id for example in examples) and batch.targets is targets
         assert batch.tokens == sum(map(len, graphs.token_ids))
         for number, example in enumerate(examples):
-            split = sections.draw(example.id, 2, example.sections)
+            split = sections.sample(example.id, 2, example.sections)
             split = split if most is None else split.limited(token_counts(example), most)
             rows = slice(first, first + len(split.order))
             assert graphs.places[rows].T.tolist() == [split.section_ids.tolist(), split.chunk_ids.tolist()]

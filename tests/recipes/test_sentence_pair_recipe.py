@@ -101,7 +101,7 @@ def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
     with torch.no_grad():
         found = recipe.evaluation.measure()
         vectors, masked = [], {tuple(place): token for place, token in zip(
-            batch.targets["masked_places"].tolist(), batch.targets["masked_tokens"].tolist(), strict=True
+            batch.targets["masked_positions"].tolist(), batch.targets["masked_tokens"].tolist(), strict=True
         )}  # fmt: skip
         losses, right = [], []
         for row, ids in enumerate(batch.graphs.token_ids):

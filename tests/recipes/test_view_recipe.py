@@ -107,7 +107,7 @@ def test_every_epoch_reads_another_view_and_has_pairs_of_every_field(overrides: 
     assert sum(first[id] != second[id] for id in first) > 20
     # Of a pool of one view all epochs read the same.
     assert batches("pool=1") == [first, first]
-    pool = pool_of(data_of(overrides, "views.fields=[3,12]"))
+    pool = pool_of(data_of(overrides, "views.receptive_fields=[3,12]"))
     views = [pool.view(pair, number) for pair in range(28) for number in range(2)]
     last = np.array([max(int(side.sentences.max()) for side in view) for view in views]).reshape(28, 2)
     # Of the two views of a pair one is of the first three sentences; it is the first one of some pairs, not of all.
@@ -179,7 +179,7 @@ def test_another_way_to_draw_has_another_pool(overrides: list[str], learned: Pat
         pool_of(data_of(overrides, *options)).folder
         for options in (
             (), ("views.sampling=hard",), ("views.cluster_size=6",), ("pool=5",),
-            ("views.fields=[4]",), (adaptive[0], adaptive[1].format(learned)),
+            ("views.receptive_fields=[4]",), (adaptive[0], adaptive[1].format(learned)),
         )
     ]  # fmt: skip
     assert len(set(folders)) == 6
@@ -254,10 +254,10 @@ def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
 
     # Of nine views three ranges of three, and of each every pair reads one of its own.
     settings = data.loader._options["collate_fn"]
-    read = [[settings.numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
+    read = [[settings.view_numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
     assert [set(numbers) for numbers in read[:3]] == [{0, 1, 2}, {3, 4, 5}, {6, 7, 8}]
     assert set(read[3]) == {0, 1, 2}
-    assert read == [[settings.numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
+    assert read == [[settings.view_numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
 
 
 @pytest.fixture

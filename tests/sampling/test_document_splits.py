@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from typed import Backbones
 
 from graphdoc.sampling import DocumentSections, SectionSplit, SubDocumentSplit
-from graphdoc.sampling.sentence_pairs import SentencePairDraws, TokenMasks
+from graphdoc.sampling.sentence_pairs import SentencePairSampler, TokenMasks
 
 own_sections = st.lists(st.integers(0, 8), min_size=1, max_size=40).map(lambda some: np.array(sorted(some)))
 counts = st.integers(1, 6)
@@ -30,7 +30,7 @@ def sizes_of(split: SectionSplit) -> list[int]:
     st.integers(0, 9),
 )
 def test_every_passage_is_in_exactly_one_section(own, count: int, by: str, positions: str, epoch: int) -> None:
-    drawn = DocumentSections(count, by, positions).draw("id", epoch, own)  # type: ignore[arg-type]
+    drawn = DocumentSections(count, by, positions).sample("id", epoch, own)  # type: ignore[arg-type]
     assert sorted(drawn.order) == list(range(len(own)))
     assert len(drawn) == len(set(drawn.section_ids.tolist())) <= min(count, len(own))
     for section in range(len(drawn)):
@@ -71,7 +71,7 @@ def test_of_cuts_that_are_as_even_the_first_is_taken() -> None:
 @given(own_sections, counts, st.randoms(use_true_random=False))
 def test_natural_positions_are_those_of_the_text_as_it_was(own, count: int, draw) -> None:
     split = DocumentSections(count).split(own)
-    moved = split.moved(np.array(draw.sample(range(len(split)), len(split))), "natural")
+    moved = split.permuted(np.array(draw.sample(range(len(split)), len(split))), "natural")
     places = [
         dict(zip(each.order.tolist(), zip(each.section_ids, each.chunk_ids, strict=True), strict=True))
         for each in (split, moved)
@@ -85,8 +85,8 @@ def test_a_draw_depends_on_seed_epoch_and_id_alone(kind: Any) -> None:
         ids = [f"{name} {number}" for number in range(40)]
         if kind == "sections":
             sections = DocumentSections(5, "length", "shuffled", seed)
-            return [sections.draw(id, epoch, np.zeros(20, np.int64)).order.tolist() for id in ids]
-        return [SubDocumentSplit(kind, seed).draw(id, epoch, 40)[0].tolist() for id in ids]
+            return [sections.sample(id, epoch, np.zeros(20, np.int64)).order.tolist() for id in ids]
+        return [SubDocumentSplit(kind, seed).sample(id, epoch, 40)[0].tolist() for id in ids]
 
     first = drawn(0, 0, "document")
     np.random.default_rng(0).random(7)
@@ -105,7 +105,7 @@ def test_sections_are_limited_to_their_beginnings(
 ) -> None:
     own = np.sort(np.array([section for section, _ in passages]))
     tokens = np.array([length for _, length in passages])
-    split = DocumentSections(count, section_positions="shuffled" if shuffled else "natural").draw("id", 0, own)
+    split = DocumentSections(count, section_positions="shuffled" if shuffled else "natural").sample("id", 0, own)
     limited = split.limited(tokens, most)
     assert len(limited) == len(split)
     for section in range(len(split)):
@@ -128,7 +128,7 @@ def test_sections_are_limited_to_their_beginnings(
     passages=st.integers(2, 60),
 )
 def test_every_passage_is_in_exactly_one_view(split: str, seed: int, epoch: int, id: str, passages: int) -> None:
-    anchor, candidate = SubDocumentSplit(split, seed).draw(id, epoch, passages)  # type: ignore[arg-type]
+    anchor, candidate = SubDocumentSplit(split, seed).sample(id, epoch, passages)  # type: ignore[arg-type]
 
     assert sorted([*anchor, *candidate]) == list(range(passages))
     assert list(anchor) == sorted(anchor)
@@ -138,30 +138,32 @@ def test_every_passage_is_in_exactly_one_view(split: str, seed: int, epoch: int,
 
 def test_draws_are_uniform() -> None:
     sections = DocumentSections(3, "length", "shuffled")
-    orders = [tuple(sections.draw(str(number), 0, np.zeros(3, np.int64)).order) for number in range(1_200)]
+    orders = [tuple(sections.sample(str(number), 0, np.zeros(3, np.int64)).order) for number in range(1_200)]
     # Six orders of 200 expected, standard deviation 13.
     assert len(set(orders)) == 6
     assert np.abs(np.unique(orders, axis=0, return_counts=True)[1] - 200).max() < 65
     halves, first = np.zeros(10), np.zeros(5)
     for number in range(3_000):
-        halves[SubDocumentSplit("half").draw(str(number), 0, 10)[0]] += 1 / 3_000
-        first[SubDocumentSplit("one_passage").draw(str(number), 0, 5)[0]] += 1 / 3_000
+        halves[SubDocumentSplit("half").sample(str(number), 0, 10)[0]] += 1 / 3_000
+        first[SubDocumentSplit("one_passage").sample(str(number), 0, 5)[0]] += 1 / 3_000
     np.testing.assert_allclose(halves, 0.5, atol=0.05)
     # One passage is the first in half of the draws and any in the others.
     np.testing.assert_allclose(first, [0.6, 0.1, 0.1, 0.1, 0.1], atol=0.03)
     with pytest.raises(ValueError, match="'short' has 1 passages"):
-        SubDocumentSplit().draw("short", 0, 1)
+        SubDocumentSplit().sample("short", 0, 1)
 
 
 # Sentences of every paragraph of every document, and the group of the document.
 DOCUMENTS = [([3, 1, 2], 7), ([1], 1), ([2], 5), ([1, 4], 7), ([5], 2)]
 
 
-def made(documents: list[tuple[list[int], int]], seed: int = 0, rows: list[int] | None = None) -> SentencePairDraws:
+def made(documents: list[tuple[list[int], int]], seed: int = 0, rows: list[int] | None = None) -> SentencePairSampler:
     counts = np.array([sum(sizes) for sizes, _ in documents])
     paragraphs = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) for sizes, _ in documents])
     groups = np.array([group for _, group in documents])
-    return SentencePairDraws(counts, paragraphs, groups, seed, rows=None if rows is None else np.array(rows, np.int64))
+    return SentencePairSampler(
+        counts, paragraphs, groups, seed, rows=None if rows is None else np.array(rows, np.int64)
+    )
 
 
 def paragraph_of(documents: list[tuple[list[int], int]], document: int, number: int) -> tuple[int, int]:
@@ -192,7 +194,7 @@ def test_pairs_are_of_one_paragraph_or_of_different_texts(
         for epoch in range(3):
             if len(texts) < 2:
                 continue
-            first, (second, is_intra) = pairs.anchor(number), pairs.draw(epoch, number)
+            first, (second, is_intra) = pairs.anchor(number), pairs.sample(epoch, number)
             assert first != second
             assert {first[0], second[0]} <= set(rows)
             one, other = paragraph_of(documents, *first), paragraph_of(documents, *second)
@@ -206,7 +208,7 @@ def test_pairs_are_of_one_paragraph_or_of_different_texts(
 def test_half_of_the_partners_are_of_the_same_paragraph_and_all_are_drawn_alike() -> None:
     pairs = made(DOCUMENTS)
     number = next(number for number in range(len(pairs)) if pairs.anchor(number) == (0, 1))
-    drawn = [pairs.draw(epoch, number) for epoch in range(6000)]
+    drawn = [pairs.sample(epoch, number) for epoch in range(6000)]
     counts = {kind: Counter(partner for partner, is_intra in drawn if is_intra == kind) for kind in (True, False)}
     assert set(counts[True]) == {(0, 0), (0, 2)}
     # Neither copies of its text nor sentences without a neighbour.
@@ -220,9 +222,9 @@ def test_half_of_the_partners_are_of_the_same_paragraph_and_all_are_drawn_alike(
 def test_draws_depend_on_seed_epoch_and_number_alone() -> None:
     first, second, other = made(DOCUMENTS), made(DOCUMENTS), made(DOCUMENTS, seed=1)
     places = [(epoch, number) for epoch in range(3) for number in range(len(first))]
-    drawn = {place: first.draw(*place) for place in places}
-    assert all(second.draw(*place) == drawn[place] for place in reversed(places))
-    assert any(other.draw(*place) != drawn[place] for place in places)
+    drawn = {place: first.sample(*place) for place in places}
+    assert all(second.sample(*place) == drawn[place] for place in reversed(places))
+    assert any(other.sample(*place) != drawn[place] for place in places)
     assert any(drawn[0, number] != drawn[1, number] for number in range(len(first)))
 
 
@@ -231,12 +233,12 @@ def test_texts_that_give_no_pairs() -> None:
     assert (one_text.groups, len(alone), alone.unpaired, alone.groups) == (1, 0, 3, 0)
     with pytest.raises(ValueError, match="one text"):
         for epoch in range(50):
-            one_text.draw(epoch, 0)
+            one_text.sample(epoch, 0)
     always, never = (
-        SentencePairDraws(np.full(4, 6), np.tile([0, 0, 0, 1, 1, 1], 4), np.arange(4), 3, intra_probability=share)
+        SentencePairSampler(np.full(4, 6), np.tile([0, 0, 0, 1, 1, 1], 4), np.arange(4), 3, intra_probability=share)
         for share in (1.0, 0.0)
     )
-    assert all(always.draw(0, number)[1] and not never.draw(0, number)[1] for number in range(24))
+    assert all(always.sample(0, number)[1] and not never.sample(0, number)[1] for number in range(24))
 
 
 MASK = 399
@@ -256,13 +258,13 @@ def test_shares_are_those_of_bert(tokenizer: PreTrainedTokenizerFast) -> None:
     counts = np.zeros(4)
     for number in range(400):
         sentences = [np.array([0, *draw.integers(4, MASK, size=size), 2], np.int32) for size in (12, 30)]
-        for before, after in zip(sentences, masks.draw(sentences, 0, number), strict=True):
+        for before, after in zip(sentences, masks.mask(sentences, 0, number), strict=True):
             assert len(after.token_ids) == len(before)
-            np.testing.assert_array_equal(after.tokens, before[after.places])
-            others = np.setdiff1d(np.arange(len(before)), after.places)
+            np.testing.assert_array_equal(after.tokens, before[after.positions])
+            others = np.setdiff1d(np.arange(len(before)), after.positions)
             np.testing.assert_array_equal(after.token_ids[others], before[others])
             assert {0, len(before) - 1} <= set(others.tolist())
-            seen = after.token_ids[after.places]
+            seen = after.token_ids[after.positions]
             counts += (len(seen), (seen == MASK).sum(), (seen == after.tokens).sum(), len(before) - 2)
     chosen, masked, kept, tokens = counts
     assert chosen / tokens == pytest.approx(0.15, abs=0.01)
@@ -273,6 +275,6 @@ def test_shares_are_those_of_bert(tokenizer: PreTrainedTokenizerFast) -> None:
 def test_masks_depend_on_the_key_alone(tokenizer: PreTrainedTokenizerFast) -> None:
     sentences = [np.arange(4, 60), np.arange(60, 90)]
     masks, others = TokenMasks(tokenizer), TokenMasks(tokenizer)
-    first, second = ([one.token_ids.tolist() for one in masks.draw(sentences, 0, number)] for number in (1, 2))
+    first, second = ([one.token_ids.tolist() for one in masks.mask(sentences, 0, number)] for number in (1, 2))
     assert first != second
-    assert [one.token_ids.tolist() for one in others.draw(sentences, 0, 1)] == first
+    assert [one.token_ids.tolist() for one in others.mask(sentences, 0, 1)] == first

@@ -53,7 +53,7 @@ def segmenter(backbone_folder: Backbones) -> Segmenter:
     return Segmenter(tokenizer, SegmentationConfig(max_tokens=120, passage_words=40))
 
 
-def leaving_out(segmenter: Segmenter, found: Repeats, **config: object) -> Segmenter:
+def without_repeats(segmenter: Segmenter, found: Repeats, **config: object) -> Segmenter:
     return Segmenter(segmenter.tokenizer, SegmentationConfig(max_tokens=120, passage_words=40, **config), found)  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_counts_are_those_of_a_loop_over_documents(texts: list[str]) -> None:
 
 def test_a_licence_that_differs_by_a_year_is_left_out_and_counted(segmenter: Segmenter) -> None:
     documents = corpus()
-    own = leaving_out(segmenter, find_repeats(documents))
+    own = without_repeats(segmenter, find_repeats(documents))
     for document in documents:
         before, after = segmenter.segment(document), own.segment(document)
         assert [after.text(one) for one in after.passages] == [
@@ -101,7 +101,7 @@ def test_a_licence_that_differs_by_a_year_is_left_out_and_counted(segmenter: Seg
         assert {one.section for one in segmented.passages} == {0}
     # The limit of passages counts those that are encoded.
     turned = [Document(one.id, one.sections[::-1]) for one in documents]
-    segmented = leaving_out(segmenter, find_repeats(turned), max_passages=2).segment(turned[0])
+    segmented = without_repeats(segmenter, find_repeats(turned), max_passages=2).segment(turned[0])
     assert [one.section for one in segmented.passages] == [1, 1]
     assert segmented.coverage.left_out.keys() == {"repeated", "passage limit"}
 
@@ -112,7 +112,7 @@ def test_a_licence_in_the_middle_of_a_section_is_found_wherever_passages_end(seg
         Document(f"d{place}", (Section(f"{sentences(place, 20 + place)} {licence} {sentences(50 + place, 20)}"),))
         for place in range(5)
     ]
-    own = leaving_out(segmenter, find_repeats(documents))
+    own = without_repeats(segmenter, find_repeats(documents))
     for document in documents:
         segmented = own.segment(document)
         start = document.text.index("Permission is")
@@ -139,7 +139,7 @@ def test_versions_share_many_passages_and_a_notice_is_few(
         for place in range(3)
     ]
     strangers = [Document(f"s{place}", (Section(sentences(1000 + place, 30)),)) for place in range(2)]
-    own = leaving_out(segmenter, find_repeats([*documents, *strangers]))
+    own = without_repeats(segmenter, find_repeats([*documents, *strangers]))
     for document in documents:
         coverage = own.segment(document).coverage
         assert coverage.to_dict().get("kept_repeats", 0) == is_kept == own.repeated(document)[1]
@@ -155,7 +155,7 @@ def test_two_alike_among_others_lose_nothing(segmenter: Segmenter) -> None:
 def test_the_share_of_documents_counts_in_a_large_corpus() -> None:
     documents = [Document(str(place), (Section(sentences(place, 1)),)) for place in range(500)]
     documents += [Document(f"l{place}", (Section(LICENCE),)) for place in range(4)]
-    assert find_repeats(documents).least == 6 and not find_repeats(documents)
+    assert find_repeats(documents).least_documents == 6 and not find_repeats(documents)
     assert find_repeats(documents, least_share=0).is_repeated(LICENCE)
 
 
@@ -198,7 +198,7 @@ def test_tables_of_numbers_do_not_repeat() -> None:
 
 def test_vectors_are_those_of_documents_without_the_passages(tiny_encoder: Encoders) -> None:
     encoder, documents = tiny_encoder("bert", readout="mean", trained=True), corpus()
-    own = encoder.leaving_out(find_repeats(documents))
+    own = encoder.without_repeats(find_repeats(documents))
     vectors = own.encode(documents)
     without = [Document(one.id, one.sections[:1]) for one in documents]
     np.testing.assert_allclose(vectors, encoder.encode(without), atol=1e-5)

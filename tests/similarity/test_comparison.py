@@ -165,7 +165,7 @@ class TestMatrices:
         assert len(encoded.sentences) >= 2
 
     def test_within_one_document(self, within: Comparison) -> None:
-        assert within.within
+        assert within.is_within
         assert within.document == pytest.approx(1)
         assert repr(within).startswith("Comparison('first' within itself: 1.000, 3 x 3 sections")
         for matrix in (within.sections, within.passages, within.sentences):
@@ -271,7 +271,7 @@ def test_json_is_strict_and_whole(name: str, request: pytest.FixtureRequest, tmp
     text = subject.to_json()
     assert subject.to_json(tmp_path / "c.json").read_text(encoding="utf-8") == text + "\n"
     content = json.loads(text, parse_constant=lambda value: pytest.fail(value))
-    assert content["document"] == round(subject.document, 6) and content["self"] == subject.within
+    assert content["document"] == round(subject.document, 6) and content["self"] == subject.is_within
     assert content["model"]["name"] == "tiny-bert (untrained graph)" and content["coverage"]["a"]["share"] == 1.0
     for level in ("sections", "passages", "sentences"):
         np.testing.assert_allclose(content[level], getattr(subject, level), atol=1e-6)

@@ -217,7 +217,7 @@ def test_every_subtopic_says_who_has_it() -> None:
 def test_within_one_document_similarity_is_that_of_all_sentences() -> None:
     own = Subtopics.of([0, 0, 0, 1], 4)
     similarity = np.array([[9, 1, 2, 0], [1, 9, 3, 0], [2, 3, 9, 0], [0, 0, 0, 9.0]])
-    made = SubtopicTable.of(own, TEXTS[:4], similarity, "en", by="vectors", cluster_size=3, within=True)
+    made = SubtopicTable.of(own, TEXTS[:4], similarity, "en", by="vectors", cluster_size=3, is_within=True)
     assert [(row.holder, row.similarity) for row in made.rows] == [("a", 2.0), ("a", None)]
 
 

@@ -132,7 +132,7 @@ def by_hand(model: DocumentModel, batch: TrainingBatch, packing: Packing) -> tup
     """Both terms of equation 3 by plain autograd, sentence by sentence, with all activations held at once."""
     vectors: dict[int, torch.Tensor] = {}
     losses = []
-    asked = zip(batch.targets["masked_places"].tolist(), batch.targets["masked_tokens"].tolist(), strict=True)
+    asked = zip(batch.targets["masked_positions"].tolist(), batch.targets["masked_tokens"].tolist(), strict=True)
     wanted = {(row, place): token for (row, place), token in asked}
     for mini_batch in model.mini_batches(batch.graphs, packing):
         hidden = model.passage_encoder.tokens(mini_batch.input_ids, mini_batch.attention_mask)

@@ -36,7 +36,7 @@ def documents() -> list[Document]:
 def encoder(tiny_encoder: Encoders, documents: Documents) -> DocumentEncoder:
     found = find_repeats(documents)
     assert found
-    return tiny_encoder("bert", trained=True).leaving_out(found)
+    return tiny_encoder("bert", trained=True).without_repeats(found)
 
 
 @pytest.mark.parametrize("kind", ["file", "broken link", "pipe"])
@@ -49,7 +49,7 @@ def test_files_of_others_stay(encoder: DocumentEncoder, documents: Documents, tm
         os.mkfifo(path)
     else:
         path.symlink_to(outside)
-    for leaving in (encoder, encoder.leaving_out(None)):
+    for leaving in (encoder, encoder.without_repeats(None)):
         for overwrite in (False, True):
             with pytest.raises(OutputError, match=REPEATS_FILE):
                 leaving.encode_to_disk(documents, path.parent, overwrite=overwrite)
@@ -77,7 +77,7 @@ def test_what_repeats_elsewhere_is_replaced_only_when_asked(
 def test_a_folder_keeps_what_was_left_out_and_is_made_again_with_it(
     encoder: DocumentEncoder, documents: Documents, tmp_path: Path
 ) -> None:
-    plain, path = encoder.leaving_out(None), tmp_path / REPEATS_FILE
+    plain, path = encoder.without_repeats(None), tmp_path / REPEATS_FILE
     manifest = encoder.encode_to_disk(documents, tmp_path)
     assert manifest.model["repeats"] == encoder.describe()["repeats"]
     assert manifest.coverage.left_out["repeated"] > 500

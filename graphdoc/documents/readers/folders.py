@@ -49,7 +49,7 @@ def is_folder_or_pattern(source: str) -> bool:
         return False
 
 
-def place_of(path: Path) -> str:
+def location_of(path: Path) -> str:
     """Where a file lies, by whatever name its folder is reached; a link to a file is a file of its own."""
     folder = str(path.parent)
     # Whoever reads there says better what is wrong with a name.
@@ -190,7 +190,7 @@ class ClashingIds:
         """Look through sources that are listed one by one; only names are read."""
         paths = [str(source) for source in sources if isinstance(source, str | PathLike)]
         # A file that several sources give is one, by whatever name.
-        found = Counter(id for id, _ in {(id, place_of(file)) for path in paths for id, file in _files_of(path)})
+        found = Counter(id for id, _ in {(id, location_of(file)) for path in paths for id, file in _files_of(path)})
         ids = frozenset(id for id, count in found.items() if count > 1)
         roots = {path: _split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
         names = {root: root.resolve().name for root in roots.values()}

@@ -20,7 +20,7 @@ from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, 
 from ..parsing.rows import Columns, row_id
 from ..section import clean_text
 from .corpora import read_corpus, read_json_lines
-from .folders import ClashingIds, FoundFile, find_files, is_pattern, place_of
+from .folders import ClashingIds, FoundFile, find_files, is_pattern, location_of
 from .records import ReadingReport, Record, SeenIds, Skipped
 
 _STANDARD_INPUT = "standard input"
@@ -214,7 +214,7 @@ class _Reading:
                 raise
             raise DocumentError(str(error)) from None
         # From another source, and perhaps with another id.
-        location = place_of(path)
+        location = location_of(path)
         if self.unique_ids and location in self.files:
             raise DocumentError("it was read before, from another source; name it once")
         added = self.added
