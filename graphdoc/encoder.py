@@ -259,6 +259,7 @@ class DocumentEncoder(VectorPipeline):
                 by=subtopics,
                 cluster_size=cluster_size,
                 receptive_field=receptive_field,
+                least=None if self.background is None else self.background.subtopics,
             )
         similarity = self._compared_by(2)
         model = {**self.describe(), "similarity": similarity}

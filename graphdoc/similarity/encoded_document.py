@@ -196,6 +196,7 @@ def pair_subtopics(
     by: str = "words",
     cluster_size: int = CLUSTER_SIZE,
     receptive_field: int | None = None,
+    least: float | None = None,
     seed: int = 0,
 ) -> SubtopicTable:
     """Find the subtopics of the sentences of two documents, or of one (SST, section 3.2).
@@ -208,6 +209,7 @@ def pair_subtopics(
         by: name of the method, for the record: ``words``, ``vectors`` or ``adaptive``.
         cluster_size: sentences of a subtopic, about.
         receptive_field: sentences of a document that are looked at, its first ones; None for all.
+        least: mean cosine below which sentences of both are no subtopic of both; None for any.
         seed: seed of the clustering.
 
     Returns:
@@ -233,10 +235,11 @@ def pair_subtopics(
     else:
         subtopics = finder.find(first, second, cluster_size=cluster_size, seed=seed)
     rows = np.concatenate(vectors)
+    cosines = similarity_matrix(rows, rows)
     return SubtopicTable.of(
-        subtopics,
+        subtopics if least is None else subtopics.parted(cosines, least),
         [*texts[0], *texts[1]],
-        similarity_matrix(rows, rows),
+        cosines,
         language,
         by=by,
         cluster_size=cluster_size,

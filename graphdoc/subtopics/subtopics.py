@@ -57,6 +57,21 @@ class Subtopics:
         """The subtopic of every sentence of the first document, and of the second."""
         return self.clusters[: self.first], self.clusters[self.first :]
 
+    def parted(self, similarity: Floats, least: float) -> Subtopics:
+        """The same, but each whose sentences of both documents are not alike becomes one of either.
+
+        Args:
+            similarity: ``(sentences, sentences)``.
+            least: mean similarity of its sentences of the one document with those of the other.
+        """
+        labels, is_second = self.clusters.copy(), np.arange(len(self.clusters)) >= self.first
+        for number in range(self.number):
+            own = self.clusters == number
+            block = similarity[np.ix_(own & ~is_second, own & is_second)]
+            if block.size and block.mean() < least:
+                labels[own & is_second] += self.number
+        return Subtopics.of(labels, self.first)
+
     def turned(self) -> Subtopics:
         """The same subtopics of the pair in the other order."""
         first, second = self.sides

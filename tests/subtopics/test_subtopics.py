@@ -214,6 +214,22 @@ def test_every_subtopic_says_who_has_it() -> None:
     assert [row.similarity for row in rows] == [(1 * 6 + 3) + (3 * 6 + 1), None, None]
 
 
+def test_sentences_that_are_not_alike_are_no_subtopic_of_both(mini: DocumentEncoder) -> None:
+    similarity = np.full((6, 6), 0.1)
+    similarity[0, 2] = 0.9
+    assert SUBTOPICS.parted(similarity, 0.1).clusters.tolist() == SUBTOPICS.clusters.tolist()
+    assert SUBTOPICS.parted(similarity, 0.2).clusters.tolist() == [0, 1, 0, 2, 3, 3]
+    least = mini.background and mini.background.subtopics
+    assert least is not None and 0.1 < least < 0.3
+    tides = "The sea floods the marsh. A dike holds the tide. A storm closes the sluice."
+    for other, holders in (
+        (tides.replace("sea", "tide"), {"both"}),
+        ("Clocks strike. A wheel turns slowly.", {"a", "b"}),
+    ):
+        found = mini.compare(tides, other, subtopics="vectors", cluster_size=9).subtopics
+        assert found is not None and {row.holder for row in found.rows} == holders
+
+
 def test_within_one_document_similarity_is_that_of_all_sentences() -> None:
     own = Subtopics.of([0, 0, 0, 1], 4)
     similarity = np.array([[9, 1, 2, 0], [1, 9, 3, 0], [2, 3, 9, 0], [0, 0, 0, 9.0]])
