@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -15,8 +16,9 @@ from cyclopts import Parameter
 from ..documents.document import Document
 from ..documents.parsing.rows import Columns
 from ..documents.readers import ReadingReport, Skipped, read_documents
-from ..documents.readers.folders import is_folder_or_pattern, is_pattern
+from ..documents.readers.folders import is_folder_or_pattern, is_pattern, number_of_files
 from ..errors import DocumentError, SettingsError
+from ..runtime.progress import Passing, number_of, progress_bar
 from ..runtime.text import counted
 from .options import READING, ModelOptions
 
@@ -65,7 +67,7 @@ class OneDocument:
         missing = [source for source in sources if options.get("on_error") != "skip" and is_missing_source(source)]
         chosen = {"on_error": "stop"} | options
         documents = read_documents(missing[:1] or list(sources), columns=self.columns, report=report, **chosen)
-        return iter(list(documents)) if missing else documents
+        return iter(list(documents)) if missing else Passing(documents, partial(number_of_files, list(sources)))
 
     def document(self, source: str, report: ReadingReport | None = None) -> Document:
         """Read the one document that a source holds."""
@@ -151,7 +153,7 @@ def not_empty(documents: Iterable[T], sources: Iterable[str], report: ReadingRep
     """Pass on documents, or what is made of them; DocumentError if there are none."""
     rest = iter(documents)
     for first in rest:
-        return chain([first], rest)
+        return Passing(chain([first], rest), partial(number_of, documents))
     raise DocumentError(f"there are no documents in {' '.join(sources)}{first_reason(report)}")
 
 
@@ -167,24 +169,31 @@ def without_repeats(
     if repeats == KEEP:
         return encoder, documents
     from ..documents.readers.streams import KeptDocuments
-    from ..runtime.progress import progress_bar
     from ..segmentation.repeats import RepeatCounter
 
-    documents = documents if isinstance(documents, list) else KeptDocuments(documents)
-    counter = RepeatCounter()
-    with progress_bar(None, None, "Reading") as bar:
-        for document in documents:
-            counter.add(document)
-            bar.update(1)
-    return encoder.without_repeats(counter.result() or None), documents
+    counter, is_held = RepeatCounter(), isinstance(documents, list)
+    with progress_bar(None, number_of(documents), "Reading") as bar:
+
+        def counting() -> Iterator[Document]:
+            for document in documents:
+                counter.add(document)
+                bar.update(1)
+                yield document
+
+        kept = list(counting()) if is_held else KeptDocuments(counting())
+    return encoder.without_repeats(counter.result() or None), kept
 
 
-def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) -> Iterator[Document]:
+def noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) -> Passing[Document]:
     """Documents as they come; after the last one, those in another language than the model's are named in a warning.
 
     A model knows the language that its configuration names, and one whose tokenizer has more than 100,000 tokens all;
     but that one, too, reads words and sentences by the rules of the language that is named.
     """
+    return Passing(_noting_languages(encoder, documents), partial(number_of, documents))
+
+
+def _noting_languages(encoder: DocumentEncoder, documents: Iterable[Document]) -> Iterator[Document]:
     from ..documents.language import language_of
 
     known, total, foreign = encoder.model.config.language, 0, list[str]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from itertools import islice, pairwise, tee
@@ -26,7 +26,7 @@ from ..graphs.batch import GraphBatch
 from ..modeling import DocumentOutput
 from ..modeling.lexical import Counts, LexicalReader, passage_numbers, summed
 from ..runtime.arrays import Vectors
-from ..runtime.progress import progress_bar
+from ..runtime.progress import number_of, progress_bar
 from ..runtime.text import described, require_whole
 from ..runtime.workers import work_ahead
 from ..segmentation.segmenter import Segmenter
@@ -302,11 +302,10 @@ def cut_windows(
     """
     ahead = Workers.on(device, workers)
     documents = documents_of(documents)
-    total = len(documents) if isinstance(documents, Sized) else None
     coverage = Coverage() if totals is None else totals
     is_shown = bar is None and (show_progress or (show_progress is None and sys.stderr.isatty()))
     with (
-        progress_bar(show_progress, total) if is_shown else nullcontext(bar) as shown,
+        progress_bar(show_progress, number_of(documents)) if is_shown else nullcontext(bar) as shown,
         closing(segment_in_order(documents, segmenter, ahead)) as segmented,
     ):
         for window in windows_of(segmented):

@@ -17,6 +17,7 @@ from ..errors import DocumentError, SettingsError
 from ..inference.segmenting import AnyDocument, as_document, documents_of
 from ..runtime.files import write_csv, write_text
 from ..runtime.memory import quick_imports
+from ..runtime.progress import Passing, number_of
 from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig, repeated_in
@@ -109,7 +110,8 @@ class Overview:
             raise SettingsError(f"level={options['level']!r} gives no vectors of whole documents; leave it out")
         settings = _settings(neighbours, duplicates, group_size, seed, fit)
         digests = Digests(encoder.model.config.language, _lister(encoder.segmenter.repeats, encoder.segmenter.config))
-        passing = digests.passing(map(as_document, documents_of(documents)))
+        given = documents_of(documents)
+        passing = Passing(digests.passing(map(as_document, given)), partial(number_of, given))
         with TemporaryDirectory(prefix="graphdoc-") as temporary:
             folder = vectors or temporary
             coverage = encoder.encode_to_disk(passing, folder, **options).coverage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -33,7 +33,7 @@ from ..inference.segmenting import (
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import survive_forks
-from ..runtime.progress import progress_bar
+from ..runtime.progress import number_of, progress_bar
 from ..segmentation.repeats import RepeatCounter, SectionSpan
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
@@ -108,8 +108,7 @@ class Update:
         """Index documents, some thousands of passages at a time; each time is one commit, also before an error."""
         # Texts are made into terms as the search structure of words says.
         self._store.prepare()
-        total = len(documents) if isinstance(documents, Sized) else None
-        with progress_bar(self._show, total, "Indexing") as self._bar:
+        with progress_bar(self._show, number_of(documents), "Indexing") as self._bar:
             changed = self._changed(documents)
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
                 indexable = filter(self._is_indexable, segmented)

@@ -3,9 +3,38 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from operator import length_hint
+from typing import Any, Generic, TypeVar
 
 from tqdm.auto import tqdm
+
+T = TypeVar("T")
+
+
+class Passing(Generic[T]):
+    """Items as they come, and how many there will be, which is asked for where a bar is shown.
+
+    >>> number_of(Passing(iter("ab"), lambda: 2))
+    2
+    """
+
+    def __init__(self, items: Iterator[T], count: Callable[[], int | None]) -> None:
+        self._items, self._count = items, count
+
+    def __iter__(self) -> Iterator[T]:
+        return self._items
+
+    def __next__(self) -> T:
+        return next(self._items)
+
+    def __length_hint__(self) -> int:
+        return self._count() or 0
+
+
+def number_of(items: Iterable[Any]) -> int | None:
+    """How many items there are, for a bar; None where nobody knows before they have come."""
+    return length_hint(items) or None
 
 
 def progress_bar(

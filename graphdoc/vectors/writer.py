@@ -6,7 +6,7 @@ import logging
 import pickle
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain, count, islice, takewhile
@@ -25,7 +25,7 @@ from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import AnyDocument, Workers, as_document, documents_of, segment_in_order
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes, move_to_device
-from ..runtime.progress import progress_bar
+from ..runtime.progress import number_of, progress_bar
 from ..runtime.ray import RayCluster
 from ..runtime.text import require_one_of, require_path, require_whole
 from ..segmentation.spans import Coverage, SegmentedDocument
@@ -145,8 +145,7 @@ def encode_to_disk(
             target.open()
             # Nobody may change the folder before all have seen it.
             processes.gather(None)
-            total = len(documents) if isinstance(documents, Sized) else None
-            with progress_bar(show_progress if processes.is_first else False, total) as bar:
+            with progress_bar(show_progress if processes.is_first else False, number_of(documents)) as bar:
                 job = _Job(shards, target, processes, bar)
                 job.run(chain(first, coming), ahead, cluster)
             is_new = any(processes.gather(job.has_encoded))

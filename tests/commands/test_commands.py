@@ -17,6 +17,7 @@ from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.commands import compare
 from graphdoc.commands.output import Table, Terminal, names
 from graphdoc.commands.sources import noting_languages
+from graphdoc.runtime import progress
 from graphdoc.vectors.folder import read_vectors
 
 
@@ -102,6 +103,28 @@ def test_index_search_and_mine(run: Command, examples: Path) -> None:
     run("mine", "my.index", "--queries", "questions.tsv", "--by", "words", "--output", "negatives.jsonl")
     (line,) = Path("negatives.jsonl").read_text(encoding="utf-8").splitlines()[-1:]
     assert "storm-surge-barriers" not in json.dumps(json.loads(line).get("negatives", []))
+
+
+def test_bars_know_how_many_documents_there_are(run: Command, examples: Path, monkeypatch: Patch) -> None:
+    pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+    seen: dict[str, int | None] = {}
+    shown = progress.tqdm
+
+    def bar(*, total: int | None, desc: str, **options: Any) -> Any:
+        seen[desc] = total
+        return shown(total=total, desc=desc, **options)
+
+    monkeypatch.setattr(progress, "tqdm", bar)
+    # Rows are known only once they were read.
+    rows = write_rows(Path("rows.jsonl"), [{"id": "a", "text": "Rice."}, {"id": "b", "text": "Tea."}])
+    for words, expected in (
+        (("index", examples, "--output", "i"), {"Indexing": 11, "Leaving out what repeats": 0}),
+        (("overview", examples), {"Reading": 11, "Encoding": 11}),
+        (("encode", rows, "--output", "v"), {"Reading": None, "Encoding": 2}),
+    ):
+        seen.clear()
+        run(*words)
+        assert seen == expected
 
 
 def test_search_without_an_index(run: Command, examples: Path) -> None:

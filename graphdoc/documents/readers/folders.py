@@ -101,7 +101,7 @@ def _ids(files: list[Path]) -> dict[Path, str]:
     """The ids of files: their paths without suffix, with it where two would be the same."""
     ids = {path: path.with_name(split_suffix(path)[0]).as_posix() for path in files}
     # The rows of a corpus have ids of their own.
-    single = [path for path in files if not is_corpus(split_suffix(path)[1])]
+    single = [path for path in files if not _holds_rows(path)]
     while True:
         taken = Counter(ids[path] for path in single)
         clashing = [path for path in files if taken[ids[path]] > 1 and ids[path] != path.as_posix()]
@@ -190,7 +190,8 @@ class ClashingIds:
         """Look through sources that are listed one by one; only names are read."""
         paths = [str(source) for source in sources if isinstance(source, str | PathLike)]
         # A file that several sources give is one, by whatever name.
-        found = Counter(id for id, _ in {(id, location_of(file)) for path in paths for id, file in _files_of(path)})
+        files = {(id, location_of(file)) for path in paths for id, file in _files_of(path) if not _holds_rows(file)}
+        found = Counter(id for id, _ in files)
         ids = frozenset(id for id, count in found.items() if count > 1)
         roots = {path: _split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
         names = {root: root.resolve().name for root in roots.values()}
@@ -210,17 +211,27 @@ class ClashingIds:
         return f"{self.prefixes[source]}/{file.id}" if file.id in self.ids and source in self.prefixes else file.id
 
 
+def number_of_files(sources: Sequence[str]) -> int:
+    """How many documents sources hold, by the names of their files; 0 where it takes reading to know."""
+    files = [file for source in sources for _, file in _files_of(source)]
+    return 0 if "-" in sources or any(map(_holds_rows, files)) else len(files)
+
+
+def _holds_rows(path: Path) -> bool:
+    return is_corpus(split_suffix(path)[1])
+
+
 def _files_of(source: str) -> Iterator[tuple[str, Path]]:
-    """The files of a source with the ids that they would have by themselves; no corpora, whose rows have ids."""
+    """The files of a source with the ids that they would have by themselves."""
     if not is_folder_or_pattern(source):
         stem, kind = split_suffix(Path(source))
-        if kind and not is_corpus(kind):
+        if kind:
             yield stem, Path(source)
         return
     # What is wrong is said where it is read.
     with suppress(DocumentError):
         for file in find_files(source):
-            if isinstance(file, FoundFile) and not is_corpus(split_suffix(file.path)[1]):
+            if isinstance(file, FoundFile):
                 yield file.id, file.path
 
 
