@@ -17,7 +17,7 @@ from typed import Backbones, Documents, Encoders, Patch
 
 from graphdoc import Document, DocumentEncoder, Trainer
 from graphdoc.cli import main
-from graphdoc.errors import GraphdocError, SettingsError
+from graphdoc.errors import GraphdocError, OutputError, SettingsError
 from graphdoc.evaluation import ClassificationEvaluator
 from graphdoc.losses import (
     ClassificationLoss,
@@ -239,6 +239,7 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "unknown queries": (
         lambda documents: Queries(documents, [("rice", "nobody")]), None, {}, GraphdocError, "corpus",
     ),
+    "a tracker that does not start": (SubDocuments, None, {"trackers": ["mlflow"]}, OutputError, "nowhere"),
     "an unknown tracker": (SubDocuments, None, {"trackers": ["aim"]}, SettingsError, "trackers"),
     "settings of a loaded model": (SubDocuments, None, {"model": {"settings": {}}}, SettingsError, "settings"),
 }  # fmt: skip
@@ -250,6 +251,9 @@ def test_what_is_wrong_is_refused_before_a_passage_is_encoded(
 ) -> None:
     task, loss, options, kind, named = WRONG[name]
     monkeypatch.setattr(DocumentModel, "encode_passages", lambda *arguments: pytest.fail("encodes"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://server")
+    if kind is OutputError:
+        pytest.importorskip("mlflow")
     with pytest.raises(kind) as caught:
         given = {**FEW, **options}
         Trainer(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,8 @@ from ..training.data import RunEvaluation
 from ..training.objectives import Classification, TrainingBatch
 from ..training.run import begin_training
 from .base import CorpusRecipe, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
+
+logger = logging.getLogger(__name__)
 
 WHOLE = DocumentSections(sections=1)
 
@@ -178,6 +182,13 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
             firsts = [(self._names[row] or ("",))[0] for row in train]
             held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
             train, validation = train[~held_out], train[held_out].tolist()
+            if not validation and self.run.processes.is_first:
+                least = 1 / max(Counter(firsts).values())
+                logger.warning(
+                    "validation.share=%g of %s is less than one document of every class, so nothing is measured; set "
+                    "it to %.2f or more, or name documents to measure by split: dev",
+                    *(settings.validation.share, counted(len(firsts), "document"), math.ceil(100 * least) / 100),
+                )
         self._train, self.validation = train, np.array(validation, np.int64)
         found = Counter(name for row in train for name in self._names[row])
         self.classes = ordered_classes(found)

@@ -144,6 +144,7 @@ class TrainingLoop:
         checkpoints: writes and reads the run's checkpoints.
         processes: the processes that train together.
         show_progress: show a bar; None shows it on a terminal.
+        accelerator: the one whose trackers have been started; None makes one.
 
     Attributes:
         state: how far the run has come.
@@ -158,6 +159,7 @@ class TrainingLoop:
         processes: Processes,
         *,
         show_progress: bool | None = None,
+        accelerator: Accelerator | None = None,
     ) -> None:
         self.model, self.settings, self.processes = model, settings, processes
         self._recipe, self._checkpoints, self._show_progress = recipe, checkpoints, show_progress
@@ -167,7 +169,7 @@ class TrainingLoop:
         self._epoch_steps, often = (length, length) if length else (steps, min(STREAM_SAVE_STEPS, steps))
         self._save_steps = settings.save_steps or often
         self.state = TrainState(max_steps=steps)
-        self.accelerator = make_accelerator(model.device, checkpoints.folder, settings.trackers)
+        self.accelerator = accelerator or make_accelerator(model.device, checkpoints.folder, settings.trackers)
         self._step = CachedStep(
             model,
             recipe.objective,

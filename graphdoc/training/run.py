@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 import yaml
+from accelerate import Accelerator
 from tqdm.auto import tqdm
 
 from ..checkpoints.backbones import backbone_config, load_tokenizer, segmenter_of
@@ -33,7 +35,7 @@ from ..segmentation.segmenter import Segmenter
 from ..settings.run import ModelSettings, RunSettings, TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite_weights
 from .data import Recipe, RunEvaluation
-from .loop import TrainingLoop
+from .loop import TrainingLoop, make_accelerator
 from .optimizer import fixed_weights, prepare_tuning, trained_weights
 from .run_folder import CONFIG_FILE as SETTINGS_FILE
 from .run_folder import (
@@ -42,10 +44,12 @@ from .run_folder import (
     RESULTS_FILE,
     abandon_run,
     begin_run,
+    end_trackers,
     git_revision,
     open_run,
     read_results,
     require_trackers,
+    start_trackers,
     versions,
     write_run_file,
 )
@@ -179,7 +183,8 @@ def run_recipe(
         begin_run(folder, settings, resume=resume)
         is_new = not (folder / SETTINGS_FILE).exists()
 
-    try:
+    with ExitStack() as stack:
+        stack.callback(lock.release)
         processes.run_first(begin)
         try:
             recipe = make(context)
@@ -189,8 +194,11 @@ def run_recipe(
             if processes.is_first:
                 for line in _announcement(settings, recipe, record):
                     tqdm.write(printable(line))
+            accelerator = make_accelerator(context.encoder.model.device, folder, settings.training.trackers)
+            stack.callback(end_trackers, accelerator)
+            processes.run_first(partial(start_trackers, accelerator, folder))
             recipe.load()
-            result = _train(context, recipe, record, resume)
+            result = _train(context, recipe, record, accelerator, resume)
         except KeyboardInterrupt:
             if processes.is_first:
                 logger.warning("the run was interrupted; go on from its last checkpoint with --resume")
@@ -199,14 +207,14 @@ def run_recipe(
             if processes.is_first and is_new:
                 abandon_run(folder)
             raise
-    finally:
-        lock.release()
     if (last_words := recipe.finish()) is not None and processes.is_first:
         tqdm.write(printable(last_words))
     return result
 
 
-def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], resume: bool) -> Path:
+def _train(
+    context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], accelerator: Accelerator, resume: bool
+) -> Path:
     settings: RunSettings = context.settings
     model, processes, folder = context.encoder.model, context.processes, settings.folder
     results: dict[str, Any] = {}
@@ -219,7 +227,8 @@ def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], 
         describe_training=lambda: _card(settings, recipe, record, results),
         only_updates=settings.model.store == "updates",
     )
-    loop = TrainingLoop(model, recipe, settings.training, checkpoints, processes, show_progress=context.show_progress)
+    options = {"show_progress": context.show_progress, "accelerator": accelerator}
+    loop = TrainingLoop(model, recipe, settings.training, checkpoints, processes, **options)
     last = checkpoints.last if resume else None
     if last is not None:
         begun_at = checkpoints.load_state(last)

@@ -96,8 +96,9 @@ def begin_run(folder: Path, settings: RunSettings, *, resume: bool) -> None:
             )
         check_same_settings(folder / CONFIG_FILE, settings)
         return
-    # What a run leaves that never began.
-    left = {LOG_FILE, LOCK_FILE, NEGATIVES_FOLDER} | {name for name in names if name.startswith(WRONG_BATCH)}
+    # What a run leaves that never began, also with a tracker.
+    left = {LOG_FILE, LOCK_FILE, NEGATIVES_FOLDER, "graphdoc", "mlruns", "wandb"}
+    left |= {name for name in names if name.startswith(WRONG_BATCH)}
     if "graphdoc" in (read_json(folder / RECORD_FILE).get("versions") or ()):
         left.add(RECORD_FILE)
     if foreign := sorted(names - left):
@@ -221,7 +222,7 @@ class RunLog:
             write_text(self.path, "".join(f"{line}\n" for line in kept if state.global_step))
             self._tracking = accelerator if accelerator is not None and accelerator.log_with else None
             if self._tracking is not None:
-                _start_trackers(self._tracking, folder)
+                start_trackers(self._tracking, folder)
         except GraphdocError:
             self.bar.close()
             raise
@@ -232,7 +233,7 @@ class RunLog:
     def __exit__(self, *error: object) -> None:
         self.bar.close()
         if self._tracking is not None:
-            self._tracking.end_training()
+            end_trackers(self._tracking)
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Add an entry of the current step."""
@@ -283,12 +284,14 @@ def require_trackers(names: Sequence[str]) -> None:
 _ADVICE = {"wandb": "log in (wandb login), set WANDB_MODE=offline, ", "mlflow": "check MLFLOW_TRACKING_URI, "}
 
 
-def _start_trackers(accelerator: Accelerator, folder: Path) -> None:
-    """Start the trackers of a run (``tensorboard``, ``wandb`` or ``mlflow``).
+def start_trackers(accelerator: Accelerator, folder: Path) -> None:
+    """Start the trackers of a run (``tensorboard``, ``wandb`` or ``mlflow``), where they have not been started.
 
     Raises:
         OutputError: a tracker does not start, as without a network or a login.
     """
+    if accelerator.trackers or not accelerator.log_with:
+        return
     names = [str(tracker) for tracker in accelerator.log_with]
     path = folder / CONFIG_FILE
     settings = {".".join(key): value for key, value in (_settings_in(path) if path.is_file() else {}).items()}
@@ -312,3 +315,9 @@ def _start_trackers(accelerator: Accelerator, folder: Path) -> None:
         reason = one_line(str(error), 200) or type(error).__name__
         advice = "".join(text for name, text in _ADVICE.items() if name in names)
         raise OutputError(f"training.trackers={names} do not start: {reason}; {advice}or leave them out") from error
+
+
+def end_trackers(accelerator: Accelerator) -> None:
+    """End the trackers of a run; its processes stay together, which they would not by ``end_training``."""
+    while accelerator.trackers:
+        accelerator.trackers.pop().finish()

@@ -96,6 +96,13 @@ def test_what_is_measured_meanwhile_is_what_the_trained_model_gives(classify: Cl
     assert measured["loss"] != pytest.approx(ClassificationEvaluator(documents)(short)["loss"], abs=1e-4)
 
 
+def test_a_share_that_is_no_document_is_said(classify: Classify, tmp_path: Path) -> None:
+    said = told(classify(rows(8), "training.max_steps=1"))
+    assert "validation.share=0.2" in said and "0.25" in said
+    told(classify(rows(8), "training.max_steps=1", "validation.share=0.25", f"output={tmp_path / 'measured'}"))
+    assert "after" in results_of(tmp_path / "measured") and "after" not in results_of(tmp_path / "run")
+
+
 def test_any_number_of_classes(classify: Classify, tmp_path: Path) -> None:
     options = ("labels.multi_label=true", "labels.class_weights=balanced", "validation.best=micro_f1")
     told(classify(rows(label=lambda number: [list(WORDS)[number % 2], "text"]), *options))

@@ -95,7 +95,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
         "two": command("two"),
         "resumed": command("begun", "training.save_steps=1", "training.keep_checkpoints=9", "--resume"),
         "held out": command("held-out", "validation.share=0.2", "validation.best=loss"),
-        "frozen": command("frozen", "model.tune=frozen"),
+        "frozen": command("frozen", "model.tune=frozen", "training.trackers=[tensorboard]"),
         "empty": command("x", f"corpus.source={tmp_path / 'empty.jsonl'}"),
         "short": command("x", f"corpus.source={tmp_path / 'short.jsonl'}"),
         "stop": command("x", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=stop"),
