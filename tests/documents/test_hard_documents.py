@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,12 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
     for encoding in ("utf-16", "utf-16-le", "utf-8-sig", "utf-8", "latin-1"):
         document = read(tmp_path / "e.eml", mail("Käse", "Käse.").encode(encoding))
         assert (document.title, document.text) == ("Käse", "Käse.")
+    # What was cut off in a head or in base64 is not read as text.
+    for cut in ("From: a@b.c\nSubject: Tides\nConte", multipart("Tides", "multipart/mixed", "A", "Conte")[:-7]):
+        with pytest.raises(DocumentError, match="no text"):
+            read(tmp_path / "f.eml", cut)
+    letters, kind = base64.b64encode(b"The tide rose.").decode()[:17], "text/plain\nContent-Transfer-Encoding: base64"
+    assert read(tmp_path / "g.eml", mail("Tides", letters, kind)).text == "The tide ros"
 
 
 def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import binascii
 import codecs
 import email
 import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from email.errors import InvalidBase64LengthDefect, MissingHeaderBodySeparatorDefect
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from typing import Any, cast
@@ -41,6 +43,10 @@ _SEPARATOR = re.compile(
     r"|début du message (?:réexpédié|transféré) ?:|inicio del mensaje reenviado:)?\s*",
     re.IGNORECASE,
 )
+
+
+# The beginning of a header's name, and what base64 is not written with.
+_HEADER_NAME, _NO_BASE64 = re.compile(rb"[A-Za-z-]*"), re.compile(rb"[^A-Za-z0-9+/]")
 
 
 class _Policy(EmailPolicy):
@@ -193,6 +199,14 @@ def _header(message: EmailMessage, name: str) -> str:
 
 def _text(part: Any, warnings: list[str]) -> str:
     content = bytes(part.get_payload(decode=True) or b"")
+    defects = {type(defect) for defect in part.defects}
+    if InvalidBase64LengthDefect in defects:
+        # It was cut off, and nothing of it was decoded.
+        letters = _NO_BASE64.sub(b"", content)
+        content = binascii.a2b_base64(letters[: len(letters) // 4 * 4])
+    elif MissingHeaderBodySeparatorDefect in defects and _HEADER_NAME.fullmatch(content):
+        # It was cut off in its head, of which the last line is no text.
+        content = b""
     declared = part.get_content_charset() or "us-ascii"
     names = ("utf-8", declared) if declared.startswith(_OFTEN_UTF_8) and b"\0" not in content else (declared,)
     for name in names:
