@@ -16,7 +16,8 @@ from ...errors import DocumentError
 from ..section import FURNITURE_CHARACTERS
 from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
 from .outline import Outline, ParsedDocument, joined_lines, parsed_document
-from .page_furniture import FURNITURE, HEADINGS, PageElements, is_note, mark_furniture, shown
+from .page_elements import HEADINGS, NO_LETTER, PageElements, shown
+from .page_furniture import FURNITURE, is_note, mark_furniture
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -112,7 +113,6 @@ def _show_scripted(roots: Sequence[_Element]) -> None:
 
 
 _LEAST_STORY, _PIECE = 300, 40
-_NO_LETTER = re.compile(r"[\W_]+")
 
 
 def _stories(roots: Sequence[_Element]) -> Iterator[str]:
@@ -133,11 +133,11 @@ def _stories(roots: Sequence[_Element]) -> Iterator[str]:
 def _show_story(roots: Sequence[_Element]) -> None:
     """Show an article most of which is in JSON-LD alone, in place of the paragraph that it begins with."""
     story = max(_stories(roots), key=len, default="")
-    plain = _NO_LETTER.sub("", story)
+    plain = NO_LETTER.sub("", story)
     if len(plain) < _LEAST_STORY:
         return
     parts = [part for root in roots for part in root.iter("*") if local_name(part) not in _NO_TEXT | {"title"}]
-    there = _NO_LETTER.sub("", "".join((part.text or "") + (part.tail or "") for part in parts))
+    there = NO_LETTER.sub("", "".join((part.text or "") + (part.tail or "") for part in parts))
     pieces = [plain[at : at + _PIECE] for at in range(0, len(plain) - _PIECE, len(plain) // 10)]
     read = _parse_lenient("<p>" + "</p><p>".join(filter(str.strip, story.splitlines())))
     if read is None or 2 * sum(piece in there for piece in pieces) > len(pieces):
@@ -145,7 +145,7 @@ def _show_story(roots: Sequence[_Element]) -> None:
     whole = read[0]
     whole.tag = "div"
     for part in parts:
-        begun = "" if len(part) or local_name(part) in HEADINGS else _NO_LETTER.sub("", part.text or "")
+        begun = "" if len(part) or local_name(part) in HEADINGS else NO_LETTER.sub("", part.text or "")
         if len(begun) > _PIECE and plain.startswith(begun):
             part.text, part.tag = None, "div"
             part.append(whole)

@@ -4,164 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .elements import local_name, names
 from .outline import joined_lines
+from .page_elements import HEADINGS, LONGEST_SHOWN, NO_LETTER, Measures, PageElements, plain, shown
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
-
-HEADINGS = names("h1 h2 h3 h4 h5 h6")
-# More of a text than this is not looked at where a link, a heading or a line of rights is recognised.
-_LONGEST_SHOWN = 1_000
-_CONTROLS = names("button select option label input")
-_NO_LETTER = re.compile(r"[\W_]+")
-_NUMBERING = re.compile(
-    r"^(?:(?:chapter|section|appendix|part)\s+)?(?:[\dIVXA-Z]{1,4}[.):]?)(?:\d[.)]?)*\s+(?=\S)", re.IGNORECASE
-)
-
-
-@dataclass(slots=True)
-class _Measures:
-    """What is in an element: letters and digits, those of them in links and controls, links and headings.
-
-    Args:
-        characters: letters and digits of its text, those of alternative texts not counted.
-        linked: of text in links, buttons and menus.
-        local: of text in links to places of the page itself.
-        links: number of links.
-        headings: number of headings.
-        titled: letters and digits in headings that are no links.
-        first: whether a heading of level 1 is among them.
-        position: characters of the page before the element.
-        prose: those of them that are neither in links nor in headings.
-    """
-
-    characters: int = 0
-    linked: int = 0
-    local: int = 0
-    links: int = 0
-    headings: int = 0
-    titled: int = 0
-    first: bool = False
-    position: int = 0
-    prose: int = 0
-
-    @property
-    def density(self) -> float:
-        """Share of the text that is in links."""
-        return self.linked / self.characters if self.characters else 0.0
-
-    @property
-    def plain(self) -> int:
-        """Letters and digits that are neither in links nor in headings."""
-        return self.characters - self.linked - self.titled
-
-
-def _count(text: str | None) -> int:
-    return len(_NO_LETTER.sub("", text)) if text else 0
-
-
-class PageElements:
-    """The measured elements of the trees of a page; those whose names are in ``dropped`` are not looked at."""
-
-    def __init__(self, roots: Sequence[_Element], dropped: frozenset[str]) -> None:
-        self.roots = roots
-        self._dropped = dropped
-        self.measures: dict[_Element, _Measures] = {}
-        self.order: list[_Element] = []
-        self.heading_texts: set[str] = set()
-        self.first_heading: int | None = None
-        self.title: _Element | None = None
-        self.characters = 0
-        self.prose = 0
-        self.no_contents: set[_Element] = set()
-        for root in roots:
-            self._measure(root)
-        # Blocks inside one another would be searched for the same again and again.
-        self.searches = _MOST_SEARCHES
-        self.links_to_read = 20 * sum(self.measures[root].links for root in roots)
-
-    def _measure(self, root: _Element) -> None:
-        """Measure all elements in one pass, so that pages of any size and depth take linear time."""
-        waiting: list[tuple[_Element, bool]] = [(root, False)]
-        link, local, heading = 0, 0, 0
-        while waiting:
-            element, ended = waiting.pop()
-            name = local_name(element)
-            measure = self.measures.setdefault(element, _Measures())
-            if ended:
-                is_link = name == "a" or name in _CONTROLS
-                link -= is_link
-                local -= name == "a" and element.get("href", "").startswith("#")
-                heading -= name in HEADINGS
-                if name in HEADINGS:
-                    measure.headings += 1
-                    measure.titled = measure.characters - measure.linked
-                    measure.first |= name == "h1"
-                    if name == "h1" and measure.titled and self.title is None:
-                        self.title = element
-                parent = element.getparent()
-                tail = 0 if element is root else _count(element.tail)
-                self.characters += tail
-                self.prose += 0 if link or heading else tail
-                if parent is not None and element is not root:
-                    above = self.measures[parent]
-                    above.characters += measure.characters + tail
-                    above.linked += measure.linked + (tail if link else 0)
-                    above.local += measure.local + (tail if local else 0)
-                    above.links += measure.links
-                    above.headings += measure.headings
-                    above.titled += measure.titled
-                    above.first |= measure.first
-                continue
-            self.order.append(element)
-            measure.position, measure.prose = self.characters, self.prose
-            waiting.append((element, True))
-            if name in self._dropped:
-                continue
-            if name in HEADINGS:
-                if self.first_heading is None:
-                    self.first_heading = self.characters
-                if not heading:
-                    self.heading_texts.add(_plain(shown(element)))
-                heading += 1
-            link += name == "a" or name in _CONTROLS
-            local += name == "a" and element.get("href", "").startswith("#")
-            own = _count(element.text)
-            self.characters += own
-            self.prose += 0 if link or heading else own
-            measure.characters += own
-            measure.linked += own if link else 0
-            measure.local += own if local else 0
-            measure.links += name == "a"
-            waiting.extend((child, False) for child in element.iterchildren("*", reversed=True))
-
-
-def shown(element: _Element) -> str:
-    """The text of a link, a button or a heading, cut where it is too long to be one."""
-    parts: list[str] = []
-    length = 0
-    for part in element.iter("*"):
-        if local_name(part) in ("script", "style", "permalink", "hidden"):
-            found = part.tail or ""
-        else:
-            found = f"{part.text or ''}{part.get('alt', '')}{(part.tail or '') if part is not element else ''}"
-        parts.append(found)
-        length += len(found) + 1
-        if length > _LONGEST_SHOWN:
-            break
-    return "".join(parts).strip(" \t\n\r\f\xa0\u200b\u200c\u200d\ufeff")
-
-
-def _plain(text: str) -> str:
-    """A heading in the form in which it is compared: without case, numbering and signs at its ends."""
-    return joined_lines(_NUMBERING.sub("", joined_lines(text)).casefold()).strip(" ¶§#:.◆\u2014-")
-
 
 _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
 _NOTES = names(
@@ -215,7 +67,7 @@ _SHARE = re.compile(
     re.IGNORECASE,
 )
 _LEAST_PROSE, _LONGEST_BOX, _LONGEST_LABEL, _LONGEST_LINKS, _LONGEST_SIGN = 200, 400, 40, 150, 10
-_LONGEST_FORM, _MOST_SEARCHES = 200, 100
+_LONGEST_FORM = 200
 _CONTENTS = re.compile(
     r"(table of )?contents?( of this (page|article|section))?|on this page|in this (article|page|section)|toc|overview"
     r"|sommaire|table des mati[eè]res|inhalt(sverzeichnis)?|[ií]ndice|contenido|inhoud|spis tre[sś]ci",
@@ -291,7 +143,7 @@ def is_note(element: _Element) -> bool:
 
 def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool, title: str) -> str:
     measure = page.measures[element]
-    if name in _CONTENT or name in page._dropped:
+    if name in _CONTENT or name in page.dropped:
         return ""
     if name == "a":
         return _link_kind(element, measure)
@@ -342,7 +194,7 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
         return _edge_kind(page, element, name, words, share)
     if name in ("footer", "aside") and measure.density >= 0.5 and share < 0.3:
         return f"page-{name}"
-    if name == "footer" and measure.characters <= _LONGEST_SHOWN and _RIGHTS.search(shown(element)):
+    if name == "footer" and measure.characters <= LONGEST_SHOWN and _RIGHTS.search(shown(element)):
         return "page-footer"
     return ""
 
@@ -385,7 +237,7 @@ def _has(page: PageElements, element: _Element, *wanted: str) -> bool:
     return page.searches > 0 and next(element.iter(*wanted, *(f"{{*}}{name}" for name in wanted)), None) is not None
 
 
-def _is_of_readers(page: PageElements, element: _Element, measure: _Measures) -> bool:
+def _is_of_readers(page: PageElements, element: _Element, measure: Measures) -> bool:
     """Whether an element holds what readers wrote below a text.
 
     A commentary on a law and an article about comments are called the same, but have no form for a reply and neither
@@ -408,7 +260,7 @@ def _is_of_readers(page: PageElements, element: _Element, measure: _Measures) ->
         if name == "button" or part.get("href", "") == "#":
             # The same word under each of them, which a script obeys.
             text = joined_lines(shown(part))
-            signs += 2 if text in scripted and not _NO_LETTER.fullmatch(text) else 0
+            signs += 2 if text in scripted and not NO_LETTER.fullmatch(text) else 0
             scripted.add(text)
         if signs > 1 or name == "textarea":
             return True
@@ -436,10 +288,10 @@ def _is_trail(page: PageElements, element: _Element) -> bool:
     """Whether links before the title lead to it, the last of them being the title itself."""
     if page.title is None or not page.measures[element].links or not _is_before_title(page, element):
         return False
-    return _plain(shown(element)).endswith(_plain(shown(page.title)))
+    return plain(shown(element)).endswith(plain(shown(page.title)))
 
 
-def _is_sharing(element: _Element, measure: _Measures) -> bool:
+def _is_sharing(element: _Element, measure: Measures) -> bool:
     links = [link.get("href", "") for link in itertools.islice(element.iter("a", "{*}a"), 20)]
     return measure.characters - measure.linked <= _LONGEST_LABEL and all(map(_SHARE.search, links))
 
@@ -449,7 +301,7 @@ def _edge_kind(page: PageElements, element: _Element, name: str, words: frozense
     measure = page.measures[element]
     end = measure.position + measure.characters
     before = page.first_heading is not None and end <= page.first_heading
-    after = not measure.headings and end >= page.characters - _LONGEST_SHOWN and measure.position > page.characters / 2
+    after = not measure.headings and end >= page.characters - LONGEST_SHOWN and measure.position > page.characters / 2
     if name in ("footer", "aside", "header") and share < 0.4:
         return f"page-{name}"
     if share >= 0.3:
@@ -495,7 +347,7 @@ def _sentences(text: str) -> bool:
     return len(re.findall(r"[a-z]{3,}[.!?](?:\s|$)", text)) > 2
 
 
-def _link_kind(element: _Element, measure: _Measures) -> str:
+def _link_kind(element: _Element, measure: Measures) -> str:
     if measure.characters > _LONGEST_INTERFACE:
         return ""
     text = joined_lines(shown(element))
@@ -528,7 +380,7 @@ def _split_name(written: str) -> frozenset[str]:
     return frozenset(word.lower() for word in (*whole, *_NAME_PARTS.findall(written)))
 
 
-def _is_contents(page: PageElements, element: _Element, measure: _Measures, words: frozenset[str]) -> bool:
+def _is_contents(page: PageElements, element: _Element, measure: Measures, words: frozenset[str]) -> bool:
     if measure.first or not measure.links or measure.local < 0.8 * measure.linked or measure.density < 0.75:
         return False
     if not words.isdisjoint({"toc", "tableofcontents", "contents", "minitoc"}):
@@ -542,7 +394,7 @@ def _is_contents(page: PageElements, element: _Element, measure: _Measures, word
     page.links_to_read -= measure.links
     if page.links_to_read < 0:
         return False
-    texts = [_plain(shown(link)) for link in element.iter("{*}a")]
+    texts = [plain(shown(link)) for link in element.iter("{*}a")]
     listed = sum(text in page.heading_texts for text in texts) >= 0.8 * len(texts)
     if not listed:
         page.no_contents.add(element)
@@ -551,8 +403,8 @@ def _is_contents(page: PageElements, element: _Element, measure: _Measures, word
 
 def _is_site_name(page: PageElements, element: _Element, title: str) -> bool:
     """Whether a header holds the name of the site, where the page has a heading of its own."""
-    parts = [_plain(part) for part in _TITLE_PARTS.split(title) if part.strip()]
-    own = {_plain(shown(heading)) for heading in element.iter(*(f"{{*}}{name}" for name in HEADINGS))}
+    parts = [plain(part) for part in _TITLE_PARTS.split(title) if part.strip()]
+    own = {plain(shown(heading)) for heading in element.iter(*(f"{{*}}{name}" for name in HEADINGS))}
     # The name of the page comes first, unless that of the site is a link above all.
     measure = page.measures[element]
     called = parts if not measure.titled and measure.position <= (page.first_heading or 0) else parts[:1]
@@ -565,5 +417,5 @@ def _drop_its_heading(element: _Element, kind: str) -> None:
     if kind not in ("toc", "nav") or before is None or not isinstance(before.tag, str):
         return
     is_heading = local_name(before) in HEADINGS | names("p div strong b")
-    if is_heading and _CONTENTS.fullmatch(_plain(shown(before))):
+    if is_heading and _CONTENTS.fullmatch(plain(shown(before))):
         before.tag = kind
