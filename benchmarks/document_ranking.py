@@ -31,7 +31,7 @@ from graphdoc.evaluation import (
 from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, fused, rank_documents
 from graphdoc.evaluation.trec import Run, ranked
 from graphdoc.segmentation.sentences import split_sentences
-from graphdoc.similarity.hierarchical import Direction, Normalisation, SentenceScoring
+from graphdoc.similarity.hierarchical import Direction, Normalization, SentenceScoring
 
 MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100", "MRR-published")
 AGAINST = "mean of passages"
@@ -43,18 +43,18 @@ class BySentences(NamedTuple):
     """A way to score documents by their sentences."""
 
     by: SentenceScoring
-    normalisation: Normalisation = "none"
+    normalization: Normalization = "none"
     direction: Direction = "source"
 
 
 BY_SENTENCES: dict[str, BySentences] = {
     "document": BySentences("document"),
     "paragraphs": BySentences("paragraphs"),
-    "paragraphs, z-score": BySentences("paragraphs", normalisation="zscore"),
+    "paragraphs, z-score": BySentences("paragraphs", normalization="zscore"),
     "flat": BySentences("flat"),
     "flat, both": BySentences("flat", direction="both"),
     "sentences": BySentences("sentences"),
-    "sentences, z-score": BySentences("sentences", normalisation="zscore"),
+    "sentences, z-score": BySentences("sentences", normalization="zscore"),
     "sentences, both": BySentences("sentences", direction="both"),
 }
 EVERY_RANKER = {**RANKERS, **PAPER_RANKERS}
@@ -184,7 +184,7 @@ def rankings(
 
 def rank_by_sentences(corpus: RankedCorpus, found: Ranked, way: BySentences) -> Run:
     """The ranking of one way; the sentences of the corpus are encoded once, and stay."""
-    corpus.normalisation, corpus.direction = way.normalisation, way.direction
+    corpus.normalization, corpus.direction = way.normalization, way.direction
     judgements = found.judgements
     return rank_documents(corpus, list(judgements.queries), judgements.qrels, [way.by]).runs[way.by]
 

@@ -69,7 +69,7 @@ def train(
         evaluation = None
         if evaluator is not None:
             evaluation = RunEvaluation(
-                partial(evaluator, start, processes), evaluator.best, evaluator.greater_is_better
+                partial(evaluator, start, processes), evaluator.primary_metric, evaluator.greater_is_better
             )
         try:
             return run_recipe(RunContext(settings, start, processes, show_progress, loss, evaluation), kind.of, resume)

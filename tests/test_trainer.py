@@ -191,7 +191,7 @@ def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Docum
     evaluator = ClassificationEvaluator(documents)
     trainer = Trainer(encoder(), Classes(documents), evaluator=evaluator, output=tmp_path / "measured", **FEW)
     results = (trainer.train().parent / "results.json").read_text(encoding="utf-8")
-    assert '"best"' in results and f'"{evaluator.best}"' in results
+    assert '"best"' in results and f'"{evaluator.primary_metric}"' in results
 
 
 def test_sentences_are_trained_on_with_masked_tokens_beside_them(

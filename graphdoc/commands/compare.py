@@ -16,6 +16,7 @@ from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, SettingsError
+from ..registry import SUBTOPICS
 from ..runtime.text import counted, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
 from .output import (
@@ -112,7 +113,7 @@ def compare(
         raise DocumentError(f"{sources[0]} holds 1 document that can be read; name two{first_reason(report)}")
     encoder = model.load()
     options: dict[str, Any] = {"subtopics": subtopics}
-    if subtopics not in (None, "words", "vectors"):
+    if subtopics is not None and subtopics not in SUBTOPICS:
         options = {"subtopics": "adaptive", "subtopic_model": subtopics}
     sentences = level in ("paragraph", "sentence")
     comparison = encoder.compare(*noting_languages(encoder, documents), sentences=sentences, **options)

@@ -265,7 +265,7 @@ def evaluate_related(
     relevant: str,
     mutual: bool = False,
     by: tuple[str, ...] = (),
-    normalisation: Literal["none", "zscore"] = "none",
+    normalization: Literal["none", "zscore"] = "none",
     direction: Literal["source", "both"] = "both",
     as_published: bool = False,
     ranking: RankingOptions = RankingOptions(),
@@ -290,7 +290,7 @@ def evaluate_related(
             object of lists of ids
         mutual: only documents that are relevant to each other count
         by: a row; may be repeated (default: tf-idf, vectors, flat, sentences)
-        normalisation: z-score each paragraph's similarities over all documents (SDR)
+        normalization: z-score each paragraph's similarities over all documents (SDR)
         direction: one-way, from the query document, or symmetric similarity
         as_published: also the measures as SDR's published code counts: ranks from 0, missing documents in HR
     """
@@ -318,7 +318,7 @@ def evaluate_related(
         name: {query: {id: hits[id] for id in hits if id in known and id != query} for query, hits in run.items()}
         for name, run in others.items()
     }
-    ranked = RankedCorpus(documents, lambda: encoder or model.load(), normalisation=normalisation, direction=direction)
+    ranked = RankedCorpus(documents, lambda: encoder or model.load(), normalization=normalization, direction=direction)
     rankings = rank_documents(
         ranked, sources, judgements.qrels, rows, measure=measures[0], folds=max(2, min(FOLDS, len(sources)))
     )
@@ -339,7 +339,7 @@ def evaluate_related(
     about = {
         "data": data,
         "model": encoder and encoder.describe(),
-        "normalisation": normalisation,
+        "normalization": normalization,
         "direction": direction,
     }
     runs, candidates = {**rankings.runs, **others}, RankedDocuments(len(documents) - 1, absent)

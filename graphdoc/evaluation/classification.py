@@ -194,7 +194,7 @@ class ClassificationEvaluator(Evaluator):
         separator: what stands between the labels of a string that holds several.
         threshold: probability from which on a document gets a class, for models with several labels; None for 0.5.
         dtype: precision that the transformer computes in; None is that of its weights.
-        best: name of the number by which models are ranked.
+        primary_metric: name of the number by which models are ranked.
     """
 
     task = "classify"
@@ -207,10 +207,11 @@ class ClassificationEvaluator(Evaluator):
         separator: str | None = None,
         threshold: float | None = None,
         dtype: Precision | None = None,
-        best: str = "accuracy",
+        primary_metric: str = "accuracy",
     ) -> None:
         self.labelled = LabelledDocuments.of(documents, multi_label=multi_label, separator=separator)
-        self.multi_label, self.threshold, self.dtype, self.best = multi_label, threshold, dtype, best
+        self.multi_label, self.threshold = multi_label, threshold
+        self.dtype, self.primary_metric = dtype, primary_metric
         self.documents: Sequence[ReadyDocument] = self.labelled.documents
         if not self.documents:
             without, several = len(self.labelled.without_label), len(self.labelled.with_several)

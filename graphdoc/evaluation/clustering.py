@@ -251,7 +251,7 @@ class ClusteringEvaluator(Evaluator):
         normalize: whether vectors are L2-normalised before anything is measured; None does so for models that compare
             by cosine, to which length means nothing.
         dtype: precision that the transformer computes in; None is that of its weights.
-        best: name of the number by which models are ranked.
+        primary_metric: name of the number by which models are ranked.
     """
 
     task = "cluster"
@@ -266,7 +266,7 @@ class ClusteringEvaluator(Evaluator):
         probe: bool = False,
         normalize: bool | None = None,
         dtype: Precision | None = None,
-        best: str = "nmi",
+        primary_metric: str = "nmi",
     ) -> None:
         parts = {"train": LabelledDocuments.of(train), "test": LabelledDocuments.of(test)}
         self.left_out = {name: part.left_out for name, part in parts.items()}
@@ -277,7 +277,7 @@ class ClusteringEvaluator(Evaluator):
             _require_known(self.test_labels, self.train_labels)
         self.clusters = len(set(self.train_labels))
         self.seeds, self.starts, self.probe, self.normalize = tuple(seeds), starts, probe, normalize
-        self.dtype, self.best = dtype, best
+        self.dtype, self.primary_metric = dtype, primary_metric
         self.documents: Sequence[ReadyDocument] = [*parts["train"].documents, *parts["test"].documents]
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:

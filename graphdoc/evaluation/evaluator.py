@@ -22,10 +22,10 @@ class Evaluator(ABC):
 
     A recipe makes one evaluator and calls it now and then, in all processes of the run::
 
-        evaluator = ClassificationEvaluator(documents, dtype=precision, best="macro_f1")
+        evaluator = ClassificationEvaluator(documents, dtype=precision, primary_metric="macro_f1")
         evaluator = evaluator.prepared(encoder)  # optional: cut and tokenise once
         numbers = evaluator(encoder)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
-        is_better = (numbers[evaluator.best] > before) == evaluator.greater_is_better
+        is_better = (numbers[evaluator.primary_metric] > before) == evaluator.greater_is_better
 
     Documents are read up to the limits of the encoder. Given ``processes``, each encodes a share, and
     all get the numbers of a single one. A model in training is measured in eval mode and is then as it was before; no
@@ -34,19 +34,19 @@ class Evaluator(ABC):
     Attributes:
         documents: the documents that are encoded, segmented or not, with the vectors of their passages or not.
         dtype: precision that the transformer computes in; None is that of its weights.
-        best: name of the number by which models are ranked.
+        primary_metric: name of the number by which models are ranked.
         task: name of the task, for logs such as ``task/number``.
     """
 
     task: ClassVar[str]
     documents: Sequence[ReadyDocument]
     dtype: Precision | None
-    best: str
+    primary_metric: str
 
     @property
     def greater_is_better(self) -> bool:
         """Whether a higher value of ``best`` is better."""
-        return not self.best.endswith("loss")
+        return not self.primary_metric.endswith("loss")
 
     @abstractmethod
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:

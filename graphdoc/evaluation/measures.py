@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import SettingsError
 
@@ -25,16 +25,46 @@ class RankedDocuments:
     absent: Mapping[str, int] = field(default_factory=dict)
 
 
-# Measures of ranks that no library has (SDR, section 4.2), and as its published code counts them.
-RANK_MEASURES = ("MPR", "MPR-published", "MRR-published", "HR-published")
-# Means over pairs of a query and a relevant document, not over queries.
-OVER_PAIRS = ("MPR", "MPR-published")
+@dataclass(frozen=True, slots=True)
+class MeasureKind:
+    """What a measure is, with any cutoff.
+
+    Args:
+        of_library: its name in ``ir_measures``; None for a measure of ranks, which :func:`measure_ranks` computes.
+        cutoff: whether a cutoff is needed, as in ``P@5``, possible or refused.
+        over_pairs: whether it is a mean over pairs of a query and a relevant document, not over queries.
+        aliases: other names, in small letters.
+    """
+
+    of_library: str | None = None
+    cutoff: Literal["needed", "possible", "refused"] = "possible"
+    over_pairs: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+MEASURES = {
+    "nDCG": MeasureKind("nDCG"),
+    "MAP": MeasureKind("AP", aliases=("ap",)),
+    "MRR": MeasureKind("RR", aliases=("rr",)),
+    "P": MeasureKind("P", "needed", aliases=("precision",)),
+    "recall": MeasureKind("R", "needed", aliases=("r",)),
+    "success": MeasureKind("Success", "needed"),
+    # Recall by the name that SDR gives it, and measures of ranks that no library has (SDR, section 4.2).
+    "HR": MeasureKind("R", "needed"),
+    "MPR": MeasureKind(cutoff="refused", over_pairs=True),
+    # As its published code counts them.
+    "MPR-published": MeasureKind(cutoff="refused", over_pairs=True),
+    "MRR-published": MeasureKind(cutoff="refused"),
+    "HR-published": MeasureKind(cutoff="needed"),
+}
+RANK_MEASURES = tuple(name for name, kind in MEASURES.items() if kind.of_library is None)
+_NAMES = {alias: name for name, kind in MEASURES.items() for alias in (name.lower(), *kind.aliases)}
 
 
 def measure_ranks(
     measure: Measure, ranks: Sequence[int], relevant: int, absent: int, count: int, queries: int
 ) -> float:
-    """A measure of :data:`OF_RANKS` of one query.
+    """A measure of :data:`RANK_MEASURES` of one query.
 
     ``MPR`` is the mean over the relevant documents of 1 - rank / candidates, where those that were not retrieved rank
     last; the formula in the paper, rank / candidates, is the complement of the numbers it prints. The published code
@@ -50,20 +80,12 @@ def measure_ranks(
         count: number of candidates.
         queries: number of all queries.
     """
-    if measure.kind in OVER_PAIRS:
+    if MEASURES[measure.kind].over_pairs:
         first = 0 if measure.kind == "MPR-published" else 1
         return sum(1 - (rank - 1 + first) / count for rank in ranks) / relevant
     if measure.kind == "MRR-published":
         return 1 / max(1, min([queries, *(rank - 1 for rank in ranks)]))
     return sum(rank <= (measure.cutoff or count) for rank in ranks) / (relevant + absent)
-
-
-# What ir_measures calls the others, and what else users call all of them.
-_OF_LIBRARY = {"nDCG": "nDCG", "MAP": "AP", "MRR": "RR", "P": "P", "recall": "R", "success": "Success", "HR": "R"}
-_ALIASES = {"ap": "MAP", "rr": "MRR", "precision": "P", "r": "recall"}
-_NAMES = {name.lower(): name for name in (*_OF_LIBRARY, *RANK_MEASURES)} | _ALIASES
-_NEED_CUTOFF = ("P", "recall", "success", "HR", "HR-published")
-_WITHOUT_CUTOFF = ("MPR", "MPR-published", "MRR-published")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +119,7 @@ class Measure:
             known = ", ".join(DEFAULT_MEASURES)
             raise SettingsError(f"the measure {text!r} is unknown; use one of {known}, with any whole number after @")
         cutoff = int(written[2]) if written[2] else None
-        if kind in (_NEED_CUTOFF if cutoff is None else _WITHOUT_CUTOFF):
+        if MEASURES[kind].cutoff == ("needed" if cutoff is None else "refused"):
             raise SettingsError(f"the measure {text!r}: write {kind}{'@10' if cutoff is None else ''}")
         return cls(kind, cutoff)
 
@@ -106,9 +128,9 @@ class Measure:
 
     def of_library(self, library: Any) -> Any:
         """The measure of ``ir_measures``; None if it has none."""
-        if self.kind in RANK_MEASURES:
+        if (name := MEASURES[self.kind].of_library) is None:
             return None
-        measure = getattr(library, _OF_LIBRARY[self.kind])
+        measure = getattr(library, name)
         return measure if self.cutoff is None else measure @ self.cutoff
 
 

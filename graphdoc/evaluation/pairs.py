@@ -80,7 +80,7 @@ class PairEvaluator(Evaluator):
         resamples: number of bootstrap resamples for intervals; 0 for none.
         seed: draws the resamples.
         dtype: precision that the transformer computes in; None is that of its weights.
-        best: name of the number by which models are ranked.
+        primary_metric: name of the number by which models are ranked.
 
     Attributes:
         left_out: number of test and validation pairs left out: of ``unknown`` documents, ``with_themselves``.
@@ -101,9 +101,10 @@ class PairEvaluator(Evaluator):
         resamples: int = RESAMPLES,
         seed: int = 0,
         dtype: Precision | None = None,
-        best: str = "pair_auc",
+        primary_metric: str = "pair_auc",
     ) -> None:
-        self.by, self.resamples, self.seed, self.dtype, self.best = by, resamples, seed, dtype, best
+        self.by, self.resamples, self.seed = by, resamples, seed
+        self.dtype, self.primary_metric = dtype, primary_metric
         self._lengths = tuple(lengths)
         parts = [Pairs.of(pairs), Pairs.of(validation)]
         known = documents_of_pairs(documents, *parts)

@@ -39,7 +39,7 @@ class RankingEvaluator(Evaluator):
         qrels: grades by query id and document id.
         excluded: documents by query id that are taken out (see :func:`~graphdoc.evaluation.trec.source_documents`).
         measures: what is measured.
-        best: the measure by which models are ranked.
+        primary_metric: the measure by which models are ranked.
         unit: rank by the vectors of documents, or by those of their three best passages.
         depth: documents of a ranking that are kept.
         dtype: precision that the transformer computes in; None is that of its weights.
@@ -55,15 +55,15 @@ class RankingEvaluator(Evaluator):
         *,
         excluded: Mapping[str, Collection[str]] | None = None,
         measures: Sequence[str] = MEASURES,
-        best: str = MEASURES[0],
+        primary_metric: str = MEASURES[0],
         unit: Literal["document", "passage"] = "document",
         depth: int = DEPTH,
         dtype: Precision | None = None,
     ) -> None:
         self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
         self.excluded, self.depth, self.dtype, self.unit = excluded or {}, depth, dtype, unit
-        self.measures = [str(measure) for measure in require_measures([best, *measures])]
-        self.best = metric_name(best)
+        self.measures = [str(measure) for measure in require_measures([primary_metric, *measures])]
+        self.primary_metric = metric_name(primary_metric)
         self._segmented: Sequence[SegmentedDocument] | None = None
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:

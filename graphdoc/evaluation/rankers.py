@@ -23,7 +23,7 @@ from ..retrieval.sentences import encode_sentences
 from ..runtime.arrays import Floats
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
-from ..similarity.hierarchical import Direction, DocumentScorer, Normalisation, SentenceScoring, SentenceSet
+from ..similarity.hierarchical import Direction, DocumentScorer, Normalization, SentenceScoring, SentenceSet
 from ..similarity.kinds import similarity_matrix, similarity_of
 from .baselines import TfidfVectors, text_of
 from .measures import DEFAULT_MEASURES
@@ -136,7 +136,7 @@ class RankedCorpus:
         documents: the documents, with text and unique ids.
         encoder: gives the model, where a ranker takes one.
         paragraph: which sentences belong together; None for what the model says.
-        normalisation: see :func:`~graphdoc.similarity.hierarchical.score_documents`, as for ``direction``.
+        normalization: see :func:`~graphdoc.similarity.hierarchical.score_documents`, as for ``direction``.
         direction: see there.
         show_progress: show bars; None shows them on a terminal when the work is long.
     """
@@ -147,12 +147,12 @@ class RankedCorpus:
         encoder: Callable[[], DocumentEncoder],
         *,
         paragraph: Paragraph | None = None,
-        normalisation: Normalisation = "none",
+        normalization: Normalization = "none",
         direction: Direction = "both",
         show_progress: bool | None = None,
     ) -> None:
         self.documents, self._encoder, self._paragraph = documents, encoder, paragraph
-        self.normalisation, self.direction, self.show_progress = normalisation, direction, show_progress
+        self.normalization, self.direction, self.show_progress = normalization, direction, show_progress
         self.places: dict[str, int] = {}
         for place, document in enumerate(documents):
             if self.places.setdefault(document.id, place) != place:
@@ -225,7 +225,7 @@ def by_sentences(corpus: RankedCorpus, by: SentenceScoring) -> Scorer:
 
     def scores(place: int) -> Floats:
         scorer = DocumentScorer(
-            sentences.document(place), by=by, normalisation=corpus.normalisation, direction=corpus.direction
+            sentences.document(place), by=by, normalization=corpus.normalization, direction=corpus.direction
         )
         for first, last in ((0, place), (place + 1, len(sentences))):
             if last > first:

@@ -14,7 +14,7 @@ from ..runtime.arrays import Floats
 from ..runtime.text import require_whole
 from .measures import (
     DEFAULT_MEASURES,
-    OVER_PAIRS,
+    MEASURES,
     RANK_MEASURES,
     Measure,
     RankedDocuments,
@@ -61,7 +61,7 @@ class RankingScores:
         Of a mean over pairs of a query and a relevant document, a query counts as often as it has such documents.
         """
         weights = np.ones_like(self.values)
-        is_over_pairs = [name in OVER_PAIRS for name in self.measures]
+        is_over_pairs = [MEASURES[Measure.parse(name).kind].over_pairs for name in self.measures]
         weights[:, is_over_pairs] = (np.array(self.relevant) / np.mean(self.relevant))[:, None]
         return weights
 

@@ -17,7 +17,7 @@ except ImportError as error:
     raise MissingExtraError(error.name or "langchain_core", "interop", "search from LangChain") from error
 
 
-class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
+class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
     """Finds documents in an index, in chains of LangChain.
 
     ``invoke``, ``ainvoke`` and ``batch`` take these values for one call as well: ``retriever.invoke("tides", k=3)``.

@@ -31,13 +31,13 @@ _HIDDEN = (
 )
 
 
-class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
+class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
     """Finds passages or documents in an index, for query engines of LlamaIndex.
 
     A node knows its document (``ref_doc_id``) and where it stands in the text of that, :attr:`Document.text`
     (``start_char_idx``, ``end_char_idx``).
 
-    Settings are those of :class:`graphdoc.integrations.langchain.GraphDocRetriever`, with one node for each passage by
+    Settings are those of :class:`graphdoc.integrations.langchain.GraphdocRetriever`, with one node for each passage by
     default; ``settings`` go to the base class, such as ``callback_manager``.
 
     Raises:

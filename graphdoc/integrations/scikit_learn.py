@@ -33,7 +33,7 @@ def _loaded(
     return encoder, origin_of(encoder, {})["weights"]
 
 
-class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class GraphdocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turns documents into vectors, one row each, in pipelines and searches of scikit-learn.
 
     Fitting loads the model and learns nothing. Copies and pickles hold the name of the model and a hash of its
@@ -46,7 +46,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     Attributes:
         weights_hash_: hash of the weights that it was fitted with.
 
-    >>> vectorizer = GraphDocVectorizer("mini", device="cpu")
+    >>> vectorizer = GraphdocVectorizer("mini", device="cpu")
     >>> vectorizer.fit_transform(["Rice is steamed.", "Tides rise."]).shape
     (2, 896)
     """

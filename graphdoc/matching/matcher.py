@@ -156,7 +156,7 @@ class PairMatcher:
         """Score the views of pairs, in windows.
 
         Args:
-            sampled: whatever stands for a pair, both documents, and their views.
+            sampled: a key, which is given back, both documents of a pair, and their views.
             dtype: compute the transformer in this precision; None for that of its weights.
             packing: how views are packed into mini-batches; None for the rule of the device.
 
@@ -235,11 +235,16 @@ AnyPair = tuple[AnyDocument | SegmentedDocument, AnyDocument | SegmentedDocument
 
 
 class MatchOptions(TypedDict, total=False):
-    """How pairs are matched, where not as the model was trained (settings of views, and a precision)."""
+    """How pairs are matched, where not as the model was trained.
+
+    Args:
+        views: views of a pair that are read.
+        aggregation: how the scores of views become one; None for that of the model.
+        dtype: precision of the transformer; None for that of its weights.
+    """
 
     views: int
     aggregation: Aggregation | None
-    seed: int
     dtype: Precision | None
 
 

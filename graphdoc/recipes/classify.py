@@ -157,7 +157,7 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
                 multi_label=labels.multi_label,
                 separator=labels.separator,
                 dtype=training_precision(encoder.device),
-                best=best,
+                primary_metric=best,
             )
             self.evaluation = RunEvaluation(
                 prepared_once(run, evaluator), best, best != "loss", at_start=False, size=len(self.validation)

@@ -321,7 +321,7 @@ class QueryMeasurement:
                 for query, documents in self._sets.source_documents.items()
                 if query in queries.queries
             },
-            best=settings.validation.best,
+            primary_metric=settings.validation.best,
             unit=settings.loss.unit,
             depth=depth,
             dtype=training_precision(self._run.encoder.device),

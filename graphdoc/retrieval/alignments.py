@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..documents.document import Document
 from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
-from ..similarity.hierarchical import Direction, Normalisation
+from ..similarity.hierarchical import Direction, Normalization
 
 SIDES = ("source", "candidate")
 # What a page shows of an alignment, however long the documents are. A paragraph may be a whole document.
@@ -53,7 +53,7 @@ class HitAlignment(Alignment):
     source: SentenceDocument
     candidate: SentenceDocument
     direction: Direction = "source"
-    normalisation: Normalisation = "none"
+    normalization: Normalization = "none"
 
     @property
     def is_whole(self) -> bool:
@@ -83,7 +83,7 @@ class HitAlignment(Alignment):
 
     def describe(self) -> dict[str, Any]:
         """Score and settings as plain values."""
-        settings = {name: getattr(self, name) for name in ("by", "direction", "normalisation")}
+        settings = {name: getattr(self, name) for name in ("by", "direction", "normalization")}
         return {**settings, "score": self.score}
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..errors import RetrievalError, SettingsError
 from ..runtime.arrays import Vectors
 from ..segmentation.spans import PASSAGE_LIMIT
 from ..segmentation.term_weights import TermCounts
-from ..similarity.hierarchical import Direction, Normalisation, SentenceScoring
+from ..similarity.hierarchical import Direction, Normalization, SentenceScoring
 from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, shared_places, summed
@@ -44,7 +44,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "fusion": get_args(Fusion),
     "words_unit": get_args(WordsUnit),
     "vectors_unit": get_args(RankedUnit),
-    "normalisation": get_args(Normalisation),
+    "normalization": get_args(Normalization),
     "direction": get_args(Direction),
 }
 # By ranking, document and number of the passage.
@@ -63,7 +63,7 @@ class SearchOptions(TypedDict, total=False):
     vectors_unit: RankedUnit | None
     depth: int | None
     pool: int | None
-    normalisation: Normalisation
+    normalization: Normalization
     direction: Direction
 
 
@@ -90,7 +90,7 @@ class SearchSettings:
             vectors.
         pool: how many of the documents that a hybrid search finds are ranked by sentences; None for all. By sentences
             alone, as are the two that follow.
-        normalisation: ``none`` or ``zscore`` as in the paper: scores of a paragraph are compared with those that it
+        normalization: ``none`` or ``zscore`` as in the paper: scores of a paragraph are compared with those that it
             has with the documents of the index, or a sample of them.
         direction: ``source`` looks for the document in the candidate, as the paper does, or ``both`` also for the
             candidate in the document, and takes the mean, which measures best
@@ -110,7 +110,7 @@ class SearchSettings:
     vectors_unit: RankedUnit | None = None
     depth: int | None = None
     pool: int | None = None
-    normalisation: Normalisation = "none"
+    normalization: Normalization = "none"
     direction: Direction = "both"
 
     def __post_init__(self) -> None:

@@ -173,7 +173,7 @@ class SentenceSearch:
         self._source, self._sentences = SentenceDocument(self._document, source.places), sentence_set([source])
         self._comparing: dict[str, Any] = {
             "by": self._by,
-            "normalisation": settings.normalisation,
+            "normalization": settings.normalization,
             "direction": settings.direction,
             "moments": self._moments(),
         }
@@ -216,7 +216,7 @@ class SentenceSearch:
 
     def _moments(self) -> ScoreMoments | None:
         """What scores are usually like in the whole index, whatever is ranked; None where they are not normalised."""
-        if self._settings.normalisation == "none":
+        if self._settings.normalization == "none":
             return None
         sample = sample_sentences(self._store, self._document.id)
         if sample is None:
@@ -239,7 +239,7 @@ class SentenceSearch:
         candidate = SentenceDocument(document_of(rows.to_pylist()[0]), sentences.places)
         alignment = adding_up_to(score, align(self._sentences, sentence_set([sentences]), **self._comparing))
         about = (alignment.by, alignment.pairs, self._source, candidate)
-        return HitAlignment(*about, settings.direction, settings.normalisation)
+        return HitAlignment(*about, settings.direction, settings.normalization)
 
     def _explain(self, fused: Fused, version: str | None, passages: Mapping[int, float]) -> Explanation:
         """Take the part of words in the score of a document apart; its alignment does so for sentences."""

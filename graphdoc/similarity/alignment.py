@@ -9,7 +9,7 @@ import numpy as np
 
 from ..runtime.arrays import Floats
 from ..runtime.text import require_one_of
-from .hierarchical import Direction, Normalisation, ScoreMoments, SentenceScoring, SentenceSet, paragraph_scores
+from .hierarchical import Direction, Normalization, ScoreMoments, SentenceScoring, SentenceSet, paragraph_scores
 
 
 class SentencePair(NamedTuple):
@@ -79,7 +79,7 @@ def align(
     candidate: SentenceSet,
     *,
     by: SentenceScoring = "sentences",
-    normalisation: Normalisation = "none",
+    normalization: Normalization = "none",
     direction: Direction = "source",
     moments: ScoreMoments | None = None,
 ) -> Alignment:
@@ -87,13 +87,13 @@ def align(
 
     The mean that a z-score takes off is spread over the sentences of the paragraph.
     """
-    require_one_of("normalisation", normalisation, get_args(Normalisation))
+    require_one_of("normalization", normalization, get_args(Normalization))
     require_one_of("direction", direction, get_args(Direction))
     parts, other_parts = source.compared_by(by), candidate.compared_by(by)
     # The cosine of one vector each is the same in both directions, and is no two pairs.
-    both = direction == "both" and not (by == "document" and normalisation == "none")
+    both = direction == "both" and not (by == "document" and normalization == "none")
     scores = paragraph_scores(parts, other_parts, direction=direction)
-    if normalisation == "zscore":
+    if normalization == "zscore":
         moments = moments or ScoreMoments.of(*scores)
         means, factors = moments.means[:, None], moments.factors[:, None]
     else:

@@ -19,7 +19,7 @@ from ..runtime.arrays import Floats, Rows, Vectors
 from ..runtime.text import require_one_of
 
 SentenceScoring = Literal["sentences", "flat", "paragraphs", "document"]
-Normalisation = Literal["zscore", "none"]
+Normalization = Literal["zscore", "none"]
 Direction = Literal["source", "both"]
 SENTENCE_SCORINGS: tuple[SentenceScoring, ...] = get_args(SentenceScoring)
 
@@ -237,7 +237,7 @@ def score_documents(
     candidates: SentenceSet,
     *,
     by: SentenceScoring = "sentences",
-    normalisation: Normalisation = "none",
+    normalization: Normalization = "none",
     direction: Direction = "source",
     moments: ScoreMoments | None = None,
 ) -> Floats:
@@ -252,7 +252,7 @@ def score_documents(
         by: ``sentences`` for equations 4 to 6; ``flat`` for every sentence of the source with the best one of the
             candidate, whatever its paragraph (MaxSim, which ColBERT has of tokens); ``paragraphs`` for means of
             sentences in place of paragraphs; ``document`` for the mean of all sentences.
-        normalisation: ``zscore`` brings every row of paragraph scores to mean 0 and deviation 1 over all paragraphs of
+        normalization: ``zscore`` brings every row of paragraph scores to mean 0 and deviation 1 over all paragraphs of
             all candidates, as in the paper, or by given moments; ``none`` leaves cosines, as in the published code.
         direction: ``source`` looks for the source in the candidate, as the paper does; ``both`` also for the candidate
             in the source, and takes the mean. Scores of the second kind are normalised by paragraph of the source too.
@@ -264,7 +264,7 @@ def score_documents(
     Raises:
         SettingsError: a name is unknown.
     """
-    scorer = DocumentScorer(source, by=by, normalisation=normalisation, direction=direction, moments=moments)
+    scorer = DocumentScorer(source, by=by, normalization=normalization, direction=direction, moments=moments)
     scorer.add(candidates)
     return scorer.scores()
 
@@ -281,15 +281,15 @@ class DocumentScorer:
         source: SentenceSet,
         *,
         by: SentenceScoring = "sentences",
-        normalisation: Normalisation = "none",
+        normalization: Normalization = "none",
         direction: Direction = "source",
         moments: ScoreMoments | None = None,
     ) -> None:
-        require_one_of("normalisation", normalisation, get_args(Normalisation))
+        require_one_of("normalization", normalization, get_args(Normalization))
         require_one_of("direction", direction, get_args(Direction))
         self._by, self._source, self._is_symmetric = by, source.compared_by(by), direction == "both"
-        self._moments = moments if normalisation == "zscore" else None
-        self._is_open = normalisation == "zscore" and moments is None
+        self._moments = moments if normalization == "zscore" else None
+        self._is_open = normalization == "zscore" and moments is None
         # Paragraph scores that wait for the moments of all, with the first paragraph of every candidate.
         self._waiting: list[tuple[ParagraphScores, Rows]] = []
         self._scores: list[Floats] = []

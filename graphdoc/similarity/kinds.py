@@ -24,7 +24,7 @@ from ..runtime.arrays import Floats
 if TYPE_CHECKING:
     from .encoded_document import EncodedDocument
 
-# As many as a search looks at, which weighs them, while here they count alike (graphdoc.retrieval.fusion).
+# As many passages as a search uses. A search weighs them (graphdoc.retrieval.fusion); here they count equally.
 BEST_PASSAGES = 3
 
 

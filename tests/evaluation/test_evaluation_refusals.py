@@ -171,7 +171,7 @@ QRELS = {f"q{number}": {"a": 1} for number in range(10)}
         ("1 of 2 pairs", lambda: PairEvaluator(labelled(*"abc"), pairs_of(("x", "y", 1), SEA), unknown="leave_out")),
         ("'d0'", lambda: documents_of_pairs([*labelled("a", "b"), *labelled("a")], Pairs.of(pairs_of(RICE)))),
         *((str(wrong), partial(Measure.parse, wrong)) for wrong in ("ndcg@0", "ndcg@1.5", "f1", "recall", None)),
-        ("ndgc", lambda: RankingEvaluator([], {}, {}, best="ndgc@10")),
+        ("ndgc", lambda: RankingEvaluator([], {}, {}, primary_metric="ndgc@10")),
         ("measures", lambda: score_run({}, {"q1": {"a": 1}}, [])),
         ("candidates", lambda: score_run({}, {"q1": {"a": 1}}, ["mpr"])),
         ("0 of 1 ", lambda: score_run({"q1": {"a": 1.0}}, {"q1": {"a": 0, "b": -1}})),

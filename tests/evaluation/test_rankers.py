@@ -86,15 +86,15 @@ def test_bm25_against_a_loop(corpus: RankedCorpus) -> None:
     np.testing.assert_allclose(scores, expected)
 
 
-@pytest.mark.parametrize("normalisation", ["none", "zscore"])
-def test_sentences_by_definition_of_paper(texts: Documents, encoder: DocumentEncoder, normalisation: str) -> None:
-    corpus = RankedCorpus(texts, lambda: encoder, normalisation=normalisation, show_progress=False)  # type: ignore[arg-type]
+@pytest.mark.parametrize("normalization", ["none", "zscore"])
+def test_sentences_by_definition_of_paper(texts: Documents, encoder: DocumentEncoder, normalization: str) -> None:
+    corpus = RankedCorpus(texts, lambda: encoder, normalization=normalization, show_progress=False)  # type: ignore[arg-type]
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
     sets = list(encode_sentences(encoder, texts, encoder.model.config.paragraph, False))
     scorer = DocumentScorer(
         SentenceSet.of([sets[0].vectors], [sets[0].places[:, 3]]),
         by="sentences",
-        normalisation=normalisation,  # type: ignore[arg-type]
+        normalization=normalization,  # type: ignore[arg-type]
         direction=corpus.direction,
     )
     scorer.add(SentenceSet.of([one.vectors for one in sets[1:]], [one.places[:, 3] for one in sets[1:]]))
@@ -178,7 +178,7 @@ def test_documents_are_ranked_by_the_vectors_that_the_encoder_gives(
             assert list(run[query].values()) == pytest.approx(row[best].tolist(), abs=1e-5)
         numbers = one(encoder)
         assert set(numbers) == {"ndcg_at_10", "map", "mrr_at_10", "recall_at_100"}
-        assert one.best == "ndcg_at_10"
+        assert one.primary_metric == "ndcg_at_10"
         assert numbers == score_run(run, JUDGED, evaluator.measures).metrics()
 
 

@@ -19,8 +19,8 @@ from llama_index.core.schema import MetadataMode, TextNode
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError
-from graphdoc.integrations.langchain import GraphDocRetriever as LangChainRetriever
-from graphdoc.integrations.llama_index import GraphDocRetriever as LlamaIndexRetriever
+from graphdoc.integrations.langchain import GraphdocRetriever as LangChainRetriever
+from graphdoc.integrations.llama_index import GraphdocRetriever as LlamaIndexRetriever
 
 SPRING = Section("Spring tides come at new moon and full moon. They are higher. " * 4, heading="Spring", level=2)
 MOON = Section("Tides rise twice a day. The moon pulls the sea.", heading="Moon", level=2)

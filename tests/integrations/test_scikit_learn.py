@@ -22,7 +22,7 @@ from typed import Folders, Patch
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError
-from graphdoc.integrations.scikit_learn import GraphDocVectorizer
+from graphdoc.integrations.scikit_learn import GraphdocVectorizer
 
 TEXTS = [
     "Rice is polished, soaked and steamed. The grains must stay whole.",
@@ -43,11 +43,11 @@ def folder(encoder: DocumentEncoder, tmp_path_factory: Folders) -> str:
 
 
 @pytest.fixture
-def vectorizer(folder: str) -> GraphDocVectorizer:
-    return GraphDocVectorizer(folder, device="cpu", workers=0)
+def vectorizer(folder: str) -> GraphdocVectorizer:
+    return GraphdocVectorizer(folder, device="cpu", workers=0)
 
 
-def test_gives_the_vectors_of_the_encoder(vectorizer: GraphDocVectorizer, encoder: DocumentEncoder) -> None:
+def test_gives_the_vectors_of_the_encoder(vectorizer: GraphdocVectorizer, encoder: DocumentEncoder) -> None:
     expected = encoder.encode(TEXTS)
     assert np.allclose(vectorizer.fit_transform(TEXTS), expected, atol=1e-5)
     assert np.allclose(vectorizer.fit(TEXTS).transform(TEXTS[1:]), expected[1:], atol=1e-5)
@@ -59,7 +59,7 @@ def test_gives_the_vectors_of_the_encoder(vectorizer: GraphDocVectorizer, encode
     assert np.allclose(unit, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
 
 
-def test_takes_texts_documents_rows_and_tables(vectorizer: GraphDocVectorizer) -> None:
+def test_takes_texts_documents_rows_and_tables(vectorizer: GraphdocVectorizer) -> None:
     expected = vectorizer.fit(TEXTS).transform(TEXTS)
     rows = [{"text": text, "id": number} for number, text in enumerate(TEXTS)]
     for given in (
@@ -74,7 +74,7 @@ def test_takes_texts_documents_rows_and_tables(vectorizer: GraphDocVectorizer) -
         assert np.allclose(vectorizer.fit_transform(given), expected, atol=1e-5), type(given)
 
 
-def test_is_copied_without_its_model(vectorizer: GraphDocVectorizer, tmp_path: Path) -> None:
+def test_is_copied_without_its_model(vectorizer: GraphdocVectorizer, tmp_path: Path) -> None:
     expected = vectorizer.fit(TEXTS).transform(TEXTS)
     copy = clone(vectorizer)
     assert copy.get_params() == vectorizer.get_params()
@@ -93,7 +93,7 @@ def test_is_copied_without_its_model(vectorizer: GraphDocVectorizer, tmp_path: P
 
 def test_another_model_under_the_name_is_refused(tiny_encoder: Any, tmp_path: Path) -> None:
     tiny_encoder().save_pretrained(tmp_path)
-    vectorizer = GraphDocVectorizer(tmp_path, device="cpu").fit(TEXTS)
+    vectorizer = GraphdocVectorizer(tmp_path, device="cpu").fit(TEXTS)
     pickled, there = pickle.dumps(vectorizer), vectorizer.transform(TEXTS)
     tiny_encoder(seed=1).save_pretrained(tmp_path)
     # What is loaded stays; what has to be loaded again does not fit.
@@ -114,7 +114,7 @@ def test_a_search_loads_its_model_once(folder: str, monkeypatch: Patch) -> None:
         return load(name, **settings)
 
     monkeypatch.setattr(DocumentEncoder, "from_pretrained", counting)
-    pipeline = make_pipeline(GraphDocVectorizer(folder, device="cpu", max_passages=3), LogisticRegression())
+    pipeline = make_pipeline(GraphdocVectorizer(folder, device="cpu", max_passages=3), LogisticRegression())
     search = GridSearchCV(pipeline, {"logisticregression__C": [0.1, 1.0]}, cv=2, error_score="raise")
     search.fit(TEXTS * 2, [0, 1, 0, 1] * 2)
     assert loaded == [folder]
@@ -123,7 +123,7 @@ def test_a_search_loads_its_model_once(folder: str, monkeypatch: Patch) -> None:
 @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_searches_in_pipelines(folder: str, backend: str) -> None:
     documents = [Document.from_text(f"{text} {number}") for number in range(4) for text in TEXTS[:2]]
-    pipeline = make_pipeline(GraphDocVectorizer(folder, device="cpu", workers=0), LogisticRegression())
+    pipeline = make_pipeline(GraphdocVectorizer(folder, device="cpu", workers=0), LogisticRegression())
     values = {"graphdocvectorizer__normalize": [False, True]}
     search = GridSearchCV(pipeline, values, cv=2, n_jobs=2, error_score="raise")
     with joblib.parallel_config(backend):
@@ -133,7 +133,7 @@ def test_searches_in_pipelines(folder: str, backend: str) -> None:
     assert set(search.cv_results_["param_graphdocvectorizer__normalize"]) == {False, True}
 
 
-def test_bad_input(vectorizer: GraphDocVectorizer, folder: str) -> None:
+def test_bad_input(vectorizer: GraphdocVectorizer, folder: str) -> None:
     for given, value in (
         ([], "0"), (TEXTS[0], "Rice"), (3, "3"), (None, "None"), ([3.5], "3.5"), (np.ones((2, 2)), "ndarray"),
         (csr_array(np.eye(2)), "csr_array"),
@@ -146,10 +146,10 @@ def test_bad_input(vectorizer: GraphDocVectorizer, folder: str) -> None:
             vectorizer.transform(wrong)
     for name, setting in (("model", "no-such-model"), ("model", 3), ("dtype", "int3")):
         with pytest.raises(GraphdocError, match=str(setting)):
-            GraphDocVectorizer(folder, device="cpu").set_params(**{name: setting}).fit(TEXTS)
+            GraphdocVectorizer(folder, device="cpu").set_params(**{name: setting}).fit(TEXTS)
 
 
 def test_passes_the_check_of_scikit_learn_for_what_reads_no_numbers(folder: str) -> None:
     with pytest.warns(SkipTestWarning):
-        results = check_estimator(GraphDocVectorizer(folder, device="cpu"))
+        results = check_estimator(GraphdocVectorizer(folder, device="cpu"))
     assert [(one["check_name"], one["status"]) for one in results] == [("check_estimator_cloneable", "passed")]

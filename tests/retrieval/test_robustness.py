@@ -236,7 +236,7 @@ Call = Callable[[], object]
         ("a", {"weight": 2}, "weight=2"), ("a", {"passages": -1}, "passages=-1"),
         ("a", {"words_unit": "word"}, "word"), ("a", {"by": "sentences"}, "Document"),
         (SOURCE, {"by": "sentences", "pool": 0}, "pool=0"), (SOURCE, {"by": "flat", "direction": "up"}, "up"),
-        (SOURCE, {"by": "flat", "normalisation": "z"}, "'z'"),
+        (SOURCE, {"by": "flat", "normalization": "z"}, "'z'"),
         ("a", {"where": "yaer = 3"}, "yaer"),
     ],
 )  # fmt: skip

@@ -59,14 +59,14 @@ def matrix(source: list[np.ndarray], candidate: list[np.ndarray], by: str) -> np
 
 
 def expected(
-    encoder: DocumentEncoder, source: Document, documents: Documents, by: str, normalisation: str, direction: str
+    encoder: DocumentEncoder, source: Document, documents: Documents, by: str, normalization: str, direction: str
 ) -> dict[str, float]:
     """Scores of documents by loops over sentences (SDR, equations 4 to 6)."""
     own = paragraphs(encoder, source)
     others = {one.id: paragraphs(encoder, one) for one in documents}
     forward = {id: matrix(own, one, by) for id, one in others.items()}
     back = {id: matrix(one, own, by).T for id, one in others.items()}
-    if normalisation == "zscore":
+    if normalization == "zscore":
         for scores in (forward, back):
             everything = np.concatenate(list(scores.values()), axis=1)
             mean, deviation = everything.mean(1, keepdims=True), everything.std(1, keepdims=True)
@@ -79,17 +79,17 @@ def expected(
 
 
 @pytest.mark.parametrize(
-    ("by", "normalisation", "direction"),
+    ("by", "normalization", "direction"),
     [("sentences", "none", "both"), ("sentences", "zscore", "source"), ("flat", "none", "both"),
      ("paragraphs", "zscore", "both"), ("document", "zscore", "source")],
 )  # fmt: skip
 def test_scores_are_those_of_loops_and_of_their_pairs(
     index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, source: Document, by: Any,
-    normalisation: Any, direction: Any,
+    normalization: Any, direction: Any,
 ) -> None:  # fmt: skip
-    found = index.search(source, by=by, normalisation=normalisation, direction=direction)
+    found = index.search(source, by=by, normalization=normalization, direction=direction)
     assert {hit.id: hit.score for hit in found} == pytest.approx(
-        expected(encoder, source, documents, by, normalisation, direction), abs=ROUNDING[normalisation]
+        expected(encoder, source, documents, by, normalization, direction), abs=ROUNDING[normalization]
     )
     assert found.by == by and [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     for hit in found:
@@ -101,9 +101,9 @@ def test_scores_are_those_of_loops_and_of_their_pairs(
 def test_a_document_of_the_index_is_not_its_own_hit(
     index: DocumentIndex, encoder: DocumentEncoder, documents: Documents, monkeypatch: Patch
 ) -> None:
-    for normalisation, rounding in ROUNDING.items():
-        found = index.search(documents[0], by="sentences", normalisation=normalisation)
-        scores = expected(encoder, documents[0], documents[1:], "sentences", normalisation, "both")
+    for normalization, rounding in ROUNDING.items():
+        found = index.search(documents[0], by="sentences", normalization=normalization)
+        scores = expected(encoder, documents[0], documents[1:], "sentences", normalization, "both")
         assert {hit.id: hit.score for hit in found} == pytest.approx(scores, abs=rounding)
     same = Document("copy", documents[0].sections, title=documents[0].title)
     best = index.search(same, by="sentences")[0]
@@ -140,7 +140,7 @@ def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
 
 
 def test_pool_and_filters_say_what_is_ranked(index: DocumentIndex, source: Document) -> None:
-    options: dict[str, Any] = {"by": "sentences", "normalisation": "zscore"}
+    options: dict[str, Any] = {"by": "sentences", "normalization": "zscore"}
     everything = {hit.id: hit.score for hit in index.search(source, **options)}
     first = {hit.id for hit in index.search(source, 2)}
     for settings, ids in (
@@ -162,9 +162,9 @@ def test_a_corpus_of_one_and_documents_that_are_gone(tmp_path: Path, encoder: Do
     one, two = Document("one", [Section("Tides rise.", heading="A")]), Document("two", [Section("Rice.")])
     assert not made.search(one, by="sentences").hits
     made.update(one)
-    assert not made.search(one, by="sentences", normalisation="zscore").hits
+    assert not made.search(one, by="sentences", normalization="zscore").hits
     # A single paragraph has no deviation: its z-score is 0.
-    (hit,) = made.search(two, by="sentences", normalisation="zscore")
+    (hit,) = made.search(two, by="sentences", normalization="zscore")
     assert hit.score == hit.alignment.score == 0
     (hit,) = made.search(two, by="sentences")
     made.update([Document("one", [Section("Rice is steamed.")])])
@@ -204,10 +204,10 @@ def test_results_as_data(index: DocumentIndex, source: Document, documents: Docu
 
 
 def test_blocks_and_reads_do_not_change_scores(index: DocumentIndex, source: Document, monkeypatch: Patch) -> None:
-    before = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
+    before = {hit.id: hit.score for hit in index.search(source, by="sentences", normalization="zscore")}
     for name in ("_READ_PASSAGES", "_READ_DOCUMENTS", "_READ_IDS", "BLOCK_SENTENCES"):
         monkeypatch.setattr(sentence_search, name, 1)
-    after = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
+    after = {hit.id: hit.score for hit in index.search(source, by="sentences", normalization="zscore")}
     assert after == pytest.approx(before, abs=1e-6)
 
 

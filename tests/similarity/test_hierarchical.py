@@ -113,7 +113,7 @@ def test_scores_are_those_of_the_equations_and_contributions_add_up_to_them(
     assume(spread > 1e-3)
     options: dict[str, Any] = {
         "by": by,
-        "normalisation": "zscore" if zscore else "none",
+        "normalization": "zscore" if zscore else "none",
         "direction": "both" if both else "source",
     }
     with mock.patch.object(hierarchical, "BLOCK_SENTENCES", block):
@@ -173,12 +173,12 @@ def test_given_moments_make_scores_independent_of_other_candidates() -> None:
     own, _ = sentences([[2, 2]], 5)
     candidates, _ = sentences([[2, 1], [3], [1, 1, 1]], 6)
     usual = ScoreMoments.of_sample(own, candidates)
-    options: dict[str, Any] = {"normalisation": "zscore", "moments": usual}
+    options: dict[str, Any] = {"normalization": "zscore", "moments": usual}
     whole = score_documents(own, candidates, **options)
     for number in range(3):
         alone = score_documents(own, candidates.document(number), **options)
         np.testing.assert_allclose(alone, whole[number : number + 1], atol=1e-6)
-    np.testing.assert_allclose(whole, score_documents(own, candidates, normalisation="zscore"), atol=1e-12)
+    np.testing.assert_allclose(whole, score_documents(own, candidates, normalization="zscore"), atol=1e-12)
     with pytest.raises(ValueError, match="both"):
         score_documents(own, candidates, direction="both", **options)
     with pytest.raises(ValueError, match="both"):
@@ -187,7 +187,7 @@ def test_given_moments_make_scores_independent_of_other_candidates() -> None:
 
 def test_what_cannot_be_scored_is_named() -> None:
     own, _ = sentences([[1]], 9)
-    for name in ("by", "normalisation", "direction"):
+    for name in ("by", "normalization", "direction"):
         for work in (score_documents, align):
             with pytest.raises(SettingsError, match=name):
                 work(own, own, **{name: "best"})  # type: ignore[operator]
@@ -196,7 +196,7 @@ def test_what_cannot_be_scored_is_named() -> None:
             SentenceSet(np.ones((3, 2), np.float32), np.array(paragraphs), np.array(documents))
     # A row that is all the same counts nothing.
     same = SentenceSet.of([np.ones((4, 3), np.float32)] * 2, [np.array([0, 0, 1, 1])] * 2)
-    assert score_documents(same.document(0), same, normalisation="zscore").tolist() == [0, 0]
+    assert score_documents(same.document(0), same, normalization="zscore").tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("zscore", [True, False])
@@ -205,7 +205,7 @@ def test_pairs_of_both_directions_are_ordered_by_strength(by: Any, zscore: bool)
     # The shorter document has few paragraphs, each of which adds more than a better one of the longer document.
     own, candidates = sentences([[2, 1]], 1)[0], sentences([[1, 3, 2, 2, 1, 2]], 2)[0]
     usual = ScoreMoments.of_sample(own, sentences([[2, 2], [3]], 3)[0], by=by, direction="both") if zscore else None
-    options: dict[str, Any] = {"by": by, "normalisation": "zscore" if zscore else "none", "direction": "both"}
+    options: dict[str, Any] = {"by": by, "normalization": "zscore" if zscore else "none", "direction": "both"}
     found = align(own, candidates.document(0), **options, moments=usual)
     counts = {"document": (1, 1), "flat": (3, 11)}.get(by, (2, 6))
     share = 1.0 if by == "document" and not zscore else 0.5
