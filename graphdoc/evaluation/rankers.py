@@ -156,7 +156,7 @@ class RankedCorpus:
         self.places: dict[str, int] = {}
         for place, document in enumerate(documents):
             if self.places.setdefault(document.id, place) != place:
-                raise RetrievalError(f"two documents have the id {document.id!r}; give each its own")
+                raise RetrievalError(f"two documents have the id {document.id!r}; give each its own id")
 
     @cached_property
     def encoder(self) -> DocumentEncoder:
