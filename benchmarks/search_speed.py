@@ -302,11 +302,7 @@ def report(found: dict[str, dict[str, Any]], count: int) -> list[str]:
     rows = [
         ("rows made, CPU s", f"{built['rows']:.1f}", ""),
         ("written, CPU s", f"{built['write']:.1f}", ""),
-        (
-            "maintained (words, vectors), CPU s",
-            f"{built['maintain']:.1f}",
-            beside["build"],
-        ),
+        ("maintained (words, vectors), CPU s", f"{built['maintain']:.1f}", beside["build"]),
         ("the whole build, CPU s", f"{sum(built[part] for part in ('rows', 'write', 'maintain')):.1f}", ""),
         ("memory of the build, MB", f"{built['memory']:,} ({built['vectors']:,} before it)", ""),
         ("on disk, MB", f"{built['disk']:,.0f}", ""),
@@ -318,11 +314,7 @@ def report(found: dict[str, dict[str, Any]], count: int) -> list[str]:
         ),
         ("the same by vectors alone, MB", f"{found['search']['vectors alone']:,}", ""),
         *((name, f"{found['recall'][name]:.4f}", "1") for name in ("recall@100", "recall@10, filter of 5 %")),
-        (
-            f"a document of {PASSAGES_OF_DOCUMENT} passages written, CPU ms",
-            f"{found['update']['a document']:.0f}",
-            "",
-        ),
+        (f"a document of {PASSAGES_OF_DOCUMENT} passages written, CPU ms", f"{found['update']['a document']:.0f}", ""),
         *_ways(f"after {UPDATES * PASSAGES_OF_DOCUMENT:,} changed passages: ", found["search later"], None, None),
         ("the same: recall@100", f"{found['later']['recall@100']:.4f}", "1"),
         ("maintained again, CPU s", f"{found['maintain']['seconds']:.1f}", ""),

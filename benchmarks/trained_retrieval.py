@@ -194,13 +194,7 @@ def settings_of(data: Data, folder: Path, unit: str, fold: int, changes: Sequenc
     return load_settings(
         RetrievalSettings,
         ROOT / "configs" / "finetune" / "own_queries.yaml",
-        [
-            "queries.made_from=[]",
-            *queries_of(data, folder, fold),
-            f"loss.unit={unit}",
-            f"output={folder}",
-            *changes,
-        ],
+        ["queries.made_from=[]", *queries_of(data, folder, fold), f"loss.unit={unit}", f"output={folder}", *changes],
     )
 
 

@@ -273,10 +273,7 @@ class DocumentEncoder(VectorPipeline):
         return kind.vectors if kind.reads_reference and not is_known else similarity
 
     def match(
-        self,
-        a: AnyDocument | SegmentedDocument,
-        b: AnyDocument | SegmentedDocument,
-        **options: Unpack[MatchOptions],
+        self, a: AnyDocument | SegmentedDocument, b: AnyDocument | SegmentedDocument, **options: Unpack[MatchOptions]
     ) -> PairMatch:
         """Say how well two documents match, with a model that was trained on views of pairs (SST), and why.
 

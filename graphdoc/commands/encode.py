@@ -10,16 +10,7 @@ from ..documents.readers import ReadingReport
 from ..errors import OutputError
 from ..runtime.text import counted
 from .options import COUNT, OUTPUT, EncodingModel, Json, Overwrite
-from .output import (
-    MOST_ROWS,
-    Outputs,
-    Table,
-    TableColumn,
-    Terminal,
-    names,
-    whole_percent,
-    write_json,
-)
+from .output import MOST_ROWS, Outputs, Table, TableColumn, Terminal, names, whole_percent, write_json
 from .sources import LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 TextColumn = Literal["title", "text"]

@@ -16,16 +16,7 @@ from ..runtime.text import counted, left_out_line
 from .evaluate import show
 from .index import update_index, update_lines
 from .options import COUNT, OUTPUT, File, Json, MeasuredModel
-from .output import (
-    Outputs,
-    Table,
-    TableColumn,
-    Terminal,
-    check_apart,
-    half_interval,
-    names,
-    signed_interval,
-)
+from .output import Outputs, Table, TableColumn, Terminal, check_apart, half_interval, names, signed_interval
 from .sources import CorpusReading
 
 if TYPE_CHECKING:

@@ -213,7 +213,7 @@ def _print(target: Terminal, whole: Overview) -> None:
             f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or nearly the same text)",
             *_repeated(whole),
             f"farthest from all others: {far}",
-        ],
+        ]
     )
 
 

@@ -10,17 +10,7 @@ from ..documents.readers import ReadingReport
 from ..errors import OutputError
 from ..runtime.text import counted
 from .options import COUNT_FROM_0, OUTPUT, PROBABILITY, EncodingModel, Json
-from .output import (
-    MOST_ROWS,
-    Outputs,
-    Table,
-    TableColumn,
-    Terminal,
-    names,
-    plain,
-    whole_percent,
-    write_json,
-)
+from .output import MOST_ROWS, Outputs, Table, TableColumn, Terminal, names, plain, whole_percent, write_json
 from .sources import CorpusReading, not_empty
 
 if TYPE_CHECKING:

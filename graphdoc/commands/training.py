@@ -54,9 +54,7 @@ class RunOptions:
 
 
 def pretrain(
-    *overrides: Annotated[str, Parameter(name="KEY=VALUE")],
-    run: RunOptions = RunOptions(),
-    train: OwnTraining = None,
+    *overrides: Annotated[str, Parameter(name="KEY=VALUE")], run: RunOptions = RunOptions(), train: OwnTraining = None
 ) -> int:
     """Train a document model without labels.
 

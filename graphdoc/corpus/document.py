@@ -79,10 +79,7 @@ class TokenisedDocument:
 
 
 def tokenise_in_order(
-    documents: Iterable[tuple[int, Document]],
-    segmenter: Segmenter,
-    processes: int,
-    paragraph: Paragraph | None = None,
+    documents: Iterable[tuple[int, Document]], segmenter: Segmenter, processes: int, paragraph: Paragraph | None = None
 ) -> Iterator[TokenisedDocument]:
     """Cut and tokenise documents, each with the hash of its text; they are read a few blocks ahead.
 

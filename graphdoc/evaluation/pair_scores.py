@@ -95,12 +95,7 @@ def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
 
 
 def score_pairs(
-    labels: npt.ArrayLike,
-    similarities: npt.ArrayLike,
-    threshold: float,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    labels: npt.ArrayLike, similarities: npt.ArrayLike, threshold: float, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> PairScores:
     """Measure how well a similarity separates pairs of the two labels.
 

@@ -279,9 +279,7 @@ class MatchedPairs:
         matcher = PairMatcher(encoder)
         rows = self._rows[share_of(processes)]
         scores = np.empty(len(rows))
-        with (
-            progress_bar(show_progress, len(rows), doing="Matching", unit="pairs") as bar,
-        ):
+        with progress_bar(show_progress, len(rows), doing="Matching", unit="pairs") as bar:
             for place, of_views in matcher.view_scores(self._sample(matcher, encoder, rows), dtype):
                 scores[place] = matcher.aggregate(of_views)
                 bar.update(1)

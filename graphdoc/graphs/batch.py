@@ -322,11 +322,7 @@ class GraphBatch:
 
     @classmethod
     def _of(
-        cls,
-        token_ids: tuple[TokenIds, ...],
-        graphs: JoinedGraphs,
-        section_ids: Rows | None,
-        chunk_ids: Rows | None,
+        cls, token_ids: tuple[TokenIds, ...], graphs: JoinedGraphs, section_ids: Rows | None, chunk_ids: Rows | None
     ) -> GraphBatch:
         document_of = np.repeat(np.arange(len(graphs)), graphs.node_counts)
         rows = NodeRows.of(graphs.node_kind, graphs.section_of, document_of, len(graphs))

@@ -17,11 +17,7 @@ from ..runtime.arrays import Vectors
 
 Precision = Literal["float32", "bfloat16", "float16"]
 LoadPrecision = Literal["float32", "bfloat16", "float16", "auto"]
-PRECISIONS: dict[str, torch.dtype] = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
+PRECISIONS: dict[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 # How many times as fast as float32 a product in bfloat16 has to be, for bfloat16 to be taken.
 LEAST_GAIN = 1.3

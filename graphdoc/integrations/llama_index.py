@@ -25,10 +25,7 @@ except ImportError as error:
     raise MissingExtraError(error.name or "llama_index", "interop", "search from LlamaIndex") from error
 
 # What a language model is not shown of a node, since it only says how it was found.
-_HIDDEN = (
-    *("id", "rank", "score", "parts", "passages"),
-    *("number", "section", "start", "end", "words", "vectors"),
-)
+_HIDDEN = (*("id", "rank", "score", "parts", "passages"), *("number", "section", "start", "end", "words", "vectors"))
 
 
 class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]

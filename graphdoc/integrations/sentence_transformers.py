@@ -87,12 +87,7 @@ class TextEncoder(nn.Module):
 
     @classmethod
     def from_pretrained(
-        cls,
-        name: str,
-        *,
-        dtype: str | torch.dtype = "float32",
-        revision: str | None = None,
-        **_: Any,
+        cls, name: str, *, dtype: str | torch.dtype = "float32", revision: str | None = None, **_: Any
     ) -> Self:
         """Load an encoder as :meth:`DocumentEncoder.from_pretrained` does, from safetensors alone."""
         return cls(

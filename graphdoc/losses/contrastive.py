@@ -201,12 +201,7 @@ class SubDocumentContrast:
             raise ValueError(f"directions {self.directions!r} is unknown; use both or one")
 
     def __call__(
-        self,
-        anchors: Tensor,
-        candidates: Tensor,
-        groups: Tensor | None = None,
-        *,
-        gather: Gather = ONE_PROCESS,
+        self, anchors: Tensor, candidates: Tensor, groups: Tensor | None = None, *, gather: Gather = ONE_PROCESS
     ) -> LossOutput:
         """Compute the loss of this process's documents against those of all processes.
 

@@ -192,10 +192,7 @@ class DocumentModel(PreTrainedModel):
             self.subtopic_head, self.config.subtopics = None, None
 
     def forward(
-        self,
-        batch: GraphBatch,
-        packing: Packing | None = None,
-        output_attention: bool = False,
+        self, batch: GraphBatch, packing: Packing | None = None, output_attention: bool = False
     ) -> DocumentOutput:
         """Encode a batch of documents (see :meth:`encode_passages` and :meth:`encode_graphs`)."""
         return self.encode_graphs(self.encode_passages(batch, packing), batch, output_attention)

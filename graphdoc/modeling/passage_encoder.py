@@ -178,11 +178,7 @@ class PassageEncoder(nn.Module):
         return int(self.transformer.get_input_embeddings().weight.shape[1])
 
     def tokens(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        added: Tensor | None = None,
-        token_types: Tensor | None = None,
+        self, input_ids: Tensor, attention_mask: Tensor, added: Tensor | None = None, token_types: Tensor | None = None
     ) -> Tensor:
         """Vectors of all tokens of passages, before pooling, ``(passages, tokens, encoder hidden)``.
 

@@ -236,10 +236,7 @@ def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | N
     # Copies lie at one place, where HDBSCAN divides by a distance of zero.
     places = points + np.random.default_rng(0).normal(scale=1e-5, size=points.shape)
     found = HDBSCAN(
-        min_cluster_size=size,
-        min_samples=min(_SAMPLES, size),
-        cluster_selection_method="leaf",
-        copy=True,
+        min_cluster_size=size, min_samples=min(_SAMPLES, size), cluster_selection_method="leaf", copy=True
     ).fit_predict(places)
     labels = _joined(np.asarray(found, np.int64), near.rows[:, :10])
     groups = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]

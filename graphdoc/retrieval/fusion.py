@@ -125,9 +125,7 @@ def fuse(
 
 
 def fused_scores(
-    rankings: Mapping[str, Mapping[str, float]],
-    fusion: Fusion = "score",
-    weights: Mapping[str, float] | None = None,
+    rankings: Mapping[str, Mapping[str, float]], fusion: Fusion = "score", weights: Mapping[str, float] | None = None
 ) -> Scores:
     """Scores of two or more rankings fused as by :func:`fuse`, by document, best first.
 

@@ -64,12 +64,7 @@ class DocumentIndex:
 
     @classmethod
     def create(
-        cls,
-        path: str | Path,
-        encoder: DocumentEncoder,
-        *,
-        sentences: bool | Paragraph = False,
-        repeats: bool = False,
+        cls, path: str | Path, encoder: DocumentEncoder, *, sentences: bool | Paragraph = False, repeats: bool = False
     ) -> DocumentIndex:
         """Make an empty index.
 

@@ -227,10 +227,7 @@ class QueryFactory:
     """Makes the queries of an index, whose encoder is loaded when a vector is needed."""
 
     def __init__(
-        self,
-        store: LanceStore,
-        encoder: Callable[[], DocumentEncoder],
-        encoded: Callable[[Document], EncodedDocument],
+        self, store: LanceStore, encoder: Callable[[], DocumentEncoder], encoded: Callable[[Document], EncodedDocument]
     ) -> None:
         self._store, self._encoder, self._encoded = store, encoder, encoded
         # Of one version of the index.

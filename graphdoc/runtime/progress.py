@@ -38,12 +38,7 @@ def number_of(items: Iterable[Any]) -> int | None:
 
 
 def progress_bar(
-    show: bool | None,
-    total: int | None = None,
-    doing: str = "Encoding",
-    unit: str = "documents",
-    *,
-    done: int = 0,
+    show: bool | None, total: int | None = None, doing: str = "Encoding", unit: str = "documents", *, done: int = 0
 ) -> tqdm[Any]:
     """Make a bar; ``show=None`` shows it on a terminal when the work is long.
 

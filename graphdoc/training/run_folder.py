@@ -42,11 +42,7 @@ _FREE_TRAINING = (
 )
 # What was read is compared by its content, whatever was to become of errors.
 _FREE_CORPUS = ("preparing_processes", "cache", "on_error")
-_FREE = {
-    ("output",),
-    *(("training", name) for name in _FREE_TRAINING),
-    *(("corpus", name) for name in _FREE_CORPUS),
-}
+_FREE = {("output",), *(("training", name) for name in _FREE_TRAINING), *(("corpus", name) for name in _FREE_CORPUS)}
 
 # What may differ in the record of the data: how it is stored, and what was passed over.
 _NO_DATA = {"fingerprint", "ignored", "errors", "first_errors"}

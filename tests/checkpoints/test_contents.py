@@ -235,10 +235,7 @@ def test_settings_that_cannot_be(saved: Path) -> None:
     for settings in ({"graf_kind": "full"}, {"backbone": "x"}, {"passage_tokens": 81}):
         assert next(iter(settings)) in refusal(saved, **settings)
     # The model that is shipped does not get untrained parts.
-    for settings, part in (
-        ({"readout": "attention"}, "readout"),
-        ({"labels": ["a", "b"]}, "head"),
-    ):
+    for settings, part in (({"readout": "attention"}, "readout"), ({"labels": ["a", "b"]}, "head")):
         assert f"mini has no weights for its {part}" in refusal("mini", **settings)
 
 

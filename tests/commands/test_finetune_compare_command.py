@@ -9,14 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_runs import (
-    corpus_of,
-    losses_of,
-    refusal,
-    results_of,
-    told,
-    write_config,
-)
+from training_runs import corpus_of, losses_of, refusal, results_of, told, write_config
 from typed import Backbones, Command, Patch
 
 from graphdoc import DocumentEncoder

@@ -393,8 +393,7 @@ def masked_tokens(draw: np.random.Generator) -> Drawn:
 
 
 @pytest.mark.parametrize(
-    "drawn",
-    [info_nce, sub_documents, supervised, pair_cosine, pair_contrast, classes, several_labels, masked_tokens],
+    "drawn", [info_nce, sub_documents, supervised, pair_cosine, pair_contrast, classes, several_labels, masked_tokens]
 )
 @given(seed=st.integers(0, 100_000))
 def test_a_loss_is_its_equation_and_so_is_its_gradient(drawn: Callable[..., Drawn], seed: int) -> None:

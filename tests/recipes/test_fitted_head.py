@@ -20,12 +20,7 @@ from graphdoc.errors import EvaluationError, ModelError, SettingsError
 from graphdoc.evaluation import LabelledDocuments
 from graphdoc.prediction import explain
 from graphdoc.recipes import fitted_head
-from graphdoc.recipes.fitted_head import (
-    LENGTHS,
-    STRENGTHS,
-    fit_head,
-    fit_vectors_and_words,
-)
+from graphdoc.recipes.fitted_head import LENGTHS, STRENGTHS, fit_head, fit_vectors_and_words
 
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean", "passage_words": 20}
 SUBJECTS = {

@@ -36,10 +36,7 @@ from graphdoc.training.step import CachedStep
 torch.set_num_threads(1)
 
 # How documents are split, and the loss.
-LOSSES = {
-    "half": SubDocumentContrast("dot", 5.0),
-    "one_passage": SubDocumentContrast("cosine", 0.2, "one"),
-}
+LOSSES = {"half": SubDocumentContrast("dot", 5.0), "one_passage": SubDocumentContrast("cosine", 0.2, "one")}
 # The first process has a document of many passages, the second one many of few; of seven, one is dealt alone.
 SHARES = ([0, 4], [1, 2, 3, 5, 6])
 PASSAGES = (31, 2, 3, 2, 9, 2, 5)

@@ -112,8 +112,7 @@ def accelerator_that_scales(*arguments: Any) -> Accelerator:
 
 
 @pytest.mark.parametrize(
-    ("tune", "workers", "precision"),
-    [("full", 2, "no"), ("lora", 0, "fp16"), ("frozen", 0, "bf16")],
+    ("tune", "workers", "precision"), [("full", 2, "no"), ("lora", 0, "fp16"), ("frozen", 0, "bf16")]
 )
 def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     make_loop: Any, tmp_path: Path, tune: str, workers: int, precision: str, monkeypatch: Patch

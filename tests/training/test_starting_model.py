@@ -132,11 +132,7 @@ def test_they_are_in_checkpoints_and_not_in_the_model(
         model.training_parts["language_model"] = NewHead(model.passage_encoder.transformer)
         prepare_tuning(model, tune.partition(" ")[0])  # type: ignore[arg-type]
         return encoder, RunCheckpoints(
-            tmp_path,
-            model,
-            encoder.tokenizer,
-            name="tiny",
-            only_updates=tune == "lora updates",
+            tmp_path, model, encoder.tokenizer, name="tiny", only_updates=tune == "lora updates"
         )
 
     encoder, checkpoints = start()

@@ -15,10 +15,6 @@ from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure, SubFigure
 
 from ...documents.document import Document
-from ...errors import DocumentError
-from ...inference.learned_subtopics import AdaptiveSubtopics
-from ...runtime.text import counted
-from ...similarity.kinds import similarity_matrix
 from ..pages.page import number as as_text
 from ..projection import order_of
 from .canvas import (
@@ -254,52 +250,3 @@ def _passage_text(encoded: EncodedDocument, number: int, row: int) -> str:
     name = segmented.document.section_name(passage.section)
     text = shorten(segmented.text(passage), _LETTERS_IN_A_LINE * (_LINES - 1) - 8)
     return "\n".join([f"D{number + 1}, passage {row + 1}: {shorten(name, 56)}", *wrap(text, _LETTERS_IN_A_LINE)])
-
-
-def plot_adaptive_subtopics(
-    finder: AdaptiveSubtopics,
-    a: Document,
-    b: Document,
-    path: str | Path | None = None,
-    *,
-    cluster_size: int | None = None,
-    receptive_field: int | None = None,
-) -> Figure:
-    """Draw how alike the sentences of two documents are, by their vectors and by the subtopics that they belong to.
-
-    The left map has cosines between sentence vectors, the right one between the rows of their assignment.
-
-    Args:
-        finder: a model that has learned to find subtopics.
-        a: first document.
-        b: second document.
-        path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
-        cluster_size: sentences of a subtopic, about; None for those that the model was trained with.
-        receptive_field: sentences of a document that are shown, its first ones; None for as many as in training.
-    """
-    most = receptive_field or finder.settings.receptive_field
-    features, beyond = [], 0
-    for document in (a, b):
-        cut = finder.segmenter.segment(document)
-        if not cut.passages:
-            raise DocumentError(f"document {document.id!r} has no text to find subtopics in")
-        beyond += max(len(cut.passages) - most, 0)
-        features.append(finder.features([cut.text(span) for span in cut.passages[:most]]))
-    first, vectors = len(features[0]), np.concatenate(features)
-    assigned = finder.assignments(*features, cluster_size=cluster_size)
-    figure = new_figure(12, 6.2)
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    by_subtopics = f"after: by {len(np.unique(assigned.argmax(axis=1)))} subtopics"
-    for axes, title, rows in ((panels[0], "before: by vectors", vectors), (panels[1], by_subtopics, assigned)):
-        draw_matrix(axes, similarity_matrix(rows, rows, "cosine"), "cosine", norm=Normalize(0, 1))
-        axes.set_title(title, loc="left", fontsize=11, pad=20)
-        for line in (axes.axhline, axes.axvline):
-            line(first - 0.5, color=COLORS[1], linewidth=1.5)
-        for name, middle in (("A", (first - 1) / 2), ("B", (first + len(vectors) - 1) / 2)):
-            axes.text(middle, -0.8, name, ha="center", va="bottom", color=INK, fontsize=10)
-        count_in_whole_numbers(axes.xaxis, axes.yaxis)
-    panels[0].set_ylabel("sentence")
-    names = [_name(document, 60) for document in (a, b)]
-    cut_off = f"; not shown: {counted(beyond, 'more sentence')}" if beyond else ""
-    figure.supxlabel(f"A  {names[0]}    B  {names[1]}{cut_off}", fontsize=9, color=MUTED)
-    return finish(figure, path)

@@ -27,10 +27,7 @@ _SCRIPTS = ("state.js", "map.js", "panels.js", "main.js")
 
 
 def render_overview(
-    overview: Mapping[str, Any],
-    *,
-    name: str = "",
-    links: Mapping[tuple[int, int], str] | None = None,
+    overview: Mapping[str, Any], *, name: str = "", links: Mapping[tuple[int, int], str] | None = None
 ) -> str:
     """Return the page of an overview, which loads nothing and needs no network."""
     if overview.get("format") != FORMAT:

@@ -12,24 +12,21 @@ from typing import Any
 import lxml.etree
 import numpy as np
 import pytest
-import torch
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from sklearn.metrics import auc
-from typed import Backbones, Documents, Encoders, Log
+from typed import Documents, Encoders, Log
 
 from graphdoc.analysis.figures.attention import LARGEST_IMAGE, plot_graph
-from graphdoc.analysis.figures.comparison import MOST_NAMED_SECTIONS, plot_adaptive_subtopics, plot_matrix
+from graphdoc.analysis.figures.comparison import MOST_NAMED_SECTIONS, plot_matrix
 from graphdoc.analysis.figures.measured import plot_confusion, plot_pairs, plot_projection, plot_run
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, GraphdocError, OutputError
+from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import NodeKind
-from graphdoc.inference.learned_subtopics import AdaptiveSubtopics
 from graphdoc.registry import GRAPH_KINDS
-from graphdoc.settings.document import ClusteringSettings
 from graphdoc.similarity.mutual_comparison import MutualComparison
 
 MAGIC = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
@@ -258,31 +255,3 @@ def test_all_levels_of_several_documents(tiny_encoder: Encoders, tmp_path: Path)
     figure = mutual(tiny_encoder("bert"), 2, 2).plot()
     titles = [title for axes in figure.axes if (title := axes.get_title(loc="left"))]
     assert [title[:3] for title in titles] == ["(a)", "(b)", "(c)", "D1 "]
-
-
-def test_subtopics_before_and_after_with_the_documents_parted(backbone_folder: Backbones, tmp_path: Path) -> None:
-    encoder = DocumentEncoder.from_backbone(
-        backbone_folder("bert"), device="cpu", pooling="mean", projection_size=None, graph_layers=1,
-        readout="initial_mean", unit="sentence",
-    )  # fmt: skip
-    torch.manual_seed(0)
-    encoder.model.add_subtopic_head(ClusteringSettings(columns=3, neighbours=3, receptive_field=3, cluster_size=2))
-    finder, path = AdaptiveSubtopics(encoder), tmp_path / "maps.png"
-    texts = [
-        ["Rice is steamed.", "Koji grows.", "Malt is sweet.", "Brine is salt."],
-        ["Tides rise.", "The sea floods.", "A dike holds."],
-    ]
-    a, b = (Document.from_text(" ".join(own), id=f"$a{len(own)}$", title="Koji & $rice$") for own in texts)
-    figure = plot_adaptive_subtopics(finder, a, b, path, receptive_field=9)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    first, second = map(finder.features, texts)
-    for number, rows in enumerate((np.concatenate([first, second]), finder.assignments(first, second))):
-        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        np.testing.assert_allclose(np.asarray(cells(figure, number)), unit @ unit.T, atol=1e-5)
-        lines = figure.axes[number].lines
-        borders = {tuple(map(tuple, np.unique(line.get_xydata(), axis=0).tolist())) for line in lines}
-        assert borders == {((0.0, 3.5), (1.0, 3.5)), ((3.5, 0.0), (3.5, 1.0))}
-    figure = plot_adaptive_subtopics(finder, a, b)
-    assert cells(figure, 0).shape == (6, 6) and "1 more sentence" in figure.get_supxlabel()
-    with pytest.raises(DocumentError, match="empty"):
-        plot_adaptive_subtopics(finder, a, Document.from_text(" ", id="empty"))
