@@ -184,11 +184,8 @@ class DocumentEncoder(VectorPipeline):
         api.create_repo(repo_id, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder)
-            return str(
-                api.upload_folder(
-                    repo_id=repo_id, folder_path=folder, revision=revision, commit_message=commit_message
-                )
-            )
+            where: dict[str, Any] = {"repo_id": repo_id, "folder_path": folder, "revision": revision}
+            return str(api.upload_folder(**where, commit_message=commit_message))
 
     def graph(self, document: AnyDocument) -> DocumentGraph:
         """Build the graph that the model would see.

@@ -46,7 +46,6 @@ def attention(
     Usage examples:
       graphdoc attention a.md --plot attention.png        the figures of the paper for your document
       graphdoc attention a.md --csv attention.csv         layer, head, source, target, edge_kind, weight
-      graphdoc attention a.md --layer 0 --head 1 --plot head.svg
       graphdoc attention a.md --graph section --plot graph.png
 
     Args:

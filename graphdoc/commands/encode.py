@@ -39,7 +39,6 @@ def encode(
       graphdoc encode papers/                                   nearest documents on the terminal
       graphdoc encode papers/ notes/*.md --output vectors/
       graphdoc encode corpus.jsonl.gz --level passage --include text --output passages/
-      graphdoc encode corpus.parquet --output vectors/ --dtype bfloat16
 
     Args:
         sources: files, folders, globs, corpora or -

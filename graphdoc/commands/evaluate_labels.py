@@ -38,7 +38,6 @@ def evaluate_cluster(
 
     Usage examples:
       graphdoc evaluate cluster corpus.jsonl --model mini --model runs/a/model --plot tsne.png
-      graphdoc evaluate cluster --train train.jsonl.gz --test test.jsonl.gz --model mini --probe
 
     Args:
         corpora: labelled documents whose column split says train or test
@@ -133,7 +132,6 @@ def evaluate_classify(
 
     Usage examples:
       graphdoc evaluate classify corpus.jsonl --model runs/topics/model --plot confusion.png
-      graphdoc evaluate classify --test test.jsonl.gz --model runs/topics/model --json scores.json
       graphdoc evaluate classify --train train.csv --test test.csv --model runs/tags/model --label-separator ";"
 
     Args:

@@ -48,7 +48,6 @@ def index(
       graphdoc index papers/ --output papers.index --sentences section
       graphdoc index --output papers.index --delete smith2019    remove a document
       graphdoc index --output papers.index --describe
-      graphdoc search papers.index "graph attention"
 
     Args:
         sources: files, folders, globs, corpora or -
@@ -182,7 +181,6 @@ def serve(
     machine alone. The server reads the index and no other file; queries and numbers of hits are limited.
 
     Usage examples:
-      graphdoc serve papers.index
       graphdoc serve papers.index --port 9000
       curl 'http://127.0.0.1:8765/search?q=tides&k=3'
 

@@ -54,7 +54,6 @@ def overview(
     one. A folder that graphdoc encode has finished is taken as it is, and no model is loaded.
 
     Usage examples:
-      graphdoc overview papers/ --html overview.html
       graphdoc overview papers/ --html overview.html --reports 50     with reports on the 50 closest pairs
       graphdoc overview corpus.jsonl.gz --vectors vectors/ --html overview.html --csv documents.csv
 

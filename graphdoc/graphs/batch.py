@@ -18,7 +18,7 @@ from ..errors import SettingsError
 from ..runtime.arrays import Rows
 from ..segmentation.spans import SegmentedDocument
 from .kinds import GraphKind, JoinedGraphs, NodeKind
-from .layout import AttentionPlan, Form, SectionLayout, places_of, plan_attention, section_ids
+from .layout import AttentionPlan, SectionLayout, places_of, plan_attention, section_ids
 
 if TYPE_CHECKING:
     from .document_graph import DocumentGraph
@@ -372,10 +372,6 @@ class GraphBatch:
         places = places_of(documents, section_ids, chunk_ids)
         split = replace(origin, places=places, sections=SectionLayout.of(documents, places, len(self)))
         return split if self.origin is None else split.to(self.node_kind.device)
-
-    def with_plan(self, form: Form) -> GraphBatch:
-        """The same batch on the CPU, with graph attention in one form."""
-        return replace(self, plan=plan_attention(self._graphs(0, len(self))[0], form))
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch with its tensors on another device; token ids stay where they are."""

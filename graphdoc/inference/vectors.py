@@ -181,10 +181,6 @@ class VectorPipeline(EncodingPipeline):
                 f"{described(a)} and {described(b)} cannot be compared ({error}); give what {needed} returns"
             ) from error
 
-    @overload
-    def similarity_pairwise(self, a: Tensor | list[Tensor], b: Tensor | list[Tensor]) -> Tensor: ...
-    @overload
-    def similarity_pairwise(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Floats: ...
     def similarity_pairwise(self, a: Any, b: Any) -> Tensor | Floats:
         """Compare every vector with the one of the same row (see :meth:`similarity`), ``(rows,)``."""
         if len(a) != len(b):

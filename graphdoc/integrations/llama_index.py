@@ -75,15 +75,9 @@ class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
         if self.content == "passage":
             start = starts[text.document][text.metadata["section"]]
             begin, end = start + text.metadata["start"], start + text.metadata["end"]
-        hidden = [name for name in _HIDDEN if name in text.metadata]
+        node = TextNode(id_=text.id, text=text.text, metadata=text.metadata, start_char_idx=begin, end_char_idx=end)
         source = RelatedNodeInfo(node_id=text.document, node_type=ObjectType.DOCUMENT)
-        return TextNode(
-            id_=text.id,
-            text=text.text,
-            metadata=text.metadata,
-            relationships={NodeRelationship.SOURCE: source},
-            start_char_idx=begin,
-            end_char_idx=end,
-            excluded_embed_metadata_keys=hidden,
-            excluded_llm_metadata_keys=hidden,
-        )
+        node.relationships = {NodeRelationship.SOURCE: source}
+        hidden = [name for name in _HIDDEN if name in text.metadata]
+        node.excluded_embed_metadata_keys = node.excluded_llm_metadata_keys = hidden
+        return node

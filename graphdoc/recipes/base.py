@@ -91,8 +91,9 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         recipe = cls(run)
         recipe.begin()
         segmenter, paragraph, progress = run.encoder.segmenter, recipe.config.paragraph, run.show_progress
-        corpus = prepare_run_corpus(run.settings, segmenter, paragraph, run.processes, show_progress=progress)
-        recipe.use(corpus)
+        recipe.corpus = prepare_run_corpus(run.settings, segmenter, paragraph, run.processes, show_progress=progress)
+        recipe.report = recipe.corpus.report
+        recipe.divide()
         return recipe
 
     @classmethod
@@ -104,10 +105,9 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         """
         if len(losses) > 1:
             raise SettingsError(f"loss={[type(loss).__name__ for loss in losses]}: only one can be trained with")
-        for loss in losses:
-            described = cls.losses.get(type(loss))
-            return (loss, {}) if described is None else (None, described.of(loss))
-        return None, {}
+        if not losses or (described := cls.losses.get(type(losses[0]))) is None:
+            return next(iter(losses), None), {}
+        return None, described.of(losses[0])
 
     def __init__(self, run: RunContext[KindOfSettings]) -> None:
         self.run, self.settings = run, run.settings
@@ -120,11 +120,6 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
     @abstractmethod
     def begin(self) -> None:
         """Change the model and refuse mistakes, before a corpus is cut, which takes longer than finding them."""
-
-    def use(self, corpus: TrainingCorpus) -> None:
-        """Take a corpus, and divide it into what is trained on and what is measured."""
-        self.corpus, self.report = corpus, corpus.report
-        self.divide()
 
     @abstractmethod
     def divide(self) -> None:

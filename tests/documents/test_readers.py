@@ -142,10 +142,10 @@ def make_folder(root: Path) -> None:
 
 def test_folders_are_read_whole_and_in_order(tmp_path: Path) -> None:
     make_folder(tmp_path)
-    report = ReadingReport(places={})
+    report = ReadingReport(locations={})
     assert ids(tmp_path, report=report) == ["a", "b", "sub/a", "sub/deeper/c"] and report.documents == 4
     places = {"a": "a.txt", "b": "b.md", "sub/a": "sub/a.txt", "sub/deeper/c": "sub/deeper/c.html"}
-    assert report.places == {id: str(tmp_path / name) for id, name in places.items()}
+    assert report.locations == {id: str(tmp_path / name) for id, name in places.items()}
     ignored = [("sub/y.png", "unknown type .png"), ("x.7z", "unknown type .7z")]
     assert report.ignored == [Skipped(str(tmp_path / name), reason) for name, reason in ignored]
 

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from sections_by_hand import with_plan
 from typed import Patch
 
 from graphdoc.errors import DocumentError
@@ -181,7 +182,7 @@ def test_weights_go_with_graphs_wherever_they_go_and_are_1_beside_others() -> No
     assert torch.equal(torch.cat([part.edge_weights for part in parts]), batch.edge_weights)  # type: ignore[misc]
     assert torch.equal(pickle.loads(pickle.dumps(batch)).edge_weights, batch.edge_weights)
     for form in ("dense", "sparse"):
-        plan = batch.with_plan(form).plan
+        plan = with_plan(batch, form).plan
         assert plan is not None and all(block.log_weights is not None for block in plan.blocks)
     one, plain = DocumentGraph.of(graphs([(3, 4)])), graph_of_sections([0, 0, 1]).joined()
     np.testing.assert_array_equal(one.joined().edge_weights, one.edge_weight.numpy())

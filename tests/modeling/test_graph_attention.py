@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from sections_by_hand import with_plan
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import GATConv
@@ -44,7 +45,7 @@ def make_layer(heads: int, skip: Skip = "linear") -> GraphAttention:
 
 
 def apply(layer: GraphAttention, nodes: Tensor, batch: GraphBatch, form: Form) -> Tensor:
-    return layer(nodes, batch, batch.with_plan(form).plan)[0]
+    return layer(nodes, batch, with_plan(batch, form).plan)[0]
 
 
 def relative_error(actual: Tensor, expected: Tensor) -> float:
@@ -106,7 +107,7 @@ def test_equation_3_is_the_papers(kind: str, layers: int, heads: int, form: Form
     stack = GraphAttentionStack(HIDDEN, layers, heads)
     stack.layers = torch.nn.ModuleList(make_layer(heads) for _ in range(layers))
     nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    actual, attention, inputs = stack(nodes, batch.with_plan(form), True)
+    actual, attention, inputs = stack(nodes, with_plan(batch, form), True)
     by_paper = stack_by_the_paper(stack, nodes.double().numpy(), batch.edge_index.T.tolist())
     np.testing.assert_allclose(actual.detach().numpy(), by_paper[0], rtol=1e-5, atol=1e-5)
     assert len(attention) == len(inputs) == layers
@@ -192,7 +193,7 @@ def test_attention_is_that_of_scores_times_weights(sizes: list[int], skip: Skip)
     found = {}
     for each in ("dense", "sparse"):
         inputs = nodes.clone().requires_grad_()
-        result, attention = layer(inputs, batch, batch.with_plan(each).plan, return_attention=True)
+        result, attention = layer(inputs, batch, with_plan(batch, each).plan, return_attention=True)
         result.sin().sum().backward()
         found[each] = result.detach(), attention.detach(), inputs.grad
     for dense, sparse in zip(*found.values(), strict=True):

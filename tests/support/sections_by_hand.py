@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.layout import Form, plan_attention
 from graphdoc.modeling.section_readout import ChunkAttention
 
 Array = npt.NDArray[np.float64]
@@ -23,6 +25,11 @@ def batch_of(ids: list[list[int]], places: list[list[int]] | None = None) -> Gra
     chunk_ids = None if places is None else np.array([place for one in places for place in one])
     graphs = [graph_of_sections(one) for one in ids]
     return GraphBatch.from_graphs(graphs, section_ids=np.array([id for one in ids for id in one]), chunk_ids=chunk_ids)
+
+
+def with_plan(batch: GraphBatch, form: Form) -> GraphBatch:
+    """The same batch, with graph attention in one form."""
+    return replace(batch, plan=plan_attention(batch._graphs(0, len(batch))[0], form))
 
 
 def numbers(tensor: Any) -> Array:

@@ -411,14 +411,12 @@ _POST_TYPES = re.compile(r"""(?:["'/]|News|Review|Reportage|Blog)(?:Article|Post
 
 def _is_post(roots: Sequence[_Element]) -> bool:
     """Whether a page says that it is an article of a newspaper or a blog: in Open Graph, JSON-LD or microdata."""
-    for root in roots:
-        for part in root.iter("*"):
-            name, content = part.get("property", "").lower(), part.get("content", "")
-            if name == "article:published_time" or (name == "og:type" and content.strip().lower() == "article"):
-                return True
-            written = part.text if part.get("type", "") == "application/ld+json" else part.get("itemtype")
-            if written and _POST_TYPES.search(written):
-                return True
+    for part in (part for root in roots for part in root.iter("*")):
+        name, content = part.get("property", "").lower(), part.get("content", "")
+        written = part.text if part.get("type", "") == "application/ld+json" else part.get("itemtype")
+        is_said = name == "article:published_time" or (name == "og:type" and content.strip().lower() == "article")
+        if is_said or (written and _POST_TYPES.search(written)):
+            return True
     return False
 
 
