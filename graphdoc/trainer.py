@@ -50,7 +50,7 @@ def train(
         show_progress: show bars.
         encoder: trained instead of the model that the settings name.
         loss: used instead of the loss of the settings.
-        evaluator: measures the model during training, by its number ``best``, instead of what the settings say.
+        evaluator: measures the model during training, by its ``primary_metric``, instead of what the settings say.
 
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.

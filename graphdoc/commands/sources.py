@@ -172,7 +172,7 @@ def without_repeats(
     from ..segmentation.repeats import RepeatCounter
 
     counter, is_held = RepeatCounter(), isinstance(documents, list)
-    with progress_bar(None, number_of(documents), "Reading") as bar:
+    with progress_bar(None, partial(number_of, documents), "Reading") as bar:
 
         def counting() -> Iterator[Document]:
             for document in documents:

@@ -45,7 +45,7 @@ class Evaluator(ABC):
 
     @property
     def greater_is_better(self) -> bool:
-        """Whether a higher value of ``best`` is better."""
+        """Whether a higher value of ``primary_metric`` is better."""
         return not self.primary_metric.endswith("loss")
 
     @abstractmethod

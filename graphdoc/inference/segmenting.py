@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise, tee
 from os import PathLike
 from pathlib import Path
@@ -305,7 +306,7 @@ def cut_windows(
     coverage = Coverage() if totals is None else totals
     is_shown = bar is None and (show_progress or (show_progress is None and sys.stderr.isatty()))
     with (
-        progress_bar(show_progress, number_of(documents)) if is_shown else nullcontext(bar) as shown,
+        progress_bar(show_progress, partial(number_of, documents)) if is_shown else nullcontext(bar) as shown,
         closing(segment_in_order(documents, segmenter, ahead)) as segmented,
     ):
         for window in windows_of(segmented):

@@ -209,5 +209,5 @@ class _Reader:
                     break
                 if stems[last]:
                     words = [match[0] for match in matches[first : last + 1]]
-                    group = zip(stems[first : last + 1], words, strict=True)
-                    yield tuple(stem or f"({word.lower()})" for stem, word in group), " ".join(words)
+                    both = zip(stems[first : last + 1], words, strict=True)
+                    yield tuple(stem or f"({word.lower()})" for stem, word in both), " ".join(words)

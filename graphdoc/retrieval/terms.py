@@ -21,6 +21,7 @@ from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..inference.vectors import encode_queries, segment_queries
 from ..runtime.text import described
+from ..segmentation.repeats import marks
 from ..segmentation.term_weights import DAMPING, TermCounts, TermWeights, term_id
 from ..similarity.encoded_document import EncodedDocument
 from .lance import DOCUMENT, PASSAGE, LanceStore
@@ -30,7 +31,8 @@ from .table import TERMS, vectors_of, whole_text
 # Gives the terms of each of many words.
 WordTerms = Callable[[Sequence[str]], list[list[str]]]
 
-_WORD = re.compile(r"[^\W_]+")
+# Marks, such as vowel signs, belong to words, and are no part of what Python takes for one.
+_WORD = re.compile(rf"[^\W_]+(?:[{''.join(map(chr, marks()))}]+[^\W_]*)*")
 # More would let one word drown all others, and take long to search for.
 _MOST_COPIES = 64
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -108,7 +109,7 @@ class Update:
         """Index documents, some thousands of passages at a time; each time is one commit, also before an error."""
         # Texts are made into terms as the search structure of words says.
         self._store.prepare()
-        with progress_bar(self._show, number_of(documents), "Indexing") as self._bar:
+        with progress_bar(self._show, partial(number_of, documents), "Indexing") as self._bar:
             changed = self._changed(documents)
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
                 indexable = filter(self._is_indexable, segmented)

@@ -17,6 +17,8 @@ class Passing(Generic[T]):
 
     >>> number_of(Passing(iter("ab"), lambda: 2))
     2
+    >>> list(Passing(iter("ab"), lambda: 1 // 0))
+    ['a', 'b']
     """
 
     def __init__(self, items: Iterator[T], count: Callable[[], int | None]) -> None:
@@ -28,22 +30,33 @@ class Passing(Generic[T]):
     def __next__(self) -> T:
         return next(self._items)
 
-    def __length_hint__(self) -> int:
-        return self._count() or 0
+    def count(self) -> int | None:
+        """How many there will be; None where nobody knows. No length hint, which every list of them would ask for."""
+        return self._count() or None
 
 
 def number_of(items: Iterable[Any]) -> int | None:
     """How many items there are, for a bar; None where nobody knows before they have come."""
-    return length_hint(items) or None
+    return items.count() if isinstance(items, Passing) else length_hint(items) or None
 
 
 def progress_bar(
-    show: bool | None, total: int | None = None, doing: str = "Encoding", unit: str = "documents", *, done: int = 0
+    show: bool | None,
+    total: int | Callable[[], int | None] | None = None,
+    doing: str = "Encoding",
+    unit: str = "documents",
+    *,
+    done: int = 0,
 ) -> tqdm[Any]:
     """Make a bar; ``show=None`` shows it on a terminal when the work is long.
 
-    What an earlier run has ``done`` counts; where that is everything, no bar is shown.
+    What an earlier run has ``done`` counts; where that is everything, no bar is shown. What takes long to count can be
+    given as a function, which is called for a bar that is shown.
+
+    >>> progress_bar(False, lambda: 1 // 0).close()
     """
+    if callable(total):
+        total = None if show is False or (show is None and not sys.stderr.isatty()) else total()
     hidden = show is False or (done > 0 and done == total) or (show is None and not sys.stderr.isatty())
     delay = 0.5 if show is None else 0
     # It is drawn by time alone: one long document is hours of no document done.

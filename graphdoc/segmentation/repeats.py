@@ -62,7 +62,7 @@ def shingles_of(text: str) -> Hashes:
     """
     lower = text.lower()
     # Marks belong to the letters before them, and are no part of what Python takes for a word.
-    tokens = _WORD.findall(lower if lower.isascii() else lower.translate(_marks()))
+    tokens = _WORD.findall(lower if lower.isascii() else lower.translate(marks()))
     words = [b"0" if word.isdecimal() else word.encode("utf-8", "replace") for word in tokens]
     if not words:
         return np.empty(0, np.uint32)
@@ -82,7 +82,7 @@ def shingles_of(text: str) -> Hashes:
 
 
 @cache
-def _marks() -> dict[int, None]:
+def marks() -> dict[int, None]:
     """Combining marks of all scripts, as a table that removes them."""
     return {sign: None for sign in range(0x300, 0x1F000) if unicodedata.category(chr(sign)) in ("Mn", "Mc")}
 

@@ -145,7 +145,7 @@ def encode_to_disk(
             target.open()
             # Nobody may change the folder before all have seen it.
             processes.gather(None)
-            with progress_bar(show_progress if processes.is_first else False, number_of(documents)) as bar:
+            with progress_bar(show_progress if processes.is_first else False, partial(number_of, documents)) as bar:
                 job = _Job(shards, target, processes, bar)
                 job.run(chain(first, coming), ahead, cluster)
             is_new = any(processes.gather(job.has_encoded))

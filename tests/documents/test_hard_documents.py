@@ -118,6 +118,7 @@ def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) 
         (f"{DATA}<h1>Tide</h1><p>{STORY[:90]}</p><p>Log in.</p>", None),
         (f"{DATA}<h1>Tide</h1><p>{STORY}</p><p>Log in.</p>", None),
         (f"{DATA}<h1>Tide</h1><p>Log in.</p>", None),
+        (DATA, None),
         (f"<p>Wait.</p><button aria-controls=t>+</button>{'<p>Tide.</p>' * 30}<div id=t hidden>{STORY}</div>", None),
         (f"<p>{STORY}</p><div id=comments><p>So it is.</p><form><textarea></textarea></form></div>", "So it"),
         (f"<p>{STORY}</p><div id=comments><h2>Comments on the law</h2><p>So.</p></div>".replace("So.", STORY), None),

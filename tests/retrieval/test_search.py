@@ -212,11 +212,12 @@ def test_words_have_their_places() -> None:
             word.lower().rstrip("s") for word in text.replace("'", " ").split() if word.lower() not in ("the", "of")
         ]
 
-    text = "The tides of 𝔘 rise; the TIDE falls"
+    text = "The tides of 𝔘 rise; the TIDE falls, किताब"
     found = [
         (word.term, text[word.start : word.end]) for word in words_of([text], partial(terms_of, tokenize=tokens))[0]
     ]
-    assert found == [("tide", "tides"), ("𝔘".lower(), "𝔘"), ("rise", "rise"), ("tide", "TIDE"), ("fall", "falls")]
+    words = [("tide", "tides"), ("𝔘".lower(), "𝔘"), ("rise", "rise"), ("tide", "TIDE"), ("fall", "falls")]
+    assert found == [*words, ("किताब", "किताब")]
     assert words_of(["", "the of"], partial(terms_of, tokenize=tokens)) == [[], []]
     texts = ["tide 907331415926535 tables", "", "907331415926536", "tide"]
     assert terms_of(texts, str.split) == [text.split() for text in texts] and terms_of([], str.split) == []

@@ -150,7 +150,12 @@ def _show_story(roots: Sequence[_Element]) -> None:
             part.text, part.tag = None, "div"
             part.append(whole)
             return
-    next((part for part in parts if local_name(part) == "h1"), parts[-1]).addnext(whole)
+    last = next((part for part in parts if local_name(part) == "h1"), parts[-1])
+    if last.getparent() is None:
+        # A page may have nothing but a head, or no more than its data; a root has no siblings.
+        last.append(whole)
+    else:
+        last.addnext(whole)
 
 
 # Characters outside of links; a menu has fewer.

@@ -88,9 +88,9 @@ class SeenIds:
         """Add an id; if it was there already, give the number of ids that had been added before it."""
         key = int.from_bytes(hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
         hashes, orders = self._older
-        location = int(np.searchsorted(hashes, np.uint64(key)))
-        if location < len(hashes) and int(hashes[location]) == key:
-            return int(orders[location])
+        place = int(np.searchsorted(hashes, np.uint64(key)))
+        if place < len(hashes) and int(hashes[place]) == key:
+            return int(orders[place])
         order = len(hashes) + len(self._recent)
         if (first := self._recent.setdefault(key, order)) != order:
             return first
