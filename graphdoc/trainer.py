@@ -132,7 +132,7 @@ class Trainer:
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
         if self.encoder is not None and (unused := {"start", "settings"}.intersection(model or ())):
             raise SettingsError(f"model={min(unused)!r} is of a model that is still to be made; change the encoder")
-        for name in training.keys() - TrainingSettings.model_fields:
+        for name in sorted(training.keys() - TrainingSettings.model_fields):
             raise SettingsError(f"{name} is unknown; {hint(name, TrainingSettings.model_fields)}")
         self._evaluator = evaluator if isinstance(evaluator, Evaluator) else None
         self._device, self._show_progress = device, show_progress

@@ -37,7 +37,6 @@ def encode(
 
     Usage examples:
       graphdoc encode papers/                                   nearest documents on the terminal
-      graphdoc encode papers/ notes/*.md --output vectors/
       graphdoc encode corpus.jsonl.gz --level passage --include text --output passages/
 
     Args:

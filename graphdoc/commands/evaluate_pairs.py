@@ -54,7 +54,6 @@ def evaluate_compare(
 
     Usage examples:
       graphdoc evaluate compare corpus.jsonl --pairs test.tsv --validation-pairs dev.tsv --model runs/a/model
-      graphdoc evaluate compare papers.jsonl.gz --pairs test.tsv --leave-out-section Abstract --csv scores.csv
 
     Args:
         corpus: files, folders or corpora that the documents of the pairs are in

@@ -273,7 +273,6 @@ def evaluate_related(
 
     Usage examples:
       graphdoc evaluate related articles.jsonl --relevant links.tsv --mutual
-      graphdoc evaluate related proposals.jsonl --relevant links.tsv --by tf-idf --by tf-idf+sentences
 
     Args:
         corpus: files, folders, globs or corpora

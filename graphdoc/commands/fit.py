@@ -47,7 +47,6 @@ def fit(
       graphdoc fit letters/ --output my-mini
       graphdoc fit corpus.jsonl.gz --lexical --description "letters, 2001-2020" --output my-mini
       graphdoc fit letters.csv --lexical --classes --output my-letters
-      graphdoc compare a.md b.md --model my-mini
 
     Args:
         sources: files, folders, globs, corpora or -

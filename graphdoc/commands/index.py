@@ -47,7 +47,6 @@ def index(
       graphdoc index papers/ --output papers.index               again: only what is new or changed is encoded
       graphdoc index papers/ --output papers.index --sentences section
       graphdoc index --output papers.index --delete smith2019    remove a document
-      graphdoc index --output papers.index --describe
 
     Args:
         sources: files, folders, globs, corpora or -

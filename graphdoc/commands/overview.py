@@ -55,7 +55,6 @@ def overview(
 
     Usage examples:
       graphdoc overview papers/ --html overview.html --reports 50     with reports on the 50 closest pairs
-      graphdoc overview corpus.jsonl.gz --vectors vectors/ --html overview.html --csv documents.csv
 
     Args:
         sources: files, folders, globs, corpora or -

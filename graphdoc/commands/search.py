@@ -88,7 +88,6 @@ def search(
       graphdoc search papers/ "attention over passages" --html hits.html
       graphdoc search papers.index --document draft.md --top 20
       graphdoc search papers.index "tides" --where "year >= 2010 AND label = 'sea'" --by words
-      graphdoc search papers.index "tides" --json - | jq '.hits[].id'
 
     Args:
         index: what graphdoc index has written; or a file, folder or corpus, which is indexed for this one search
@@ -258,7 +257,6 @@ def mine(
 
     Usage examples:
       graphdoc mine qmsum.index --queries qmsum --split train --output negatives.jsonl
-      graphdoc mine wiki.index --queries wikir --by vectors --depth 200 --margin none --output negatives.jsonl.gz
 
     Args:
         index: an index, or a file, folder or corpus, which is indexed for this once

@@ -70,7 +70,6 @@ def pretrain(
       graphdoc pretrain --config quickstart
       graphdoc pretrain --config own_corpus corpus.source=papers/ output=runs/papers
       graphdoc pretrain --config own_corpus corpus.source=papers/ output=runs/papers --resume
-      graphdoc pretrain --config own_corpus --print
       torchrun --nproc-per-node 8 -m graphdoc pretrain --config graph_roberta
 
     Args:

@@ -114,12 +114,7 @@ class Document:
 
     @classmethod
     def from_xml(cls, text: str, **fields: Unpack[DocumentOptions]) -> Document:
-        """Make a document from JATS, TEI or XHTML; arguments as for :meth:`from_text`.
-
-        >>> page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><h1>Tides</h1><p>They rise.</p></body></html>"
-        >>> Document.from_xml(page).text
-        'They rise.'
-        """
+        """Make a document from JATS, TEI, DocBook or XHTML; arguments as for :meth:`from_text`."""
         return cls._from_markup(text, "xml", fields)
 
     @classmethod

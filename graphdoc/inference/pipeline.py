@@ -265,7 +265,7 @@ class EncodingPipeline:
         """
         if output not in ("numpy", "torch"):
             raise SettingsError(f"output {output!r} is unknown; use one of numpy, torch")
-        for name in options.keys() - EncodingOptions.__annotations__:
+        for name in sorted(options.keys() - EncodingOptions.__annotations__):
             known = ("level", "normalize", "output", *EncodingOptions.__annotations__)
             raise SettingsError(f"{name} is unknown; {hint(name, known)}")
         parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]

@@ -59,16 +59,12 @@ class LossSettings:
     """The settings that describe a loss, of the section ``loss``.
 
     Args:
-        attributes: settings that are called as attributes of the loss.
-        fixed: settings that choose it.
+        attributes: names that are both a field of the loss and a key of the section.
+        fixed: keys with the values that choose the loss.
     """
 
     attributes: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
-
-    def of(self, loss: Loss) -> dict[str, Any]:
-        """The settings of a loss, by name."""
-        return {**self.fixed, **{name: getattr(loss, name) for name in self.attributes}}
 
 
 class CorpusRecipe(Recipe, Generic[KindOfSettings]):
@@ -107,15 +103,11 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
             raise SettingsError(f"loss={[type(loss).__name__ for loss in losses]}: only one can be trained with")
         if not losses or (described := cls.losses.get(type(losses[0]))) is None:
             return next(iter(losses), None), {}
-        return None, described.of(losses[0])
+        return None, {**described.fixed, **{name: getattr(losses[0], name) for name in described.attributes}}
 
     def __init__(self, run: RunContext[KindOfSettings]) -> None:
         self.run, self.settings = run, run.settings
-
-    @property
-    def config(self) -> DocumentConfig:
-        """Configuration of the model that is trained."""
-        return cast(DocumentConfig, self.run.encoder.model.config)
+        self.config = cast(DocumentConfig, run.encoder.model.config)
 
     @abstractmethod
     def begin(self) -> None:

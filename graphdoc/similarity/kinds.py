@@ -368,8 +368,8 @@ _STEPS = np.array([0, 0.0625, 0.25, 0.5, 0.75, *range(1, 45)])
 # From this many documents on, their own pairs say how alike unrelated ones are.
 FEWEST_DOCUMENTS = 50
 NO_BACKGROUND = (
-    "this model does not know how alike unrelated documents are: compare its scores with each other alone, or let "
-    f"graphdoc fit learn it from {FEWEST_DOCUMENTS} of your documents"
+    "this model has no scale for unrelated documents: its scores can be compared only with each other; graphdoc fit "
+    f"learns the scale from {FEWEST_DOCUMENTS} or more of your documents"
 )
 # Pairs that have to lie above the last score that is kept, for it to be known well.
 _LEAST_ABOVE = 10

@@ -98,7 +98,7 @@ const showGroups = () => {
   }
 };
 
-// Search over titles, ids, labels and the telling words of documents, all in the page.
+// Search over titles, ids, labels and the keywords of documents, all in the page.
 
 const LISTED = 100;
 const folded = (text) => text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ');
