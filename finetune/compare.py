@@ -13,7 +13,7 @@ from typing import Any
 
 from graphdoc import Trainer
 from graphdoc.cli import main
-from graphdoc.losses import PairCosine, SupervisedContrastive
+from graphdoc.losses import PairCosineLoss, SupervisedContrastiveLoss
 from graphdoc.sampling import Groups
 from graphdoc.settings.finetuning import ComparisonSettings
 
@@ -23,7 +23,7 @@ def train_comparison(settings: ComparisonSettings, *, resume: bool = False, **op
     groups, loss = settings.groups, settings.loss
     pairs = groups.file if groups.by == "pairs" else None
     task = Groups(settings.corpus, pairs, groups.star_size, settings.sections.number)
-    contrast = PairCosine(loss.margin) if loss.takes_pairs else SupervisedContrastive(loss.temperature)
+    contrast = PairCosineLoss(loss.margin) if loss.takes_pairs else SupervisedContrastiveLoss(loss.temperature)
     return Trainer(settings.model.start, task, contrast, settings=settings, **options).train(resume)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from graphdoc import Trainer
 from graphdoc.cli import main
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import InfoNCELoss
 from graphdoc.sampling import Queries
 from graphdoc.settings.finetuning import RetrievalSettings
 
@@ -22,7 +22,7 @@ def train_retrieval(settings: RetrievalSettings, *, resume: bool = False, **opti
     """Separate the answers of a query from all other documents of the batch, and from further negatives."""
     queries = settings.queries
     task = Queries(settings.corpus, queries.source, queries.made_from, settings.negatives.per_query)
-    loss = InfoNCE(settings.loss.similarity, settings.loss.temperature)
+    loss = InfoNCELoss(settings.loss.similarity, settings.loss.temperature)
     return Trainer(settings.model.start, task, loss, settings=settings, **options).train(resume)
 
 

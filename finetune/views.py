@@ -13,7 +13,7 @@ from typing import Any
 
 from graphdoc import Trainer
 from graphdoc.cli import main
-from graphdoc.losses import ClassificationLoss, InfoNCE, PairCosine
+from graphdoc.losses import ClassificationLoss, InfoNCELoss, PairCosineLoss
 from graphdoc.sampling import PairViews
 from graphdoc.settings.finetuning import ViewRunSettings
 
@@ -23,8 +23,8 @@ def train_views(settings: ViewRunSettings, *, resume: bool = False, **options: A
     task = PairViews(settings.corpus, settings.pairs.file, settings.views.given_values())
     losses = {
         "cross_entropy": ClassificationLoss(),
-        "cosine": PairCosine(settings.loss.margin),
-        "contrast": InfoNCE("cosine", settings.loss.temperature),
+        "cosine": PairCosineLoss(settings.loss.margin),
+        "contrast": InfoNCELoss("cosine", settings.loss.temperature),
     }
     loss = losses[settings.loss.kind]
     return Trainer(settings.model.start, task, loss, settings=settings, **options).train(resume)

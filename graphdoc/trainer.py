@@ -89,7 +89,7 @@ class Trainer:
             pretrained encoder.
         task: documents, and how examples are drawn from them: one of the tasks of :mod:`graphdoc.sampling`.
         loss: a loss of :mod:`graphdoc.losses`, or one of your own; for sentence pairs also
-            :class:`~graphdoc.losses.MaskedTokens`, alone or in a list with the loss of pairs, to which it is added.
+            :class:`~graphdoc.losses.MaskedTokenLoss`, alone or in a list with the loss of pairs, to which it is added.
             None takes that of the paper.
         output: folder of the run, with its checkpoints, its log and, in ``model``, the trained model.
         settings: settings of the recipe, such as those of a file, of which the other arguments replace some.
@@ -106,9 +106,9 @@ class Trainer:
     Raises:
         SettingsError: a setting is unknown or out of its bounds, or the loss does not fit the data.
 
-    >>> from graphdoc.losses import SubDocumentContrast
+    >>> from graphdoc.losses import SubDocumentLoss
     >>> from graphdoc.sampling import SubDocuments
-    >>> trainer = Trainer("roberta-base", SubDocuments("papers/"), SubDocumentContrast(), output="runs/a", epochs=3)
+    >>> trainer = Trainer("roberta-base", SubDocuments("papers/"), SubDocumentLoss(), output="runs/a", epochs=3)
     >>> trainer.settings.training.epochs
     3.0
     """

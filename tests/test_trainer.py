@@ -21,14 +21,14 @@ from graphdoc.errors import GraphdocError, OutputError, SettingsError
 from graphdoc.evaluation import ClassificationEvaluator
 from graphdoc.losses import (
     ClassificationLoss,
-    InfoNCE,
+    InfoNCELoss,
     LossOutput,
-    MaskedTokens,
-    PairContrast,
-    PairCosine,
-    SubDocumentContrast,
+    MaskedTokenLoss,
+    PairContrastiveLoss,
+    PairCosineLoss,
+    SubDocumentLoss,
     SubtopicLoss,
-    SupervisedContrastive,
+    SupervisedContrastiveLoss,
 )
 from graphdoc.modeling import DocumentModel
 from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
@@ -67,25 +67,25 @@ def encoder(backbone_folder: Backbones) -> Encoders:
 
 # By the paper's tasks: the task of some documents, its loss, and what the encoder or the trainer needs beside it.
 TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any]]] = {
-    "sub-documents": (SubDocuments, SubDocumentContrast("cosine", 0.2), {"graph_layers": 1}, {"tune": "frozen"}),
+    "sub-documents": (SubDocuments, SubDocumentLoss("cosine", 0.2), {"graph_layers": 1}, {"tune": "frozen"}),
     "one passage": (
         lambda documents: SubDocuments(documents, split="one_passage"),
-        SubDocumentContrast(directions="one"),
+        SubDocumentLoss(directions="one"),
         {"graph_layers": 1, "readout": "document_node"},
         {"evaluator": {"share": 0.2}},
     ),
     "sentence pairs": (
         lambda documents: SentencePairs(documents, contrast_on="clean"),
-        PairContrast(0.1),
+        PairContrastiveLoss(0.1),
         {},
         {"evaluator": {"share": 0}},
     ),
     "classes": (Classes, ClassificationLoss(label_smoothing=0.1), {}, {"tune": "frozen"}),
-    "groups": (Groups, SupervisedContrastive(0.1), {}, {"tune": "frozen"}),
-    "pairs": (lambda documents: Groups(documents, PAIRS), PairCosine(0.1), {}, {"tune": "frozen"}),
+    "groups": (Groups, SupervisedContrastiveLoss(0.1), {}, {"tune": "frozen"}),
+    "pairs": (lambda documents: Groups(documents, PAIRS), PairCosineLoss(0.1), {}, {"tune": "frozen"}),
     "queries": (
         lambda documents: Queries(documents, [("rice and steam", "d0"), ("the tide", "d1"), ("marsh", "d3")]),
-        InfoNCE("cosine", 0.05),
+        InfoNCELoss("cosine", 0.05),
         {},
         {"evaluator": {"share": 0}},
     ),
@@ -160,7 +160,7 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
     found = {}
     for name, source in sources.items():
         trainer = Trainer(
-            start, SubDocuments(source), SubDocumentContrast("cosine", 0.2), output=tmp_path / name, device="cpu",
+            start, SubDocuments(source), SubDocumentLoss("cosine", 0.2), output=tmp_path / name, device="cpu",
             model={"settings": settings}, evaluator={"share": 0.2}, **FEW,
         )  # fmt: skip
         found[name] = load_file(trainer.train() / "model.safetensors")
@@ -177,11 +177,11 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
 
 
 def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Documents, tmp_path: Path) -> None:
-    class Far:
+    class Far(torch.nn.Module):
         """Draws candidates to a fixed place."""
 
-        def __call__(self, anchors: torch.Tensor, candidates: torch.Tensor, *others: Any, gather: Any) -> LossOutput:
-            return LossOutput((candidates - 1).square().mean(), {})
+        def forward(self, anchors: torch.Tensor, candidates: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+            return (candidates - 1).square().mean()
 
     trained = encoder(graph_layers=1)
     before = trained.encode(documents[:3])
@@ -198,7 +198,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
     language_model_folder: Path, documents: Documents, tmp_path: Path
 ) -> None:
     trainer = Trainer(
-        str(language_model_folder), SentencePairs(documents), [PairCosine(0.25), MaskedTokens(0.5)],
+        str(language_model_folder), SentencePairs(documents), [PairCosineLoss(0.25), MaskedTokenLoss(0.5)],
         output=tmp_path / "run", device="cpu", evaluator={"share": 0},
         model={"settings": {"graph_layers": 0, "readout": "mean", "projection_size": None}}, **FEW,
     )  # fmt: skip
@@ -206,7 +206,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
     assert (loss.negatives, loss.margin, loss.mlm_weight) == ("sampled", 0.75, 0.5)
     assert (trainer.train() / "model.safetensors").is_file()
 
-    alone: Any = Trainer(str(language_model_folder), SentencePairs(documents), MaskedTokens(0.5)).settings
+    alone: Any = Trainer(str(language_model_folder), SentencePairs(documents), MaskedTokenLoss(0.5)).settings
     assert (alone.loss.contrast_weight, alone.loss.mlm_weight) == (0, 0.5)
 
 
@@ -225,15 +225,16 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "a name of another library": (SubDocuments, None, {"train_dataset": 3}, SettingsError, "task"),
     "out of bounds": (SubDocuments, None, {"learning_rate": -1.0}, SettingsError, "learning_rate"),
     "documents of no kind": (lambda documents: SubDocuments(7), None, {}, SettingsError, "int"),
-    "a loss too many": (Groups, [PairCosine(), ClassificationLoss()], {}, SettingsError, "PairCosine"),
-    "two losses of a kind": (SubDocuments, [SubDocumentContrast()] * 2, {}, SettingsError, "SubDocumentContrast"),
-    "masked tokens twice": (SentencePairs, [MaskedTokens()] * 2, {}, SettingsError, "MaskedTokens"),
-    "two losses of pairs": (SentencePairs, [PairCosine(), PairContrast()], {}, SettingsError, "PairContrast"),
+    "a loss too many": (Groups, [PairCosineLoss(), ClassificationLoss()], {}, SettingsError, "PairCosineLoss"),
+    "two losses of a kind": (SubDocuments, [SubDocumentLoss()] * 2, {}, SettingsError, "SubDocumentLoss"),
+    "masked tokens twice": (SentencePairs, [MaskedTokenLoss()] * 2, {}, SettingsError, "MaskedTokenLoss"),
+    "two losses of pairs": (SentencePairs, [PairCosineLoss(), InfoNCELoss()], {}, SettingsError, "InfoNCELoss"),
+    "a loss with weights": (SubDocuments, torch.nn.Linear(2, 2), {}, SettingsError, "Linear"),
     "no loss of subtopics": (lambda documents: SubtopicPairs(documents, PAIRS), Own(), {}, SettingsError, "Own"),
     "no loss of best passages": (Queries, Own(), {"settings": BY_PASSAGES}, SettingsError, "Own"),
     "one label": (lambda documents: Classes(documents[::2]), None, {}, GraphdocError, "label 0"),
     "an unknown document": (
-        lambda documents: Groups(documents, [*PAIRS, ("d0", "nobody", 1)]), PairCosine(), {}, GraphdocError, "nobody",
+        lambda documents: Groups(documents, [("d0", "d2", 1), ("d0", "x", 0)]), None, {}, GraphdocError, "x",
     ),
     "one document": (lambda documents: SubDocuments(documents[:1]), None, {}, GraphdocError, "2"),
     "unknown queries": (

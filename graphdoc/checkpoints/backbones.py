@@ -45,6 +45,10 @@ from .folders import backbone_folder, download, existing, not_found
 
 logger = logging.getLogger(__name__)
 
+_LOADING: dict[str, Any] = dict(
+    trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+)
+
 # What a chunk holds where nothing else is asked for (CoLDE, section 3.1).
 CHUNK_TOKENS = 512
 MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
@@ -148,14 +152,8 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
     folder = backbone_folder(backbone)
     with quiet_libraries():
         try:
-            loaded = AutoModel.from_pretrained(
-                folder,
-                dtype=torch.float32,
-                trust_remote_code=False,
-                use_safetensors=True,
-                output_loading_info=True,
-                **pooler_options(cast(PreTrainedConfig, config.encoder_config)),
-            )
+            pooler = pooler_options(cast(PreTrainedConfig, config.encoder_config))
+            loaded = AutoModel.from_pretrained(folder, **_LOADING, **pooler)
         except (RuntimeError, SafetensorError) as error:
             raise ModelError(f"weights of backbone {backbone} cannot be loaded: {summary(error)}") from error
         except Exception as error:  # from a foreign configuration transformers raises anything
@@ -199,14 +197,7 @@ def _pretrained_head(transformer: PreTrainedModel, backbone: str | None) -> Pret
         raise ValueError("it does not say what it was made from")
     folder = backbone_folder(backbone)
     with quiet_libraries():
-        language_model, report = AutoModelForMaskedLM.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )
+        language_model, report = AutoModelForMaskedLM.from_pretrained(folder, **_LOADING, ignore_mismatched_sizes=True)
     if type(language_model.config) is not type(transformer.config):
         raise ValueError(f"it is {language_model.config.model_type}, not {transformer.config.model_type}")
     prefix = f"{language_model.base_model_prefix}."

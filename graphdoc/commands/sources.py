@@ -17,6 +17,7 @@ from ..documents.document import Document
 from ..documents.parsing.rows import Columns
 from ..documents.readers import ReadingReport, Skipped, read_documents
 from ..documents.readers.folders import is_folder_or_pattern, is_pattern, number_of_files
+from ..documents.readers.reading import OnError, OnUnencodable
 from ..errors import DocumentError, SettingsError
 from ..runtime.progress import Passing, number_of, progress_bar
 from ..runtime.text import counted
@@ -87,10 +88,10 @@ class OneDocument:
 class CorpusReading(OneDocument):
     """How documents are read."""
 
-    on_error: Literal["skip_in_folders", "skip", "stop"] = "skip_in_folders"
+    on_error: OnError = "skip_in_folders"
     """what cannot be read: skip it in folders and patterns but stop at a file named itself, skip all, or stop"""
 
-    def on_unencodable(self, sources: Iterable[str]) -> Literal["skip", "stop"]:
+    def on_unencodable(self, sources: Iterable[str]) -> OnUnencodable:
         """Whether a document without passages is skipped or an error; in folders it is skipped by default."""
         if self.on_error == "skip_in_folders":
             return "skip" if all(map(is_folder_or_pattern, sources)) else "stop"

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from .classification import ClassificationLoss, MaskedTokens, balanced_weights
+from .base import ONE_PROCESS, Gather, Loss, LossOutput
+from .classification import ClassificationLoss, MaskedTokenLoss, balanced_weights
 from .clustering import ClusterTerms, PairedSentences, SubtopicLoss, assignment
-from .contrastive import InfoNCE, SubDocumentContrast, SupervisedContrastive
-from .gathering import ONE_PROCESS, Gather, Loss, LossOutput
-from .pair import PairContrast, PairCosine
+from .contrastive import InfoNCELoss, SubDocumentLoss, SupervisedContrastiveLoss
+from .pair import PairContrastiveLoss, PairCosineLoss
 
 __all__ = [
     "ONE_PROCESS",
     "ClassificationLoss",
     "ClusterTerms",
     "Gather",
-    "InfoNCE",
+    "InfoNCELoss",
     "Loss",
     "LossOutput",
-    "MaskedTokens",
-    "PairContrast",
-    "PairCosine",
+    "MaskedTokenLoss",
+    "PairContrastiveLoss",
+    "PairCosineLoss",
     "PairedSentences",
-    "SubDocumentContrast",
+    "SubDocumentLoss",
     "SubtopicLoss",
-    "SupervisedContrastive",
+    "SupervisedContrastiveLoss",
     "assignment",
     "balanced_weights",
 ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .gathering import ONE_PROCESS, Gather, LossOutput, mean_share
+from .base import ONE_PROCESS, Gather, LossOutput, mean_share
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def balanced_weights(counts: Sequence[int], documents: int | None = None) -> tup
 
 
 @dataclass(frozen=True)
-class MaskedTokens:
+class MaskedTokenLoss:
     r"""Measures how far logits are from the tokens that were masked, as a mean over those of all processes.
 
     .. math::
@@ -108,7 +108,7 @@ class MaskedTokens:
     Args:
         weight: factor of the loss; metrics are without it.
 
-    >>> output = MaskedTokens()(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+    >>> output = MaskedTokenLoss()(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
     >>> round(output.loss.item(), 3), output.metrics["masked_accuracy"].item()
     (0.72, 0.5)
     """

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .gathering import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
+from .base import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
 
 # Weight of the even distribution that is mixed in, so that a cluster that one document lacks gives no infinity.
 SMOOTHING = 0.01

@@ -14,7 +14,7 @@ from torch.nn import functional
 from ..settings.document import VectorSimilarity
 from ..settings.pretraining import Directions
 from ..settings.run import LEAST_TEMPERATURE
-from .gathering import ONE_PROCESS, Gather, LossOutput, mean_share
+from .base import ONE_PROCESS, Gather, LossOutput, mean_share
 
 
 def require_temperature(temperature: float) -> None:
@@ -46,7 +46,7 @@ def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tenso
 
 
 @dataclass(frozen=True)
-class InfoNCE:
+class InfoNCELoss:
     r"""Separates every anchor's positives from all other candidates.
 
     In sentence-transformers: ``MultipleNegativesRankingLoss``, whose defaults are ``similarity="cosine"`` and
@@ -69,7 +69,7 @@ class InfoNCE:
         temperature: what similarities are divided by; with cosine 0.05 to 0.35 are usual, with dot 1.
 
     >>> anchors, candidates = torch.eye(2), torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]])
-    >>> contrast = InfoNCE("cosine", temperature=0.1)
+    >>> contrast = InfoNCELoss("cosine", temperature=0.1)
     >>> round(contrast(anchors, candidates, positive=torch.tensor([1, 0])).loss.item(), 3)
     0.073
     """
@@ -170,8 +170,8 @@ def mean_outputs(outputs: Sequence[LossOutput]) -> LossOutput:
 
 
 @dataclass(frozen=True)
-class SubDocumentContrast:
-    r"""Finds every document's other view among the views of all documents of the batch, by :class:`InfoNCE`.
+class SubDocumentLoss:
+    r"""Finds every document's other view among the views of all documents of the batch, by :class:`InfoNCELoss`.
 
     .. math::
         \ell(D) = \frac{1}{2N} \sum_{i=1}^N \left[
@@ -186,7 +186,7 @@ class SubDocumentContrast:
         directions: ``both`` views look for the other, or ``one``: only the anchors look for their candidate, as when
             anchors are queries (section 3.3).
 
-    >>> output = SubDocumentContrast("cosine", temperature=0.1)(torch.eye(3), torch.eye(3))
+    >>> output = SubDocumentLoss("cosine", temperature=0.1)(torch.eye(3), torch.eye(3))
     >>> round(output.loss.item(), 4), output.metrics["accuracy"].item()
     (0.0001, 1.0)
     """
@@ -196,7 +196,7 @@ class SubDocumentContrast:
     directions: Directions = "both"
 
     def __post_init__(self) -> None:
-        InfoNCE(self.similarity, self.temperature)
+        InfoNCELoss(self.similarity, self.temperature)
         if self.directions not in get_args(Directions):
             raise ValueError(f"directions {self.directions!r} is unknown; use both or one")
 
@@ -213,7 +213,7 @@ class SubDocumentContrast:
         """
         if anchors.shape != candidates.shape:
             raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} differ")
-        contrast, left_out = InfoNCE(self.similarity, self.temperature), None
+        contrast, left_out = InfoNCELoss(self.similarity, self.temperature), None
         if groups is not None:
             # The same in both directions.
             left_out = groups.unsqueeze(1) == gather.rows(groups)[0]
@@ -224,7 +224,7 @@ class SubDocumentContrast:
 
 
 @dataclass(frozen=True)
-class SupervisedContrastive:
+class SupervisedContrastiveLoss:
     r"""Draws rows of one label together and apart from all others.
 
     With unit vectors :math:`z` of all rows of the batch, :math:`P(i)` the other rows of the label of row :math:`i`,
@@ -243,7 +243,7 @@ class SupervisedContrastive:
         temperature: what cosines are divided by; the paper's is 0.5.
 
     >>> vectors = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
-    >>> round(SupervisedContrastive(temperature=0.5)(vectors, torch.tensor([0, 0, 1])).loss.item(), 3)
+    >>> round(SupervisedContrastiveLoss(temperature=0.5)(vectors, torch.tensor([0, 0, 1])).loss.item(), 3)
     0.348
     """
 

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .contrastive import InfoNCE, mean_outputs, require_temperature
-from .gathering import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
+from .base import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
+from .contrastive import InfoNCELoss, mean_outputs, require_temperature
 
 
 @dataclass(frozen=True)
-class PairCosine:
+class PairCosineLoss:
     r"""Draws the two documents of a pair together if they are similar, and apart if not (CoLDE, section 4.5.3).
 
     .. math::
@@ -29,7 +29,7 @@ class PairCosine:
         margin: cosine up to which documents that are not similar are left where they are.
 
     >>> first, second = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
-    >>> round(PairCosine()(first, second, torch.tensor([1, 0])).loss.item(), 3)
+    >>> round(PairCosineLoss()(first, second, torch.tensor([1, 0])).loss.item(), 3)
     0.4
     """
 
@@ -57,7 +57,7 @@ class PairCosine:
 
 
 @dataclass(frozen=True)
-class PairContrast:
+class PairContrastiveLoss:
     r"""Finds the partner of every row that has one among the other rows of all pairs of the batch, in both directions.
 
     In sentence-transformers: ``MultipleNegativesRankingLoss`` in both directions; here groups and dissimilar pairs
@@ -71,7 +71,7 @@ class PairContrast:
             -\log \frac{e^{s(a_i, b_i) / \tau}}{\sum_j e^{s(a_i, b_j) / \tau}}
             -\log \frac{e^{s(b_i, a_i) / \tau}}{\sum_j e^{s(b_i, a_j) / \tau}} \right]
 
-    This is :class:`InfoNCE` in both directions, as in eq. 5-6 of Graph-RoBERTa. :class:`PairCosine`, which is SDR's,
+    This is :class:`InfoNCELoss` in both directions, as in eq. 5-6 of Graph-RoBERTa. :class:`PairCosineLoss` (SDR's)
     compares a row with the one that was drawn for it; this compares it with those of the whole batch. Pairs that do
     not belong together are no anchors, and their rows are negatives of others.
 
@@ -79,7 +79,7 @@ class PairContrast:
         temperature: what cosines are divided by; 0.05 to 0.1 are usual.
 
     >>> rows, groups = torch.eye(3), torch.arange(3)
-    >>> output = PairContrast(0.1)(rows, rows, torch.tensor([1, 1, 0]), groups, groups)
+    >>> output = PairContrastiveLoss(0.1)(rows, rows, torch.tensor([1, 1, 0]), groups, groups)
     >>> round(output.loss.item(), 4), output.metrics["accuracy"].item()
     (0.0001, 1.0)
     """
@@ -111,7 +111,7 @@ class PairContrast:
             gather: how rows of other processes are seen.
         """
         positive = torch.where(_is_similar(labels), torch.arange(len(labels), device=labels.device), -1)
-        contrast = InfoNCE("cosine", self.temperature)
+        contrast = InfoNCELoss("cosine", self.temperature)
         return mean_outputs(
             [
                 contrast(anchors, candidates, positive, groups.unsqueeze(1) == gather.rows(others)[0], gather=gather)

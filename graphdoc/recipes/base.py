@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+from torch import nn
 
 from ..corpus.corpus import TrainingCorpus, prepare_run_corpus
 from ..corpus.document import CorpusReport, TrainingDocument, split_of
@@ -26,6 +27,7 @@ from ..losses import ONE_PROCESS, Loss
 from ..modeling import DocumentConfig
 from ..runtime.arrays import Rows
 from ..sampling.batches import DocumentBatches, random_generator
+from ..settings.base import Settings
 from ..settings.run import CorpusSettings
 from ..training.data import Collate, Corpus, EpochLoader, Recipe
 from ..training.objectives import Objective
@@ -33,7 +35,6 @@ from ..training.run import KindOfSettings, RunContext
 from ..training.step import CachedStep
 
 VectorsOfDocuments = Sequence[npt.NDArray[np.float32]]
-KindOfLoss = TypeVar("KindOfLoss", bound=Loss)
 
 # The draw of what is held out belongs to no epoch of training.
 HELD_OUT_EPOCH = -1
@@ -56,14 +57,18 @@ class Examples:
 
 @dataclass(frozen=True)
 class LossSettings:
-    """The settings that describe a loss, of the section ``loss``.
+    """How a loss is trained by, and the settings that describe it, of the section ``loss``.
 
     Args:
+        objective: what it looks at.
         attributes: names that are both a field of the loss and a key of the section.
-        fixed: keys with the values that choose the loss.
+        chosen_by: keys with the values that choose the loss.
+        fixed: fields of the loss that are no key of the section, with their values.
     """
 
+    objective: Callable[[Any], Objective]
     attributes: tuple[str, ...] = ()
+    chosen_by: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -101,9 +106,31 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         """
         if len(losses) > 1:
             raise SettingsError(f"loss={[type(loss).__name__ for loss in losses]}: only one can be trained with")
-        if not losses or (described := cls.losses.get(type(losses[0]))) is None:
-            return next(iter(losses), None), {}
-        return None, {**described.fixed, **{name: getattr(losses[0], name) for name in described.attributes}}
+        for loss in losses:
+            if isinstance(loss, nn.Module) and any(weight.requires_grad for weight in loss.parameters()):
+                raise SettingsError(f"loss={type(loss).__name__} has weights of its own, which would not be trained")
+            if kind := next((kind for kind in cls.losses if isinstance(loss, kind)), None):
+                described = cls.losses[kind]
+                of_loss = {name: getattr(loss, name) for name in described.attributes}
+                is_described = loss == kind(**of_loss, **described.fixed)
+                return None if is_described else loss, {**described.chosen_by, **of_loss}
+        return next(iter(losses), None), {}
+
+    @classmethod
+    def objective_of(
+        cls, settings: Settings, custom: Loss | None = None, kind: Callable[[Any], Objective] | None = None
+    ) -> Objective:
+        """The objective of a section ``loss``, or of another kind, with the loss that it describes or a custom one.
+
+        Raises:
+            SettingsError: the objective needs a loss that extends the usual one.
+        """
+        values = settings.as_values()
+        usual, described = next(line for line in cls.losses.items() if line[1].chosen_by.items() <= values.items())
+        objective = kind or described.objective
+        if custom is not None and not getattr(objective, "takes_any_loss", True) and not isinstance(custom, usual):
+            raise SettingsError(f"loss={type(custom).__name__} has to be {usual.__name__}, or to extend it")
+        return objective(custom or usual(**{name: values[name] for name in described.attributes}, **described.fixed))
 
     def __init__(self, run: RunContext[KindOfSettings]) -> None:
         self.run, self.settings = run, run.settings
@@ -264,20 +291,6 @@ def prepared_once(run: RunContext[Any], evaluator: Evaluator) -> Callable[[], Ma
         return evaluator.prepared(run.encoder, run.processes, encode_passages=encode_passages)
 
     return lambda: ready()(run.encoder, run.processes)
-
-
-def loss_of_kind(loss: Loss | None, usual: KindOfLoss, why: str) -> KindOfLoss:
-    """Return a custom loss, which has to extend the class of the usual one, or the usual one if there is none.
-
-    Raises:
-        SettingsError: it does not; ``why`` says what needs that class.
-    """
-    if loss is None:
-        return usual
-    if not isinstance(loss, type(usual)):
-        name, wanted = type(loss).__name__, type(usual).__name__
-        raise SettingsError(f"loss={name}: {why} needs {wanted}, or a loss that extends it")
-    return loss
 
 
 def measuring_step(run: RunContext[Any], objective: Objective) -> CachedStep:

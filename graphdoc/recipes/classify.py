@@ -28,7 +28,7 @@ from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches
 from ..settings.finetuning import ClassificationSettings
 from ..training.data import RunEvaluation
-from ..training.objectives import Classification, TrainingBatch
+from ..training.objectives import ClassificationObjective, TrainingBatch
 from ..training.run import begin_training
 from .base import CorpusRecipe, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
 
@@ -149,7 +149,7 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
         if labels.class_weights == "balanced":
             weights = balanced_weights(self.class_counts, len(self._train) if labels.multi_label else None)
         loss = run.loss or ClassificationLoss(labels.multi_label, weights)
-        self.objective = Classification(loss)
+        self.objective = ClassificationObjective(loss)
         if len(self.validation):
             best = settings.validation.best
             evaluator = ClassificationEvaluator(

@@ -15,7 +15,7 @@ from ..corpus.document import TrainingDocument, values_hash
 from ..documents.readers.pair_files import read_link_file, read_pair_file
 from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names
-from ..losses import Loss, PairCosine, SupervisedContrastive
+from ..losses import Loss, PairCosineLoss, SupervisedContrastiveLoss
 from ..modeling import DocumentModel
 from ..runtime.arrays import Rows
 from ..runtime.text import counted
@@ -29,9 +29,9 @@ from ..sampling import (
 )
 from ..settings.finetuning import ComparisonSettings
 from ..similarity.kinds import similarity_of
-from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast, TrainingBatch
+from ..training.objectives import Objective, PairMaxSimObjective, PairObjective, SectionObjective, TrainingBatch
 from ..training.run import begin_training
-from .base import CorpusRecipe, Examples, LossSettings, loss_of_kind
+from .base import CorpusRecipe, Examples, LossSettings
 from .classify import WHOLE, LabelledCollator, token_counts
 from .pairs import CorpusPairs, PairValidation, rows_by_id
 
@@ -55,18 +55,13 @@ def objective_of(settings: ComparisonSettings, model: DocumentModel, custom: Los
             f"sections.number={number} is more than the model has embeddings for; set "
             f"model.settings.structural_sections={number}, or fewer sections"
         )
-    reads_passages = similarity_of(config.similarity).reads_passages
-    if loss.takes_pairs:
-        cosine = PairCosine(loss.margin)
-        if reads_passages:
-            return PairMaxSim(loss_of_kind(custom, cosine, f"model.settings.similarity={config.similarity}"))
-        return PairSimilarity(custom or cosine)
-    if reads_passages:
+    kind = PairMaxSimObjective if similarity_of(config.similarity).reads_passages else None
+    if kind and not loss.takes_pairs:
         raise SettingsError(
             f"loss.kind={loss.kind} trains document vectors, and model.settings.similarity={config.similarity} "
             "compares passages; set loss.kind=cosine and groups.by=pairs, or another similarity"
         )
-    return SectionContrast(custom or SupervisedContrastive(loss.temperature))
+    return ComparisonRecipe.objective_of(loss, custom, kind)
 
 
 @dataclass(frozen=True)
@@ -128,15 +123,14 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
 
     summary = "Comparison of documents that belong together (CoLDE)"
     losses: ClassVar = {
-        SupervisedContrastive: LossSettings(("temperature",), {"kind": "contrastive"}),
-        PairCosine: LossSettings(("margin",), {"kind": "cosine"}),
+        SupervisedContrastiveLoss: LossSettings(SectionObjective, ("temperature",), {"kind": "contrastive"}),
+        PairCosineLoss: LossSettings(PairObjective, ("margin",), {"kind": "cosine"}),
     }
 
     def begin(self) -> None:
         """Make the objective, mark the weights that are trained, and read the pairs that are measured."""
         run = self.run
         self.objective = objective_of(self.settings, run.encoder.model, run.loss)
-        # A head for classes would read other vectors than those it was trained on.
         run.encoder.model.remove_head()
         begin_training(run.encoder, self.settings.model)
         self._validation = PairValidation(run)

@@ -20,28 +20,16 @@ from ..graphs.batch import GraphBatch, Packing
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..inference.precision import computed_in, inference, training_precision
 from ..inference.vectors import segment_queries
-from ..losses import InfoNCE, Loss
+from ..losses import InfoNCELoss
 from ..runtime.arrays import Rows
 from ..sampling import EpochBatches, NegativeSampler, RowLists
 from ..settings.finetuning import RetrievalSettings
-from ..training.objectives import BestPassageContrast, Objective, QueryContrast, TrainingBatch
+from ..training.objectives import BestPassageObjective, QueryObjective, TrainingBatch
 from ..training.run import begin_training
-from .base import CorpusRecipe, Examples, LossSettings, loss_of_kind
+from .base import CorpusRecipe, Examples, LossSettings
 from .mined_negatives import MinedNegatives
 from .pairs import rows_by_id
 from .queries import QueryMeasurement, QuerySets, queries_counted, read_query_sets
-
-
-def objective_of(settings: RetrievalSettings, custom: Loss | None = None) -> Objective:
-    """The training objective, with the loss of the settings or a custom one.
-
-    Raises:
-        SettingsError: the given loss compares no passages.
-    """
-    usual = InfoNCE(settings.loss.similarity, settings.loss.temperature)
-    if settings.loss.unit == "document":
-        return QueryContrast(custom or usual)
-    return BestPassageContrast(loss_of_kind(custom, usual, "loss.unit=passage"))
 
 
 @dataclass(frozen=True)
@@ -71,7 +59,7 @@ class QueryCollator:
     query_vectors: npt.NDArray[np.float32] | None = None
 
     def __call__(self, places: Sequence[tuple[TrainingDocument, int, int]]) -> TrainingBatch:
-        """Make a batch with the roles and targets of :class:`~graphdoc.training.objectives.QueryContrast`.
+        """Make a batch with the roles and targets of :class:`~graphdoc.training.objectives.QueryObjective`.
 
         A query or document that is in several pairs is in it once.
         """
@@ -125,13 +113,13 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
 
     summary = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
     unit = "pairs"
-    losses: ClassVar = {InfoNCE: LossSettings(("similarity", "temperature"))}
+    losses: ClassVar = {InfoNCELoss: LossSettings(QueryObjective, ("similarity", "temperature"))}
 
     def begin(self) -> None:
         """Make the objective, mark the weights that are trained, and read the queries."""
         settings, encoder = self.settings, self.run.encoder
-        self.objective = objective_of(settings, self.run.loss)
-        # A head for classes would read other vectors than those it was trained on.
+        kind = BestPassageObjective if settings.loss.unit == "passage" else QueryObjective
+        self.objective = self.objective_of(settings.loss, self.run.loss, kind)
         encoder.model.remove_head()
         begin_training(encoder, settings.model)
         encoder.model.config.search_by = settings.loss.unit

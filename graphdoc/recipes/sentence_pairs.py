@@ -21,7 +21,7 @@ from ..evaluation.evaluator import measured_once
 from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
-from ..losses import Loss, MaskedTokens, PairContrast, PairCosine
+from ..losses import Loss, MaskedTokenLoss, PairContrastiveLoss, PairCosineLoss
 from ..runtime.arrays import Rows
 from ..runtime.text import counted
 from ..sampling import EpochBatches
@@ -29,7 +29,7 @@ from ..sampling.batches import random_generator
 from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairSampler, TokenMasks
 from ..settings.pretraining import SentencePairSettings
 from ..training.data import RunEvaluation
-from ..training.objectives import SentencePairContrast, TrainingBatch
+from ..training.objectives import SentencePairObjective, TrainingBatch
 from ..training.run import begin_training, is_checkpoint_name
 from ..training.step import CachedStep
 from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, LossSettings, measuring_step
@@ -57,7 +57,6 @@ def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) ->
             f"model.settings.{wrong} on {start} adds weights that sentence pairs do not train; set "
             "model.settings.graph_layers=0, readout=mean and, without loss.contrast_weight, projection_size=null"
         )
-    # A head for classes would read other vectors than those it was trained on.
     model.remove_head()
     if loss.mlm_weight:
         backbone = config.backbone if is_checkpoint_name(start) else start
@@ -169,15 +168,15 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
     summary = "Sentence pairs without labels (SDR, section 3.2)"
     unit = "pairs"
     losses: ClassVar = {
-        PairCosine: LossSettings(("margin",), {"negatives": "sampled"}),
-        PairContrast: LossSettings(("temperature",), {"negatives": "in_batch"}),
+        PairCosineLoss: LossSettings(SentencePairObjective, ("margin",), {"negatives": "sampled"}),
+        PairContrastiveLoss: LossSettings(SentencePairObjective, ("temperature",), {"negatives": "in_batch"}),
     }
 
     @classmethod
     def describe_losses(cls, losses: Sequence[Loss]) -> tuple[Loss | None, dict[str, Any]]:
         """See the same method of the base; masked tokens are added to a loss of pairs, and each can be alone."""
-        masked = [loss for loss in losses if isinstance(loss, MaskedTokens)]
-        of_pairs = [loss for loss in losses if not isinstance(loss, MaskedTokens)]
+        masked = [loss for loss in losses if isinstance(loss, MaskedTokenLoss)]
+        of_pairs = [loss for loss in losses if not isinstance(loss, MaskedTokenLoss)]
         if len(masked) > 1:
             return super().describe_losses(losses)
         custom, values = super().describe_losses(of_pairs)
@@ -200,10 +199,11 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
             except ModelError as error:
                 raise ModelError(f"model.start={settings.model.start}: {error}") from error
         # SDR, eq. 1-3, with drawn pairs.
-        self.objective = SentencePairContrast(
-            run.loss or (PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin)),
+        usual = PairContrastiveLoss(loss.temperature) if loss.compares_all else PairCosineLoss(1 - loss.margin)
+        self.objective = SentencePairObjective(
+            run.loss or usual,
             loss.contrast_weight,
-            MaskedTokens(loss.mlm_weight),
+            MaskedTokenLoss(loss.mlm_weight),
             encoder.model.training_parts[HEAD] if loss.mlm_weight else None,
         )
 

@@ -16,12 +16,12 @@ from ..corpus.source import StreamingCorpus
 from ..errors import ModelError, SettingsError
 from ..evaluation.evaluator import interleaved, share_of
 from ..graphs.kinds import GraphKind, JoinedGraphs
-from ..losses import SubDocumentContrast
+from ..losses import SubDocumentLoss
 from ..runtime.processes import Processes
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import PretrainingSettings
 from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader
-from ..training.objectives import SubDocumentObjective, TrainingBatch
+from ..training.objectives import Objective, SubDocumentObjective, TrainingBatch
 from ..training.run import RunContext, begin_training
 from ..training.step import CachedStep
 from .base import (
@@ -89,14 +89,14 @@ def _collate(
     return sub_document_batch(examples, split, epoch, graph=graph, passage_vectors=vectors)
 
 
-def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, SubDocumentObjective]:
+def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, Objective]:
     """How documents are split, and what the loss looks at, of a model that is ready to be trained."""
     settings = run.settings
     begin_training(run.encoder, settings.model)
     if settings.split == "one_passage":
         run.encoder.model.config.search_by = "document"
-    loss = run.loss or SubDocumentContrast(**settings.loss.as_values())
-    return SubDocumentSplit(settings.split, settings.training.seed), SubDocumentObjective(loss)
+    objective = SubDocumentRecipe.objective_of(settings.loss, run.loss)
+    return SubDocumentSplit(settings.split, settings.training.seed), objective
 
 
 class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
@@ -108,7 +108,9 @@ class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
     """
 
     summary = SUMMARY
-    losses: ClassVar = {SubDocumentContrast: LossSettings(("similarity", "temperature", "directions"))}
+    losses: ClassVar = {
+        SubDocumentLoss: LossSettings(SubDocumentObjective, ("similarity", "temperature", "directions"))
+    }
 
     @classmethod
     def of(cls, run: RunContext[PretrainingSettings]) -> Recipe:  # type: ignore[override]

@@ -30,9 +30,9 @@ from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import columns_of, number_of_subtopics, pair_graphs
 from ..training.data import RunEvaluation
-from ..training.objectives import SubtopicClusters, TrainingBatch, paired_sentences
+from ..training.objectives import SubtopicObjective, TrainingBatch, paired_sentences
 from ..training.run import RunContext, begin_training
-from .base import CorpusRecipe, Examples, LossSettings, loss_of_kind, measuring_step
+from .base import CorpusRecipe, Examples, LossSettings, measuring_step
 from .pairs import CorpusPairs, PairValidation
 
 
@@ -120,13 +120,12 @@ class SubtopicRecipe(CorpusRecipe[SubtopicRunSettings]):
 
     summary = "Subtopics of pairs of documents (SST, section 3.2)"
     unit = "pairs"
-    losses: ClassVar = {SubtopicLoss: LossSettings(("similar_weight", "dissimilar_weight"))}
+    losses: ClassVar = {SubtopicLoss: LossSettings(SubtopicObjective, ("similar_weight", "dissimilar_weight"))}
 
     def begin(self) -> None:
         """Give the model its head, make the objective, and read the pairs."""
-        run, loss = self.run, self.settings.loss
-        usual = SubtopicLoss(loss.similar_weight, loss.dissimilar_weight)
-        self.objective = SubtopicClusters(loss_of_kind(run.loss, usual, "finetune subtopics"))
+        run = self.run
+        self.objective = cast(SubtopicObjective, self.objective_of(self.settings.loss, run.loss))
         begin_subtopics(run.encoder, run.settings)
         self._validation = SubtopicValidation(run, self.objective)
         self.evaluation = self._validation.evaluation()
@@ -169,7 +168,7 @@ class SubtopicValidation(PairValidation):
 
     pairs: tuple[LabelledPair, ...]
 
-    def __init__(self, run: RunContext[SubtopicRunSettings], objective: SubtopicClusters) -> None:
+    def __init__(self, run: RunContext[SubtopicRunSettings], objective: SubtopicObjective) -> None:
         self._objective, self._vectors = objective, dict[str, Vectors]()
         sentences = sentence_segmenter(run.encoder, with_context=False)
         super().__init__(run, training_segmenter(sentences, run.settings.corpus))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, SettingsError
 from ..evaluation.trec import ranked, read_qrels, read_run
-from ..losses import ClassificationLoss, InfoNCE, Loss, PairCosine
+from ..losses import ClassificationLoss, InfoNCELoss, PairCosineLoss
 from ..matching.matcher import ViewSampler, view_reader
 from ..matching.reader import DualReader, ReceptiveField, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from ..registry import SUBTOPICS, VIEW_READERS, load
@@ -29,7 +30,7 @@ from ..sampling.batches import random_generator
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DEFAULT_SUBTOPIC_MODEL
 from ..settings.finetuning import MatchedPairSettings, ViewRunSettings
-from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast, TrainingBatch
+from ..training.objectives import ClassificationObjective, PairObjective, QueryObjective, TrainingBatch
 from ..training.run import begin_training
 from .base import CorpusRecipe, Examples, LossSettings, changed_since
 from .pairs import CorpusPairs, PairValidation
@@ -50,7 +51,6 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
         )
     reader = load(VIEW_READERS[settings.views.encoder])
     if not reader.labels:
-        # A head for classes would read other vectors than those it was trained on.
         model.remove_head()
     elif model.config.labels != list(reader.labels):
         model.add_head(reader.labels)
@@ -59,16 +59,6 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
     named = settings.views.subtopic_model or (DEFAULT_SUBTOPIC_MODEL if finder.reads_vectors else None)
     model.subtopic_folder = None if named is None else checkpoint_folder(named)
     begin_training(encoder, settings.model)
-
-
-def objective_of(settings: ViewRunSettings, custom: Loss | None = None) -> Objective:
-    """The training objective, with the loss of the settings or a custom one."""
-    loss = settings.loss
-    if loss.kind == "cross_entropy":
-        return Classification(custom or ClassificationLoss())
-    if loss.kind == "cosine":
-        return PairSimilarity(custom or PairCosine(loss.margin))
-    return QueryContrast(custom or InfoNCE("cosine", loss.temperature), once=False)
 
 
 @dataclass(frozen=True)
@@ -158,9 +148,11 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
     summary = "Matching of pairs of documents view by view (SST)"
     unit = "pairs"
     losses: ClassVar = {
-        ClassificationLoss: LossSettings(fixed={"kind": "cross_entropy"}),
-        PairCosine: LossSettings(("margin",), {"kind": "cosine"}),
-        InfoNCE: LossSettings(("temperature",), {"kind": "contrast"}),
+        ClassificationLoss: LossSettings(ClassificationObjective, chosen_by={"kind": "cross_entropy"}),
+        PairCosineLoss: LossSettings(PairObjective, ("margin",), {"kind": "cosine"}),
+        InfoNCELoss: LossSettings(
+            partial(QueryObjective, once=False), ("temperature",), {"kind": "contrast"}, {"similarity": "cosine"}
+        ),
     }
 
     def begin(self) -> None:
@@ -169,7 +161,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         begin_views(encoder, settings)
         self._validation = PairValidation(run)
         self.evaluation = self._validation.evaluation()
-        self.objective = objective_of(settings, run.loss)
+        self.objective = self.objective_of(settings.loss, run.loss)
         self._special = SpecialTokens.of(encoder.tokenizer)
         self._reader = view_reader(settings.views, encoder, self._special, settings.model.start)
         self._listed = pairs_of(settings.pairs)

@@ -12,6 +12,7 @@ from typing import Any, Unpack, get_args
 import numpy as np
 
 from ..documents.document import Document
+from ..documents.readers.reading import OnUnencodable
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, RetrievalError, SettingsError
 from ..inference.levels import with_sentences
@@ -45,7 +46,7 @@ from .table import (
     table_of,
 )
 from .terms import QueryFactory, Vector, random_queries, word_settings
-from .updating import OnError, Update, UpdateReport, encode_with_known
+from .updating import Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4
 # Documents that are written to an index of words at once.
@@ -218,7 +219,7 @@ class DocumentIndex:
         self,
         documents: Iterable[AnyDocument] | AnyDocument,
         *,
-        on_error: OnError = "stop",
+        on_error: OnUnencodable = "stop",
         maintain: bool | None = None,
         show_progress: bool | None = None,
         workers: int | None = None,
@@ -240,7 +241,7 @@ class DocumentIndex:
             DocumentError: a document has no text, an id that is taken, or metadata that do not fit.
             RetrievalError: the index cannot be written.
         """
-        require_one_of("on_error", on_error, get_args(OnError))
+        require_one_of("on_error", on_error, get_args(OnUnencodable))
         with self._writing():
             update = Update(self._latest, self.encoder, on_error, show_progress, workers)
             report = update.run(documents_of(documents))

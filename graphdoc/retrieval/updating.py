@@ -8,12 +8,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ..documents.document import Document
 from ..documents.readers import Skipped
+from ..documents.readers.reading import OnUnencodable
 from ..documents.readers.records import SeenIds
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
@@ -54,8 +55,6 @@ from .table import (
     vectors_of,
 )
 
-OnError = Literal["stop", "skip"]
-
 # Documents that are looked up together.
 _BLOCK = 256
 
@@ -92,7 +91,7 @@ class Update:
         self,
         store: LanceStore,
         encoder: DocumentEncoder,
-        on_error: OnError = "stop",
+        on_error: OnUnencodable = "stop",
         show_progress: bool | None = None,
         workers: int | None = None,
     ) -> None:

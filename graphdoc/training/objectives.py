@@ -15,15 +15,16 @@ from ..graphs.batch import GraphBatch, MiniBatch
 from ..graphs.kinds import EdgeKind
 from ..losses import (
     Gather,
-    InfoNCE,
+    InfoNCELoss,
     Loss,
     LossOutput,
-    MaskedTokens,
-    PairCosine,
+    MaskedTokenLoss,
+    PairCosineLoss,
     PairedSentences,
     SubtopicLoss,
-    SupervisedContrastive,
+    SupervisedContrastiveLoss,
 )
+from ..losses.base import call_loss
 from ..modeling import DocumentOutput
 from ..similarity.kinds import best_passages, maxsim, packed
 
@@ -76,9 +77,11 @@ class Objective(ABC):
     Attributes:
         reads: what of a model's output the loss looks at: ``documents`` or ``passages``, ``(..., hidden)``,
             ``logits``, ``(documents, classes)``, or ``subtopics``, ``(sentences, columns)``.
+        takes_any_loss: whether a custom loss need not extend the class of the usual one.
     """
 
     reads: ClassVar[str] = "documents"
+    takes_any_loss: ClassVar[bool] = True
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """What the loss looks at, ``(rows, ...)``, document after document."""
@@ -117,12 +120,12 @@ class SubDocumentObjective(Objective):
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``anchor`` and those of role ``candidate``."""
         anchors, candidates = rows[batch.roles["anchor"]], rows[batch.roles["candidate"]]
-        output = self.contrast(anchors, candidates, batch.targets["group"], gather=gather)
+        output = call_loss(self.contrast, anchors, candidates, batch.targets["group"], gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
 @dataclass(frozen=True)
-class QueryContrast(Objective):
+class QueryObjective(Objective):
     """Separates the answer of every query from other documents (Graph-RoBERTa, section 3.3).
 
     Documents of all processes are candidates. Other answers of a query, and copies of them, are none of its negatives;
@@ -146,23 +149,24 @@ class QueryContrast(Objective):
         left_out = false_negative_mask(
             batch.targets["answers"], gather.rows(batch.targets["group"])[0], once=self.once
         )
-        output = self.contrast(queries, candidates, batch.targets["positive"], left_out, gather=gather)
+        output = call_loss(self.contrast, queries, candidates, batch.targets["positive"], left_out, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
 
 
 @dataclass(frozen=True)
-class BestPassageContrast(Objective):
+class BestPassageObjective(Objective):
     """Separates the answer of every query from other documents by their best passages.
 
     The similarity of a query and a document is the plain mean of those of its three passages that are most similar to
-    the query; a search weighs them as 1 : 0.25 : 0.1. All else is as for :class:`QueryContrast`.
+    the query; a search weighs them as 1 : 0.25 : 0.1. All else is as for :class:`QueryObjective`.
     """
 
     reads: ClassVar[str] = "passages"
-    contrast: InfoNCE
+    takes_any_loss: ClassVar[bool] = False
+    contrast: InfoNCELoss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
-        """The loss over the passages of all documents; targets and roles are those of :class:`QueryContrast`."""
+        """The loss over the passages of all documents; targets and roles are those of :class:`QueryObjective`."""
         documents = batch.roles["candidate"]
         assert isinstance(documents, slice)
         # A query has one passage.
@@ -201,7 +205,7 @@ def false_negative_mask(answers: Tensor, groups: Tensor, *, once: bool = True) -
 
 
 @dataclass(frozen=True)
-class Classification(Objective):
+class ClassificationObjective(Objective):
     """Tells the classes of documents, by the logits of a model with a head."""
 
     reads: ClassVar[str] = "logits"
@@ -209,17 +213,17 @@ class Classification(Objective):
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss of the logits against the target ``class``."""
-        return self.classes(rows, batch.targets["class"], gather=gather)
+        return call_loss(self.classes, rows, batch.targets["class"], gather=gather)
 
 
 @dataclass(frozen=True)
-class SectionContrast(Objective):
+class SectionObjective(Objective):
     """Draws sections of documents of one group together, and apart from those of others (CoLDE, section 3.3).
 
     The label of a section is the group of its document.
     """
 
-    contrast: Loss = field(default_factory=SupervisedContrastive)
+    contrast: Loss = field(default_factory=SupervisedContrastiveLoss)
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Section vectors, ``(sections, hidden)``; document vectors for a readout that gives no others."""
@@ -230,12 +234,12 @@ class SectionContrast(Objective):
         labels = batch.targets["group"]
         if len(rows) != len(batch):
             labels = labels[batch.graphs.sections.document_of]
-        output = self.contrast(rows, labels, gather=gather)
+        output = call_loss(self.contrast, rows, labels, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
 @dataclass(frozen=True)
-class PairSimilarity(Objective):
+class PairObjective(Objective):
     """Makes the two documents of a pair alike or not, by a loss of their vectors and their label."""
 
     similarity: Loss
@@ -243,15 +247,16 @@ class PairSimilarity(Objective):
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
         first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
-        return self.similarity(first, second, batch.targets["label"], gather=gather)
+        return call_loss(self.similarity, first, second, batch.targets["label"], gather=gather)
 
 
 @dataclass(frozen=True)
-class PairMaxSim(Objective):
+class PairMaxSimObjective(Objective):
     """Makes the two documents of a pair alike or not, passage by passage (MaxSim)."""
 
     reads: ClassVar[str] = "passages"
-    similarity: PairCosine
+    takes_any_loss: ClassVar[bool] = False
+    similarity: PairCosineLoss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the passages of roles ``first`` and ``second``, against the target ``label``."""
@@ -280,7 +285,7 @@ def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
 
 
 @dataclass(frozen=True)
-class SentencePairContrast(Objective):
+class SentencePairObjective(Objective):
     r"""Draws sentences of one paragraph together, keeps those of different documents apart, and guesses masked tokens.
 
     .. math::
@@ -289,17 +294,17 @@ class SentencePairContrast(Objective):
     Source: SDR, equations 1 to 3, where both weights are 1.
 
     Args:
-        similarity: the loss of two vectors and their label; PairCosine with margin 1 - m is equation 1. Where there is
-            a target ``group``, it is called with those of both sentences, too.
+        similarity: the loss of two vectors and their label; PairCosineLoss with margin 1 - m is equation 1. With a
+            target ``group``, it is called with those of both sentences, too.
         contrast_weight: factor of that loss.
         tokens: the loss of masked tokens, with its weight.
         head: gives the logits of masked tokens; None trains without them.
     """
 
     reads: ClassVar[str] = "passages"
-    similarity: Loss = field(default_factory=PairCosine)
+    similarity: Loss = field(default_factory=PairCosineLoss)
     contrast_weight: float = 1.0
-    tokens: MaskedTokens = field(default_factory=MaskedTokens)
+    tokens: MaskedTokenLoss = field(default_factory=MaskedTokenLoss)
     head: nn.Module | None = None
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
@@ -307,7 +312,7 @@ class SentencePairContrast(Objective):
         first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
         groups = batch.targets.get("group")
         both = [groups[batch.roles[role]] for role in ("first", "second")] if groups is not None else []
-        output = self.similarity(first, second, batch.targets["label"], *both, gather=gather)
+        output = call_loss(self.similarity, first, second, batch.targets["label"], *both, gather=gather)
         metrics = {"contrast_loss": output.loss.detach(), **output.metrics, **describe_vectors(first.detach())}
         return LossOutput(self.contrast_weight * output.loss, metrics)
 
@@ -336,10 +341,11 @@ class SentencePairContrast(Objective):
 
 
 @dataclass(frozen=True)
-class SubtopicClusters(Objective):
+class SubtopicObjective(Objective):
     """Finds clusters of sentences that are connected, alike for both documents of a pair that is similar."""
 
     reads: ClassVar[str] = "subtopics"
+    takes_any_loss: ClassVar[bool] = False
     clusters: SubtopicLoss = field(default_factory=SubtopicLoss)
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:

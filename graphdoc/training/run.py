@@ -286,6 +286,7 @@ def _without_prefix(scores: Mapping[str, Any]) -> dict[str, float]:
 def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
     """What a run is made with."""
     model, loss = context.encoder.model, context.loss
+    name = getattr(loss, "__qualname__", type(loss).__qualname__)
     return {
         "versions": versions(),
         "git_revision": git_revision(),
@@ -294,7 +295,7 @@ def _record(context: RunContext[Any], recipe: Recipe) -> dict[str, Any]:
         "device": str(model.device),
         "precision": training_precision(model.device) or "float32",
         "corpus": recipe.record(),
-        **({} if loss is None else {"loss": repr(loss) if is_dataclass(loss) else type(loss).__qualname__}),
+        **({} if loss is None else {"loss": repr(loss) if is_dataclass(loss) else name}),
         "fixed_weights": weights_hash(fixed_weights(model)),
         "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
         "weights": sum(weight.numel() for weight in model.parameters()),

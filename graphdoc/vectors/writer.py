@@ -11,13 +11,14 @@ from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain, count, islice, takewhile
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped
+from ..documents.readers.reading import OnUnencodable
 from ..documents.readers.records import SeenIds
 from ..errors import DocumentError, OutputError, SettingsError
 from ..inference.pipeline import LEVELS, EncodingOptions, EncodingPipeline, Level
@@ -34,8 +35,6 @@ from .shards import TEXT_COLUMNS, ShardInput, ShardRecord, write_shard
 
 logger = logging.getLogger(__name__)
 
-OnError = Literal["stop", "skip"]
-
 
 class FolderOptions(EncodingOptions, total=False):
     """How a folder of vectors is written, as :func:`encode_to_disk` describes it."""
@@ -45,7 +44,7 @@ class FolderOptions(EncodingOptions, total=False):
     shard_size: int
     overwrite: bool
     report: ReadingReport | None
-    on_error: OnError
+    on_error: OnUnencodable
     ray: str | None
     columns: Sequence[str]
 
@@ -65,7 +64,7 @@ def encode_to_disk(
     show_progress: bool | None = None,
     workers: int | None = None,
     report: ReadingReport | None = None,
-    on_error: OnError = "stop",
+    on_error: OnUnencodable = "stop",
     ray: str | None = None,
     columns: Sequence[str] = (),
 ) -> Manifest:
@@ -109,7 +108,7 @@ def encode_to_disk(
     require_one_of("level", level, LEVELS)
     for column in columns:
         require_one_of("columns", column, TEXT_COLUMNS)
-    require_one_of("on_error", on_error, ("stop", "skip"))
+    require_one_of("on_error", on_error, get_args(OnUnencodable))
     require_whole("shard_size", shard_size, may_be_none=False)
     require_whole("token_budget", token_budget)
     require_path("folder", folder)
@@ -278,7 +277,7 @@ class ShardTask(NamedTuple):
 class ShardEncoder:
     """Encodes shards, each by itself, so that its bytes depend on nothing else; a cluster's processes get copies."""
 
-    def __init__(self, encoder: EncodingPipeline, origin: Mapping[str, Any], on_error: OnError) -> None:
+    def __init__(self, encoder: EncodingPipeline, origin: Mapping[str, Any], on_error: OnUnencodable) -> None:
         self.encoder, self.origin, self.on_error = encoder, origin, on_error
 
     def __getstate__(self) -> dict[str, Any]:

@@ -26,14 +26,14 @@ from graphdoc import losses
 from graphdoc.losses import (
     ONE_PROCESS,
     ClassificationLoss,
-    InfoNCE,
-    MaskedTokens,
-    PairContrast,
-    PairCosine,
+    InfoNCELoss,
+    MaskedTokenLoss,
+    PairContrastiveLoss,
+    PairCosineLoss,
     PairedSentences,
-    SubDocumentContrast,
+    SubDocumentLoss,
     SubtopicLoss,
-    SupervisedContrastive,
+    SupervisedContrastiveLoss,
     balanced_weights,
 )
 from graphdoc.losses.clustering import SMOOTHING
@@ -280,7 +280,7 @@ def info_nce(draw: np.random.Generator) -> Drawn:
         return {"loss": mean(terms)}
 
     rows = [draw.normal(size=(count, 3)) for count in (anchors, candidates)]
-    return Drawn(InfoNCE(kind, temperature), rows, [positive, left_out], formula)  # type: ignore[arg-type]
+    return Drawn(InfoNCELoss(kind, temperature), rows, [positive, left_out], formula)  # type: ignore[arg-type]
 
 
 def sub_documents(draw: np.random.Generator) -> Drawn:
@@ -298,7 +298,7 @@ def sub_documents(draw: np.random.Generator) -> Drawn:
                 terms.append(-np.log(positive / sum(np.exp(first[j] @ second[i]) for j in kept[i])))
         return {"loss": mean(terms), "left_out_share": 1 - sum(map(len, kept)) / count**2}
 
-    loss = SubDocumentContrast(directions=directions)  # type: ignore[arg-type]
+    loss = SubDocumentLoss(directions=directions)  # type: ignore[arg-type]
     return Drawn(loss, list(draw.normal(size=(2, count, 3))), [groups], formula)
 
 
@@ -316,7 +316,7 @@ def supervised(draw: np.random.Generator) -> Drawn:
                 terms.append(mean([surprise(exponents[i, others], place) for place in positives]))
         return {"loss": mean(terms), "skipped_anchors": len(labels) - len(terms)}
 
-    return Drawn(SupervisedContrastive(temperature), [draw.normal(size=(len(labels), 4))], [labels], formula)
+    return Drawn(SupervisedContrastiveLoss(temperature), [draw.normal(size=(len(labels), 4))], [labels], formula)
 
 
 def pair_cosine(draw: np.random.Generator) -> Drawn:
@@ -328,7 +328,7 @@ def pair_cosine(draw: np.random.Generator) -> Drawn:
         similar, others = (mean(cosines[labels == label]) for label in (1, 0))
         return {"loss": mean(terms), "positive_similarity": similar, "negative_similarity": others}
 
-    return Drawn(PairCosine(margin), list(draw.normal(size=(2, len(labels), 3))), [labels], formula)
+    return Drawn(PairCosineLoss(margin), list(draw.normal(size=(2, len(labels), 3))), [labels], formula)
 
 
 def pair_contrast(draw: np.random.Generator) -> Drawn:
@@ -344,7 +344,9 @@ def pair_contrast(draw: np.random.Generator) -> Drawn:
                 terms.append(surprise(rows[i, among] / temperature, 0))
         return {"loss": mean(terms), "positive_similarity": mean(np.diag(cosines)[labels == 1])}
 
-    return Drawn(PairContrast(temperature), list(draw.normal(size=(2, len(labels), 3))), [labels, *groups], formula)
+    return Drawn(
+        PairContrastiveLoss(temperature), list(draw.normal(size=(2, len(labels), 3))), [labels, *groups], formula
+    )
 
 
 def classes(draw: np.random.Generator) -> Drawn:
@@ -389,7 +391,7 @@ def masked_tokens(draw: np.random.Generator) -> Drawn:
         right = mean(logits.argmax(1) == tokens)
         return {"loss": weight * loss, "masked_loss": loss, "masked_accuracy": right}
 
-    return Drawn(MaskedTokens(weight), [3 * draw.normal(size=(len(tokens), 7))], [tokens], formula)
+    return Drawn(MaskedTokenLoss(weight), [3 * draw.normal(size=(len(tokens), 7))], [tokens], formula)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +423,7 @@ def test_the_numbers_to_log_are_means_over_anchors_with_a_positive() -> None:
     anchors, candidates = torch.eye(3), torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.0]])
     left_out = torch.zeros(3, 3, dtype=torch.bool)
     left_out[0, 1] = left_out[0, 0] = True
-    output = InfoNCE()(anchors, candidates, torch.tensor([[0, -1], [2, -1], [-1, -1]]), left_out)
+    output = InfoNCELoss()(anchors, candidates, torch.tensor([[0, -1], [2, -1], [-1, -1]]), left_out)
     assert {name: value.item() for name, value in output.metrics.items()} == pytest.approx(
         # A positive stays one, whatever is left out.
         {"positive_similarity": 0.75, "negative_similarity": 0.25, "accuracy": 0.5, "left_out_share": 1 / 6}
@@ -429,13 +431,13 @@ def test_the_numbers_to_log_are_means_over_anchors_with_a_positive() -> None:
     # Two rows at right angles of the first label, two equal ones of the second, and a lone one at the first row.
     x, y = [1.0, 0.0], [0.0, 1.0]
     vectors, labels = torch.tensor([x, y, y, y, x]), torch.tensor([0, 0, 1, 1, 2])
-    metrics = {name: value.item() for name, value in SupervisedContrastive()(vectors, labels).metrics.items()}
+    metrics = {name: value.item() for name, value in SupervisedContrastiveLoss()(vectors, labels).metrics.items()}
     # All nearest rows tie with one of another label.
     expected = {"accuracy": 0, "skipped_anchors": 1, "without_positives": 0}
     similarities = {"positive_similarity": 1 / 2, "negative_similarity": (1 / 3 + 2 / 3 + 1 / 3 + 1 / 3) / 4}
     assert metrics == pytest.approx({**expected, **similarities})
     vectors[1] = torch.tensor([0.8, 0.6])
-    assert SupervisedContrastive()(vectors, labels).metrics["accuracy"].item() == pytest.approx(2 / 4)
+    assert SupervisedContrastiveLoss()(vectors, labels).metrics["accuracy"].item() == pytest.approx(2 / 4)
 
 
 def test_balanced_weights_let_every_class_count_as_much_as_in_scikit_learn() -> None:
@@ -449,10 +451,12 @@ def test_balanced_weights_let_every_class_count_as_much_as_in_scikit_learn() -> 
 def test_parts_of_masked_tokens_add_up_to_the_whole() -> None:
     logits, tokens = torch.randn(9, 5), torch.arange(9) % 5
     whole, parts = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-    expected = MaskedTokens(0.5)(whole, tokens)
+    expected = MaskedTokenLoss(0.5)(whole, tokens)
     expected.loss.backward()
     among = torch.tensor(9)
-    found = [MaskedTokens(0.5)(parts[rows], tokens[rows], among) for rows in (slice(0, 4), slice(4, 4), slice(4, 9))]
+    found = [
+        MaskedTokenLoss(0.5)(parts[rows], tokens[rows], among) for rows in (slice(0, 4), slice(4, 4), slice(4, 9))
+    ]
     torch.stack([part.loss for part in found]).sum().backward()
     torch.testing.assert_close(sum(part.loss for part in found), expected.loss)
     for name, value in expected.metrics.items():
@@ -463,14 +467,14 @@ def test_parts_of_masked_tokens_add_up_to_the_whole() -> None:
 @pytest.mark.parametrize(
     ("loss", "values", "tensors"),
     [
-        (InfoNCE, {"similarity": "euclid"}, None),
-        (SubDocumentContrast, {"directions": "none"}, None),
-        *((kind, {"temperature": value}, None)
-          for kind in (InfoNCE, PairContrast, SupervisedContrastive) for value in (0.0, math.inf, math.nan)),
-        (PairCosine, {"margin": 1.5}, None),
-        (InfoNCE, {}, (torch.ones(3, 2), torch.ones(2, 2))),
-        (SubDocumentContrast, {}, (torch.ones(3, 2), torch.ones(2, 2))),
-        (PairCosine, {}, (torch.ones(2, 2), torch.ones(2, 2), torch.tensor([1, -1]))),
+        (InfoNCELoss, {"similarity": "euclid"}, None),
+        (SubDocumentLoss, {"directions": "none"}, None),
+        *((kind, {"temperature": value}, None) for value in (0.0, math.inf, math.nan)
+          for kind in (InfoNCELoss, PairContrastiveLoss, SupervisedContrastiveLoss)),
+        (PairCosineLoss, {"margin": 1.5}, None),
+        (InfoNCELoss, {}, (torch.ones(3, 2), torch.ones(2, 2))),
+        (SubDocumentLoss, {}, (torch.ones(3, 2), torch.ones(2, 2))),
+        (PairCosineLoss, {}, (torch.ones(2, 2), torch.ones(2, 2), torch.tensor([1, -1]))),
     ],
 )  # fmt: skip
 def test_what_would_train_something_else_is_refused(loss: Any, values: dict[str, Any], tensors: Any) -> None:

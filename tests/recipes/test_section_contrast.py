@@ -17,7 +17,7 @@ from graphdoc.corpus.document import CorpusReport
 from graphdoc.corpus.parts import prepare_passage_vectors
 from graphdoc.corpus.source import CorpusSource
 from graphdoc.errors import DocumentError
-from graphdoc.losses import ONE_PROCESS, SupervisedContrastive
+from graphdoc.losses import ONE_PROCESS, SupervisedContrastiveLoss
 from graphdoc.modeling import DocumentModel
 from graphdoc.recipes import mined_negatives as module
 from graphdoc.recipes.base import CorpusRecipe
@@ -27,7 +27,7 @@ from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import DocumentSections
 from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.settings.run import TrainingSettings
-from graphdoc.training.objectives import SectionContrast
+from graphdoc.training.objectives import SectionObjective
 from graphdoc.training.run import RunContext
 
 
@@ -88,17 +88,17 @@ def test_one_section_is_the_document_unsplit_and_vectors_made_before_go_along(
 
 @torch.no_grad()
 def test_sections_have_the_groups_of_their_documents(examples: Any, model: DocumentModel, tiny_model: Models) -> None:
-    targets, objective = torch.tensor([7, 3, 7, 3, 3, 9]), SectionContrast(SupervisedContrastive(0.5))
+    targets, objective = torch.tensor([7, 3, 7, 3, 3, 9]), SectionObjective(SupervisedContrastiveLoss(0.5))
     for count in (1, 3):
         sections = DocumentSections(count, "length")
         batch = section_batch(examples, sections, 0, {"group": targets})
         output = model(batch.graphs)
         numbers = torch.tensor([len(sections.split(example.sections)) for example in examples])
         assert torch.equal(batch.graphs.sections.document_of, output.document_of_section)
-        expected = SupervisedContrastive(0.5)(output.sections, targets.repeat_interleave(numbers)).loss
+        expected = SupervisedContrastiveLoss(0.5)(output.sections, targets.repeat_interleave(numbers)).loss
         torch.testing.assert_close(objective.loss(objective.rows(output), batch, ONE_PROCESS).loss, expected)
     plain = tiny_model("bert", readout="mean", graph_layers=0)(batch.graphs)
-    expected = SupervisedContrastive(0.5)(plain.documents, targets).loss
+    expected = SupervisedContrastiveLoss(0.5)(plain.documents, targets).loss
     torch.testing.assert_close(objective.loss(objective.rows(plain), batch, ONE_PROCESS).loss, expected)
 
 

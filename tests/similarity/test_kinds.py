@@ -18,14 +18,14 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.inference.learned_subtopics import subtopic_finder
-from graphdoc.losses import ONE_PROCESS, InfoNCE
+from graphdoc.losses import ONE_PROCESS, InfoNCELoss
 from graphdoc.recipes.compare import objective_of
 from graphdoc.registry import SIMILARITIES
 from graphdoc.settings.finetuning import ComparisonSettings
 from graphdoc.similarity import EncodedDocument
 from graphdoc.similarity.encoded_document import pair_subtopics
 from graphdoc.similarity.kinds import Background, Cosine, maxsim, maxsim_of_pairs, packed, similarity_of
-from graphdoc.training.objectives import PairMaxSim
+from graphdoc.training.objectives import PairMaxSimObjective
 
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
 
@@ -158,12 +158,12 @@ def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: Encoders) -> None
     )  # fmt: skip
     model = tiny_encoder("bert", similarity="maxsim", **MEAN).model
     objective = objective_of(settings, model)
-    assert isinstance(objective, PairMaxSim)
+    assert isinstance(objective, PairMaxSimObjective)
     contrast = settings.replace(loss={"kind": "contrastive"})
     with pytest.raises(SettingsError, match=r"loss\.kind=cosine"):
         objective_of(contrast, model)
-    with pytest.raises(SettingsError, match="InfoNCE"):
-        objective_of(settings, model, InfoNCE())
+    with pytest.raises(SettingsError, match="InfoNCELoss"):
+        objective_of(settings, model, InfoNCELoss())
     a, b, c = (torch.from_numpy(one) for one in drawn([2, 3, 1], 0))
     rows = torch.cat([a, b, c]).requires_grad_()
     batch = SimpleNamespace(

@@ -15,15 +15,15 @@ from torch import Tensor, distributed
 from graphdoc.losses import (
     ClassificationLoss,
     Gather,
-    InfoNCE,
+    InfoNCELoss,
     Loss,
-    MaskedTokens,
-    PairContrast,
-    PairCosine,
+    MaskedTokenLoss,
+    PairContrastiveLoss,
+    PairCosineLoss,
     PairedSentences,
-    SubDocumentContrast,
+    SubDocumentLoss,
     SubtopicLoss,
-    SupervisedContrastive,
+    SupervisedContrastiveLoss,
 )
 from graphdoc.runtime.processes import Processes
 
@@ -119,7 +119,7 @@ def _clustered(labels: list[int], first: int) -> Case:
     return Case(SubtopicLoss(dissimilar_weight=0.5), shares, (logits, _paired(sizes), known))
 
 
-SUPERVISED, COSINE, CONTRAST = SupervisedContrastive(0.3), PairCosine(0.1), InfoNCE("cosine", 0.3)
+SUPERVISED, COSINE, CONTRAST = SupervisedContrastiveLoss(0.3), PairCosineLoss(0.1), InfoNCELoss("cosine", 0.3)
 WEIGHTS = (0.5, 2.0, 7.0, 1.0)
 CLASSIFICATION = {
     "single": ClassificationLoss(),
@@ -144,7 +144,7 @@ CASES: dict[str, Case] = {
     },
     **{
         f"pairs among all, {first} first": _dealt(
-            PairContrast(0.3),
+            PairContrastiveLoss(0.3),
             first,
             _rows(7),
             _rows(7, seed=1),
@@ -160,15 +160,15 @@ CASES: dict[str, Case] = {
     **{
         f"sub-documents, {name}": _dealt(loss, 2, _rows(7), _rows(7, seed=1), GROUPS)
         for name, loss in (
-            ("both", SubDocumentContrast(temperature=3.0)),
-            ("one", SubDocumentContrast("cosine", 0.2, "one")),
+            ("both", SubDocumentLoss(temperature=3.0)),
+            ("one", SubDocumentLoss("cosine", 0.2, "one")),
         )
     },
     "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),
     "subtopics, one label each": _clustered([1, 0, 0], 1),
     **{
         f"masked tokens, {first} and {second}": _dealt(
-            MaskedTokens(0.3), first, 2 * _rows(first + second, 6), torch.arange(first + second) % 6
+            MaskedTokenLoss(0.3), first, 2 * _rows(first + second, 6), torch.arange(first + second) % 6
         )
         for first, second in ((2, 5), (0, 3))
     },

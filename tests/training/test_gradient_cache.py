@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from typed import Patch
 
 from graphdoc.graphs.batch import Packing
-from graphdoc.losses import ONE_PROCESS, SubDocumentContrast, SupervisedContrastive
+from graphdoc.losses import ONE_PROCESS, SubDocumentLoss, SupervisedContrastiveLoss
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.classify import section_batch
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.sampling import DocumentSections, SubDocumentSplit
-from graphdoc.training.objectives import SectionContrast, SubDocumentObjective, TrainingBatch, describe_vectors
+from graphdoc.training.objectives import SectionObjective, SubDocumentObjective, TrainingBatch, describe_vectors
 from graphdoc.training.step import CachedStep, GradientCache
 
 CPU = torch.device("cpu")
@@ -122,7 +122,7 @@ def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep:
         assert float((one - other).norm()) < 0.02 * float(other.norm())
 
 
-LOSS = SubDocumentContrast("cosine", 0.3)
+LOSS = SubDocumentLoss("cosine", 0.3)
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
     return DocumentModel(config).train()
 
 
-def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: SubDocumentContrast, budget: int | None) -> Tensor:
+def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: SubDocumentLoss, budget: int | None) -> Tensor:
     """The loss by plain autograd: everything held at once."""
     vectors = model.encode_passages(batch.graphs, Packing(budget))
     documents = model.encode_graphs(vectors, batch.graphs).documents
@@ -306,7 +306,7 @@ def test_gradients_of_sections_are_those_of_plain_autograd(
     encoder = tiny_encoder_config("bert", initializer_range=0.1, **dropout)
     colde = {"projection_size": None, "section_lstm_size": 12, "section_projection_size": 8, "readout": "sections"}
     config = DocumentConfig(encoder_config=encoder, structural_embeddings=True, **{**colde, **settings})
-    model, objective = DocumentModel(config).train(), SectionContrast(SupervisedContrastive(0.5))
+    model, objective = DocumentModel(config).train(), SectionObjective(SupervisedContrastiveLoss(0.5))
     for table in model.structural_embeddings.parameters():  # type: ignore[union-attr]
         torch.nn.init.normal_(table, std=0.2)
     batch = section_batch(

@@ -13,12 +13,12 @@ from test_gradient_cache import assert_equal_gradients, gradients
 
 from graphdoc.graphs.batch import GraphBatch, Packing
 from graphdoc.graphs.kinds import JoinedGraphs
-from graphdoc.losses import ONE_PROCESS, InfoNCE, MaskedTokens, PairCosine
+from graphdoc.losses import ONE_PROCESS, InfoNCELoss, MaskedTokenLoss, PairCosineLoss
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead
 from graphdoc.recipes.sentence_pairs import sentence_pair_batch
 from graphdoc.sampling.sentence_pairs import MaskedSentence
-from graphdoc.training.objectives import BestPassageContrast, QueryContrast, SentencePairContrast, TrainingBatch
+from graphdoc.training.objectives import BestPassageObjective, QueryObjective, SentencePairObjective, TrainingBatch
 from graphdoc.training.step import CachedStep
 
 # Three pairs of two queries; document 3 answers the first query too, and 4 and 5 are repeats.
@@ -57,7 +57,7 @@ def unit(vectors: Any) -> Any:
 @pytest.mark.parametrize(("similarity", "temperature"), [("dot", 1.0), ("cosine", 0.05)])
 def test_the_loss_of_a_batch(similarity: Any, temperature: float) -> None:
     rows = np.random.default_rng(0).normal(size=(2 + 7, 6))
-    objective = QueryContrast(InfoNCE(similarity, temperature))
+    objective = QueryObjective(InfoNCELoss(similarity, temperature))
     output = objective.loss(torch.from_numpy(rows), query_batch([1] * 7), ONE_PROCESS)
     queries, documents = (rows[:2], rows[2:]) if similarity == "dot" else (unit(rows[:2]), unit(rows[2:]))
     assert float(output.loss) == pytest.approx(expected_loss(queries @ documents.T / temperature), rel=1e-5)
@@ -70,7 +70,7 @@ def test_the_loss_of_the_best_passages(similarity: Any, temperature: float) -> N
     counts = [5, 1, 3, 2, 4, 1, 7]
     rows = np.random.default_rng(1).normal(size=(2 + sum(counts), 6))
     given = torch.from_numpy(rows).requires_grad_()
-    output = BestPassageContrast(InfoNCE(similarity, temperature)).loss(given, query_batch(counts), ONE_PROCESS)
+    output = BestPassageObjective(InfoNCELoss(similarity, temperature)).loss(given, query_batch(counts), ONE_PROCESS)
     queries, passages = (rows[:2], rows[2:]) if similarity == "dot" else (unit(rows[:2]), unit(rows[2:]))
     parts = np.split(queries @ passages.T, np.cumsum(counts)[:-1], axis=1)
     scores = np.stack([np.sort(part, axis=1)[:, -3:].sum(axis=1) / 3 for part in parts], axis=1)
@@ -123,9 +123,9 @@ def batch_of(training_examples: Any) -> Callable[..., TrainingBatch]:
     return make
 
 
-def objective_of(model: DocumentModel, **changes: Any) -> SentencePairContrast:
-    values = {"similarity": PairCosine(-0.2), "contrast_weight": 0.7, "tokens": MaskedTokens(0.4)}
-    return SentencePairContrast(**{**values, "head": model.training_parts["language_model"], **changes})
+def objective_of(model: DocumentModel, **changes: Any) -> SentencePairObjective:
+    values = {"similarity": PairCosineLoss(-0.2), "contrast_weight": 0.7, "tokens": MaskedTokenLoss(0.4)}
+    return SentencePairObjective(**{**values, "head": model.training_parts["language_model"], **changes})
 
 
 def by_hand(model: DocumentModel, batch: TrainingBatch, packing: Packing) -> tuple[torch.Tensor, torch.Tensor]:

@@ -26,6 +26,7 @@ from .records import ReadingReport, Record, SeenIds, Skipped
 _STANDARD_INPUT = "standard input"
 
 OnError = Literal["skip_in_folders", "skip", "stop"]
+OnUnencodable = Literal["skip", "stop"]
 LabelFrom = Literal["column", "folder"]
 
 

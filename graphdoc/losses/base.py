@@ -1,7 +1,8 @@
-"""What a loss keeps, and gathering of vectors over processes."""
+"""The contract of a loss, and gathering of vectors over processes."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -28,17 +29,15 @@ class LossOutput:
 
 
 class Loss(Protocol):
-    """A loss: a frozen dataclass of its settings, called with this process's tensors.
+    """A loss: any function or module that takes this process's tensors and returns the loss, alone or with metrics.
 
-    It takes vectors, and what is known of them, as tensors; ``gather``, how rows of other processes are seen (see
-    :class:`~graphdoc.losses.Gather`), none by default; and computes in fp32, also under autocast.
-
-    The mean over processes of losses, metrics and gradients is that of one process with all rows, however many of them
-    each process has, also none. Rows that belong together by a label may lie in different processes. Rows that belong
-    together by their places lie in one, as the two vectors of a pair, or an anchor and positives given by their rows.
+    One that takes the keyword ``gather`` also sees rows of other processes (see :class:`~graphdoc.losses.Gather`), so
+    that the mean over processes of losses, metrics and gradients is that of one process with all rows, however many of
+    them each has, also none. Those of this package do, in fp32, also under autocast. Rows of one label may lie in
+    different processes; the two vectors of a pair, or an anchor and its positives, lie in one.
     """
 
-    def __call__(self, *tensors: Any, **options: Any) -> LossOutput:
+    def __call__(self, *tensors: Any, **options: Any) -> Tensor | LossOutput:
         """Compute the loss of this process's rows."""
         ...
 
@@ -79,6 +78,14 @@ class Gather:
 
 # For what other processes take no part in.
 ONE_PROCESS = Gather(processes=1)
+
+
+def call_loss(loss: Loss, *tensors: Any, gather: Gather) -> LossOutput:
+    """Call a loss, with ``gather`` if it takes that; a tensor that it returns has no metrics."""
+    parameters = inspect.signature(getattr(loss, "forward", loss)).parameters.values()
+    takes_gather = any(one.name == "gather" or one.kind is one.VAR_KEYWORD for one in parameters)
+    output = loss(*tensors, gather=gather) if takes_gather else loss(*tensors)
+    return output if isinstance(output, LossOutput) else LossOutput(output)
 
 
 def mean_share(count: Tensor, gather: Gather) -> Tensor:
