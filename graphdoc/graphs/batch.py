@@ -6,6 +6,8 @@ import io
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +36,12 @@ def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
     if is_dataclass(part) and not isinstance(part, type):
         return type(part)(**{entry.name: map_tensors(getattr(part, entry.name), change) for entry in fields(part)})
     return part
+
+
+def sent(device: torch.device, tensor: Tensor) -> Tensor:
+    """A tensor on another device; a GPU fetches it from pinned memory, so that nothing waits for the copy."""
+    is_fetched = device.type == "cuda" and tensor.device.type == "cpu"
+    return (tensor.pin_memory() if is_fetched else tensor).to(device, non_blocking=True)
 
 
 class _ArrayPickler(pickle.Pickler):
@@ -152,7 +160,7 @@ class MiniBatch:
 
     def to(self, device: torch.device | str) -> MiniBatch:
         """The same mini-batch on another device."""
-        moved: MiniBatch = map_tensors(self, lambda tensor: tensor.to(device, non_blocking=True))
+        moved: MiniBatch = map_tensors(self, partial(sent, torch.device(device)))
         return moved
 
 
@@ -273,11 +281,10 @@ class GraphBatch:
         """
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         sections = [np.array([span.section for span in document.passages], np.int64) for document in documents]
-        ids = [section_ids(numbers) for numbers in sections]
         return cls.from_graphs(
             JoinedGraphs.of_sections(sections, graph),
             tuple(ids for document in documents for ids in document.token_ids),
-            section_ids=np.concatenate(ids) if split else None,
+            section_ids=np.concatenate([section_ids(numbers) for numbers in sections]) if split else None,
             passage_vectors=vectors if len(vectors) == len(documents) else None,
         )
 
@@ -379,9 +386,7 @@ class GraphBatch:
         if here.type == target.type and target.index in (None, here.index):
             return self
         origin = self.origin or self
-        moved: GraphBatch = map_tensors(
-            replace(origin, origin=None), lambda tensor: tensor.to(device, non_blocking=True)
-        )
+        moved: GraphBatch = map_tensors(replace(origin, origin=None), partial(sent, target))
         return replace(moved, origin=origin)
 
     def slices(self, costs: Sequence[int], most: int) -> Iterator[GraphBatch]:
@@ -428,24 +433,22 @@ class GraphBatch:
         self, packing: Packing, pad_token_id: int, *, with_structure: bool = False
     ) -> Iterator[MiniBatch]:
         """Pack the passages of all documents into mini-batches, with their places in documents if these are read."""
-        lengths = [len(ids) for ids in self.token_ids]
+        lengths = np.array([len(ids) for ids in self.token_ids], np.int64)
         for positions in packing.pack(lengths):
-            width = lengths[positions[0]]
-            input_ids = np.full((len(positions), width), pad_token_id, dtype=np.int64)
-            mask = np.zeros((len(positions), width), dtype=np.int64)
-            types = None if self.second_from is None else np.zeros((len(positions), width), dtype=np.int64)
-            for row, position in enumerate(positions):
-                ids = self.token_ids[position]
-                input_ids[row, : len(ids)] = ids
-                mask[row, : len(ids)] = 1
-                if types is not None and self.second_from is not None:
-                    types[row, self.second_from[position] : len(ids)] = 1
+            place = np.arange(lengths[positions[0]])
+            mask = place < lengths[positions, None]
+            rows = [self.token_ids[position] for position in positions.tolist()]
+            input_ids = np.full(mask.shape, pad_token_id, np.int64)
+            # Arrays are copied as they are, where numbers would have to be taken one by one.
+            are_arrays = isinstance(rows[0], np.ndarray)
+            input_ids[mask] = np.concatenate(rows) if are_arrays else np.fromiter(chain.from_iterable(rows), np.int64)
+            types = None if self.second_from is None else mask & (place >= np.array(self.second_from)[positions, None])
             yield MiniBatch(
                 torch.from_numpy(input_ids),
-                torch.from_numpy(mask),
+                torch.from_numpy(mask.astype(np.int64)),
                 torch.from_numpy(positions),
                 torch.from_numpy(self.places[positions]) if with_structure else None,
-                None if types is None else torch.from_numpy(types),
+                None if types is None else torch.from_numpy(types.astype(np.int64)),
             )
 
 

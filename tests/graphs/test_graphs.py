@@ -15,7 +15,7 @@ from sections_by_hand import with_plan
 from typed import Patch
 
 from graphdoc.errors import DocumentError
-from graphdoc.graphs.batch import GraphBatch, Packing, map_tensors
+from graphdoc.graphs.batch import GraphBatch, Packing, map_tensors, sent
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, normalised_adjacency
 from graphdoc.modeling import DocumentConfig
@@ -276,6 +276,13 @@ def test_what_is_moved_is_cut_and_split_from_where_it_came(random_document) -> N
     assert moved.token_ids == batch.token_ids
     mini_batch = next(batch.mini_batches(Packing(512), 1)).to("meta")
     assert {tensor.device.type for tensor in tensors_of(mini_batch)} == {"meta"}
+
+
+def test_a_gpu_fetches_what_is_pinned(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor + 1)
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, non_blocking: (tensor.tolist(), non_blocking))
+    moved = [sent(torch.device(device), torch.tensor([1])) for device in ("cuda", "cpu")]
+    assert moved == [([2], True), ([1], True)]
 
 
 lengths = st.lists(st.integers(1, 400), max_size=300)

@@ -121,11 +121,11 @@ def test_an_error_keeps_its_document_and_ends_the_workers(encoder: DocumentEncod
 
 
 def test_without_a_number_workers_suit_the_machine(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(32)), raising=False)
     monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "fork")
     assert Workers.on(torch.device("cpu")).count == 1
     assert Workers.on(torch.device("cuda")).count == MOST_WORKERS
-    for processes, device, count in (("4", "cuda", 3), ("8", "cpu", 0)):
+    for processes, device, count in (("8", "cuda", 3), ("16", "cpu", 0)):
         monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
         assert Workers.on(torch.device(device)).count == count
     monkeypatch.setattr("multiprocessing.get_start_method", lambda **_: "spawn")
