@@ -314,16 +314,19 @@ class PassageWords:
         self._weights = bm25_weights(counter.fit_transform(texts())).T.tocsr()
         self._numbers: Mapping[str, int] = counter.vocabulary_
         self._ids, self._owners, self._passages = ids, np.array(owners), np.array(numbers)
-        self._counts = np.bincount(self._owners)
+        self._counts, self._places = np.bincount(self._owners), {id: place for place, id in enumerate(ids)}
 
     def scores(self, query: str, positives: Sequence[str], depth: int) -> Scores:
         """Scores of documents for a query (see :func:`word_scores`)."""
         terms = [self._numbers[term] for term in self._terms.occurrences(query) if term in self._numbers]
         scores = np.asarray(self._weights[terms].sum(axis=0), np.float64).ravel()
-        most = min(len(scores), max(_FEWEST_PASSAGES, 20 * (_FOUND_PER_NEGATIVE * depth + len(positives))))
-        wanted = [place for place, id in enumerate(self._ids) if id in frozenset(positives)]
-        rows = np.union1d(np.argsort(-scores, kind="stable")[:most], np.flatnonzero(np.isin(self._owners, wanted)))
-        rows = rows[scores[rows] > 0]
+        most = max(_FEWEST_PASSAGES, 20 * (_FOUND_PER_NEGATIVE * depth + len(positives)))
+        found = np.flatnonzero(scores > 0)
+        wanted = [self._places[id] for id in positives if id in self._places]
+        # Of those that tie with the last of the best the first ones.
+        best = found[scores[found] >= np.partition(scores[found], -most)[-most]] if len(found) > most else found
+        best = best[np.argsort(-scores[best], kind="stable")[:most]]
+        rows = np.union1d(best, found[np.isin(self._owners[found], wanted)])
         owners = self._owners[rows]
         ids, counts = [self._ids[owner] for owner in owners], self._counts[owners].tolist()
         return Ranking.of(RankedRows(ids, scores[rows], True, self._passages[rows].tolist(), counts)).scores
