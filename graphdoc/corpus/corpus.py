@@ -23,6 +23,7 @@ from torch.utils.data import Dataset
 
 from ..documents.document import Label
 from ..errors import DocumentError, OutputError
+from ..inference.segmenting import in_blocks
 from ..runtime.files import is_unchanged, mark_checked, write_text, writing_error
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
@@ -38,10 +39,8 @@ __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
 MANIFEST_FILE, DOCUMENTS_FILE = "manifest.json", "documents.arrow"
 FORMAT_VERSION = 7
-BATCH_DOCUMENTS = 1024
-BATCH_TOKENS = 2**22
-# What an interrupted preparation left is removed when nothing was written there for so long: on a file system that
-# machines share, there is no telling whether another one is still at work.
+BATCH_DOCUMENTS, BATCH_TOKENS = 1024, 2**22
+# What an interrupted preparation left is removed when so old: another machine that shares the cache may be at work.
 ABANDONED_AFTER_SECONDS = 24 * 60 * 60
 # What does not matter for what a corpus holds, or is in the identity of its source.
 _NOT_FINGERPRINTED = (
@@ -303,7 +302,8 @@ def _write_documents(path: Path, documents: Iterator[TokenisedDocument], largest
     )
     content = hashlib.blake2b(digest_size=16)
     with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_stream(stream, schema) as writer:
-        for batch in _batches(documents):
+        least = BATCH_TOKENS // BATCH_DOCUMENTS
+        for batch in in_blocks(documents, BATCH_TOKENS, lambda one: max(least, len(one.passages.token_ids))):
             for document in batch:
                 passages = document.passages
                 content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
@@ -323,19 +323,6 @@ def _write_documents(path: Path, documents: Iterator[TokenisedDocument], largest
             writer.write_batch(pa.record_batch(columns, schema=schema))
     mark_checked(path)
     return content.hexdigest()
-
-
-def _batches(documents: Iterator[TokenisedDocument]) -> Iterator[list[TokenisedDocument]]:
-    batch: list[TokenisedDocument] = []
-    tokens = 0
-    for document in documents:
-        batch.append(document)
-        tokens += len(document.passages.token_ids)
-        if len(batch) >= BATCH_DOCUMENTS or tokens >= BATCH_TOKENS:
-            yield batch
-            batch, tokens = [], 0
-    if batch:
-        yield batch
 
 
 def remove_abandoned(folder: Path) -> None:

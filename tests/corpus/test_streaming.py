@@ -19,6 +19,7 @@ from training_fixtures import Prepare, Stream
 from typed import Patch
 
 from graphdoc.corpus import document as corpus_document
+from graphdoc.corpus import source
 from graphdoc.corpus.document import CorpusReport, text_fingerprint, tokenise_in_order
 from graphdoc.corpus.source import CorpusSource, StreamingCorpus
 from graphdoc.documents.document import Document
@@ -218,7 +219,7 @@ def test_changed_files_make_another_corpus_and_touched_ones_do_not(prepare: Prep
     assert after.content != before.content
 
 
-def test_what_is_not_there_is_named(settings: SettingsFactory, web: Path) -> None:
+def test_what_is_not_there_is_named(settings: SettingsFactory, web: Path, monkeypatch: Patch) -> None:
     for options, named in (
         ({"split": "test"}, "split 'test'"),
         ({"dataset_config": "other"}, "configuration 'other'"),
@@ -227,6 +228,11 @@ def test_what_is_not_there_is_named(settings: SettingsFactory, web: Path) -> Non
         with pytest.raises(DocumentError) as caught:
             CorpusSource(settings(dataset=str(web), **options))
         assert named in str(caught.value) and str(web) in str(caught.value) and "\n" not in str(caught.value)
+    # Some of it may be missing without a word, and documents that cannot be read are skipped.
+    for known, errors in ((FILES * ROWS, 0), (FILES * ROWS + 1, 1)):
+        monkeypatch.setitem(source.KNOWN_ROWS, str(web), known)
+        list(CorpusSource(settings(dataset=str(web), on_error="skip")).documents(report := CorpusReport()))
+        assert report.errors == errors and all(f"{known:,}" in error.reason for error in report.first_errors)
     # As the hub names what it has not converted to the end.
     (web / "README.md").unlink()
     (web / "plain_text").rename(web / "partial-train")
