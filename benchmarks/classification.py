@@ -168,7 +168,7 @@ class Bench:
 
     def lexical(self) -> dict[str, float]:
         """The row of word counts."""
-        train, test = LabelledDocuments.of(self.train), LabelledDocuments.of(self.test)
+        train, test = LabelledDocuments.from_documents(self.train), LabelledDocuments.from_documents(self.test)
         given = lexical_predictions(train, test.documents)
         return metrics_of(classification_scores(test.labels, given, train.classes).metrics())
 

@@ -78,18 +78,18 @@ class Ranked:
     judgements: Judgements
 
     @classmethod
-    def of(cls, documents: list[Document], relevant: Mapping[str, Mapping[str, int]]) -> Ranked:
+    def from_documents(cls, documents: list[Document], relevant: Mapping[str, Mapping[str, int]]) -> Ranked:
         """Keep what is relevant among the documents; none is to itself."""
         qrels = {id: {one: grade for one, grade in grades.items() if one != id} for id, grades in relevant.items()}
         titles = {document.id: document.title for document in documents if document.id in qrels}
-        return cls(documents, Judgements.of(titles, qrels).among({document.id for document in documents}))
+        return cls(documents, Judgements.from_qrels(titles, qrels).among({document.id for document in documents}))
 
 
 def wikispeedia() -> Ranked:
     """The articles of test; those are relevant that are linked both ways."""
     everything = read_documents(DATA / "wikispeedia/articles.jsonl.gz")
     articles = [one for one in everything if one.metadata["split"] == "test"]
-    return Ranked.of(articles, read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True))
+    return Ranked.from_documents(articles, read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True))
 
 
 def wikispeedia_cut() -> Ranked:
@@ -102,7 +102,7 @@ def tech_proposals() -> Ranked:
     """All proposals; those are relevant that the text names."""
     proposals = list(read_documents(DATA / "tech_proposals/documents.jsonl.gz"))
     references = {one.id: dict.fromkeys(one.metadata.get("references") or (), 1) for one in proposals}
-    return Ranked.of(proposals, references)
+    return Ranked.from_documents(proposals, references)
 
 
 SETS = {one.__name__: one for one in (wikispeedia_cut, wikispeedia, tech_proposals)}
@@ -195,7 +195,7 @@ def section(name: str, found: Ranked, runs: Mapping[str, Run]) -> Iterator[str]:
     against = AGAINST if AGAINST in runs else "document"
     against = against if against in runs else next(iter(runs))
     candidates = RankedDocuments(len(found.documents) - 1)
-    table = RankingTable.of(runs, judgements.qrels, MEASURES, against=against, candidates=candidates)
+    table = RankingTable.from_runs(runs, judgements.qrels, MEASURES, against=against, candidates=candidates)
     yield f"## {name}"
     pairs = sum(sum(grade > 0 for grade in grades.values()) for grades in judgements.qrels.values())
     yield f"{len(judgements):,} sources, {pairs:,} pairs, {len(found.documents):,} documents."

@@ -136,7 +136,7 @@ def section(name: str, asked: Asked, work: Path, rows: Sequence[str], model: str
         files[row].parent.mkdir(parents=True, exist_ok=True)
         write_run(files[row], rank(asked, row, index), "search")
     runs = {path.stem: read_run(path) for path in sorted((work / name).glob("*.run"))}
-    table = RankingTable.of(runs, asked.qrels, [MEASURE], against="search")
+    table = RankingTable.from_runs(runs, asked.qrels, [MEASURE], against="search")
     yield f"| {name} ({len(asked.queries):,} queries, {len(asked.documents):,} documents) | | |"
     for row in sorted(runs, key=lambda row: -table.scores[row].means[MEASURE]):
         difference = table.difference(row, MEASURE)

@@ -150,7 +150,7 @@ class Runs:
         ways = ("document", "paragraphs", "flat", "sentences", ZSCORE)
         runs = {name: rank_by_sentences(corpus, found, BY_SENTENCES[name]) for name in ways}
         candidates = RankedDocuments(len(found.documents) - 1)
-        table = RankingTable.of(runs, found.judgements.qrels, MEASURES, candidates=candidates)
+        table = RankingTable.from_runs(runs, found.judgements.qrels, MEASURES, candidates=candidates)
         return {name: scores.means for name, scores in table.scores.items()}
 
 

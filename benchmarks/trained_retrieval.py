@@ -148,7 +148,7 @@ def measured(
 ) -> str:
     """The table of some queries as Markdown, with differences to some rows."""
     own = {way: {query: run.get(query, {}) for query in qrels} for way, run in runs.items()}
-    tables = {one: RankingTable.of(own, qrels, MEASURES, against=one) for one in against}
+    tables = {one: RankingTable.from_runs(own, qrels, MEASURES, against=one) for one in against}
     lines = [
         f"| ranked by | {' | '.join(MEASURES)} | {' | '.join(f'against {rows[one]}' for one in against)} |",
         f"|---|{'---|' * (len(MEASURES) + len(tables))}",

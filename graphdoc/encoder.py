@@ -324,10 +324,10 @@ class DocumentEncoder(VectorPipeline):
             )
         segmented = self.segment_with_text(document)
         if not has_attention:
-            return AttentionTable.of_contributions(encode_all_levels(self, segmented))
+            return AttentionTable.from_contributions(encode_all_levels(self, segmented))
         self._warn_if_untrained("weights")
         window = self.run([segmented], attention=True, split=readout.has_sections)
-        return AttentionTable.of(
+        return AttentionTable.from_output(
             segmented, window.batch, window.output, self.describe(), with_readout=not readout.reads_initial_nodes
         )
 

@@ -71,8 +71,9 @@ def train(
             evaluation = RunEvaluation(
                 partial(evaluator, start, processes), evaluator.primary_metric, evaluator.greater_is_better
             )
+        context = RunContext(settings, start, processes, show_progress, loss, evaluation)
         try:
-            return run_recipe(RunContext(settings, start, processes, show_progress, loss, evaluation), kind.of, resume)
+            return run_recipe(context, kind.from_run, resume)
         finally:
             if encoder is not None:
                 finish_tuning(encoder.model)

@@ -336,7 +336,7 @@ def test_a_collection_of_fifty_says_itself_how_alike_its_pairs_are(tiny_encoder:
     together = encoder.compare_all(documents)
     scores = together.document_scores[np.triu_indices(len(documents), 1)]
     passages = unrelated_passages([encoder.encode(one, level="passage") for one in documents])
-    assert together.background == Background.of(scores, len(documents), passages)
+    assert together.background == Background.from_scores(scores, len(documents), passages)
     assert encoder.compare(*documents[:2]).to_dict()["unrelated_passages"] is None
     assert together.to_dict()["pairs"][0]["share"] == together.background.share(scores.max())
     assert encoder.compare_all(documents[:3]).background is None

@@ -55,7 +55,7 @@ class AttentionTable:
     model: Mapping[str, Any]
 
     @classmethod
-    def of(
+    def from_output(
         cls,
         segmented: SegmentedDocument,
         batch: GraphBatch,
@@ -89,7 +89,7 @@ class AttentionTable:
         return cls(segmented, node_kind, section_of, layer, head, source, target, kinds, weight, model)
 
     @classmethod
-    def of_contributions(cls, encoded: EncodedDocument) -> AttentionTable:
+    def from_contributions(cls, encoded: EncodedDocument) -> AttentionTable:
         """Lay out what each passage adds to the vector of a document, for a model without attention.
 
         The part of passage i is ``t_i · d / (d · d)``, where the terms ``t_i`` add up to the document vector ``d``.

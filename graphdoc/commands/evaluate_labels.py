@@ -163,7 +163,7 @@ def evaluate_classify(
         labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}
         evaluator = ClassificationEvaluator(test, **labels, threshold=threshold)
         labelled = evaluator.labelled
-        learned = LabelledDocuments.of(train, **labels) if train else None
+        learned = LabelledDocuments.from_documents(train, **labels) if train else None
         rows = []
         if learned is not None and processes.is_first:
             # What the baseline cannot learn from is refused before the long work.

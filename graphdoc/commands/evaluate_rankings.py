@@ -226,7 +226,7 @@ def evaluate_search(
     }
     runs = {name: leave_out(scores, excluded) for name, scores in {**rankings.runs, **others}.items()}
     qrels = leave_out(judgements.qrels, excluded)
-    table = RankingTable.of(runs, qrels, measures, against=ranking.against or "words")
+    table = RankingTable.from_runs(runs, qrels, measures, against=ranking.against or "words")
     content = {"data": data, "index": about, "top": RANKED}
     _show(ranking, outputs, rankings, runs, qrels, table, content, lines, report)
 
@@ -333,7 +333,7 @@ def evaluate_related(
         "direction": direction,
     }
     runs, candidates = {**rankings.runs, **others}, RankedDocuments(len(documents) - 1, absent)
-    table = RankingTable.of(
+    table = RankingTable.from_runs(
         runs, judgements.qrels, measures, against=ranking.against or rows[0], candidates=candidates
     )
     _show(ranking, outputs, rankings, runs, judgements.qrels, table, about, lines, report)
@@ -351,7 +351,7 @@ def _judgements(relevant: str, documents: Sequence[Document], *, mutual: bool) -
     texts = {document.id: document.title or document.id for document in documents if document.id in qrels}
     if not texts:
         raise EvaluationError(f"none of the documents with relevant ones, such as {next(iter(qrels))!r}, is there")
-    everything = Judgements.of(texts, qrels, source=relevant)
+    everything = Judgements.from_qrels(texts, qrels, source=relevant)
     judgements = everything.among({document.id for document in documents})
     absent = {
         id: sum(grade > 0 and other not in judgements.qrels[id] for other, grade in everything.qrels[id].items())

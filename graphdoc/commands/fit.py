@@ -97,7 +97,7 @@ def _labelled(documents: list[Any]) -> LabelledDocuments:
     from ..evaluation import LabelledDocuments
     from ..evaluation.labels import require_labels
 
-    labelled = LabelledDocuments.of(documents)
+    labelled = LabelledDocuments.from_documents(documents)
     if not labelled.documents and labelled.with_several:
         raise SettingsError(
             f"--classes fits a head to one label a document, and {len(labelled.with_several):,} have several; train "

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sized
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
@@ -105,8 +105,8 @@ def overview(
 
         encoder = model.load()
         encoder, kept = without_repeats(encoder, noting_languages(encoder, documents), repeats)
-        on_error = reading.on_unencodable(sources)
-        make = partial(Overview.of, encoder, kept, vectors=folder, report=report, on_error=on_error, fit=not no_fit)
+        given: dict[str, Any] = {"report": report, "on_error": reading.on_unencodable(sources), "fit": not no_fit}
+        make = partial(Overview.from_documents, encoder, kept, vectors=folder, **given)
         try:
             whole = make(overwrite=overwrite)
         except OtherDocumentsError:
@@ -147,7 +147,7 @@ def _of_vectors(
         raise OutputError(f"{folder} holds no vectors of whole documents; encode into another folder without --level")
     if repeats == KEEP and manifest.model.get("repeats"):
         raise SettingsError(f"--repeats keep: the vectors of {folder} leave out what repeats; encode them again")
-    return Overview.of_vectors(
+    return Overview.from_vectors(
         *read_vectors(folder),
         reading.documents(sources, report) if sources else (),
         model=manifest.model,

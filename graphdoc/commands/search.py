@@ -283,7 +283,7 @@ def mine(
         sources = source_documents(judged.qrels, source_grade)
         if not sources:
             raise EvaluationError(f"{queries}: no judgement has the grade {source_grade}; leave --source-grade out")
-        judged = type(judged).of(judged.queries, leave_out(judged.qrels, sources), source=judged.source)
+        judged = type(judged).from_qrels(judged.queries, leave_out(judged.qrels, sources), source=judged.source)
     opened = open_or_index(index, model, reading)
     documents = mining.documents_of_index(opened)
     judged = judged.among(documents.rows)

@@ -111,7 +111,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         row = number - (int(self._ends[batch - 1]) if batch else 0)
         columns = self._passages[batch]
         passages = columns[row] if passage is None else columns.passage(row, passage)
-        return TrainingDocument.of(self._ids[batch][row].as_py(), int(self._hashes[number]), passages)
+        return TrainingDocument.from_passages(self._ids[batch][row].as_py(), int(self._hashes[number]), passages)
 
     @property
     def paragraphs(self) -> npt.NDArray[np.int32]:

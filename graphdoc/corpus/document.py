@@ -47,7 +47,7 @@ class TrainingDocument:
     token_ids: tuple[npt.NDArray[np.int32], ...]
 
     @classmethod
-    def of(cls, id: str, group: int, passages: PassageArrays) -> TrainingDocument:
+    def from_passages(cls, id: str, group: int, passages: PassageArrays) -> TrainingDocument:
         """The document that some passages make."""
         return cls(id, group, passages.sections.astype(np.int64), passages.tokens)
 
@@ -103,7 +103,7 @@ def _tokenise(
     segmented_documents = segmenter.segment_many(document for _, _, document in block)
     for (group, split, document), segmented in zip(block, segmented_documents, strict=True):
         paragraphs = None if paragraph is None else paragraph_numbers(segmented, paragraph, segmenter)
-        passages = PassageArrays.of(segmented)
+        passages = PassageArrays.from_segmented(segmented)
         tokenised.append(
             TokenisedDocument(document.id, group, document.label, split, passages, segmented.coverage, paragraphs)
         )

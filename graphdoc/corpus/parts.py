@@ -189,7 +189,7 @@ def prepare_passage_vectors(
     ):
         for part in missing:
             token_ids = tuple(ids for document in vectors.documents_of(part) for ids in corpus[document].token_ids)
-            encoded = model.encode_passages(GraphBatch.of_passages(token_ids), packing, bar.update)
+            encoded = model.encode_passages(GraphBatch.from_passages(token_ids), packing, bar.update)
             if not torch.isfinite(encoded).all():
                 raise ModelError(
                     "the passage encoder produced NaN or infinite vectors; its weights contain NaN: fetch or train it "

@@ -360,7 +360,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         for consumed, document in enumerate(tokenised, start=skip + 1):
             self._log_errors(report)
             if report.take(document, settings.least_passages):
-                yield consumed, TrainingDocument.of(document.id, document.group, document.passages)
+                yield consumed, TrainingDocument.from_passages(document.id, document.group, document.passages)
         self._log_errors(report)
         # Where there are several shares, one of them may be empty.
         if not report.kept and not skip and (count == 1 or not report.documents):

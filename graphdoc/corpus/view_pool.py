@@ -157,12 +157,12 @@ def prepare_view_pool(
         with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
             for row, texts in texts_of(wanted):
                 example = corpus[row]
-                fields = ReceptiveField.of(example.id, example.token_ids, sampler.settings.receptive_field, special)
-                shared.fields[row] = fields
+                size = sampler.settings.receptive_field
+                shared.fields[row] = fields = ReceptiveField.from_tokens(example.id, example.token_ids, size, special)
                 shared.features[row] = features_of(texts[: len(fields)])
                 if is_ordered:
                     placed = [[occurrence.term for occurrence in terms.placed(text)] for text in texts]
-                    shared.likelihoods[row] = SentenceLikelihoods.of(placed)
+                    shared.likelihoods[row] = SentenceLikelihoods.from_sentences(placed)
                 bar.update(1)
         _fill(pool, shared, missing, workers, shown)
     processes.gather(None)

@@ -209,7 +209,7 @@ class ClassificationEvaluator(Evaluator):
         dtype: Precision | None = None,
         primary_metric: str = "accuracy",
     ) -> None:
-        self.labelled = LabelledDocuments.of(documents, multi_label=multi_label, separator=separator)
+        self.labelled = LabelledDocuments.from_documents(documents, multi_label=multi_label, separator=separator)
         self.multi_label, self.threshold = multi_label, threshold
         self.dtype, self.primary_metric = dtype, primary_metric
         self.documents: Sequence[ReadyDocument] = self.labelled.documents

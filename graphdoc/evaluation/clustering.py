@@ -268,7 +268,7 @@ class ClusteringEvaluator(Evaluator):
         dtype: Precision | None = None,
         primary_metric: str = "nmi",
     ) -> None:
-        parts = {"train": LabelledDocuments.of(train), "test": LabelledDocuments.of(test)}
+        parts = {"train": LabelledDocuments.from_documents(train), "test": LabelledDocuments.from_documents(test)}
         self.left_out = {name: part.left_out for name, part in parts.items()}
         self.train_labels, self.test_labels = (part.single_labels for part in parts.values())
         require_labels(self.train_labels, "train")

@@ -76,7 +76,7 @@ def encode_shortened(
         batch = GraphBatch.from_documents(parts, model.config.vector_graph)
         rows = None if words is None else (sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words).tocsr()
         if lexical is not None and model.head is not None and model.head.words is not None:
-            batch = replace(batch, words=BatchTerms.of(lexical.unit_weights(rows)))
+            batch = replace(batch, words=BatchTerms.from_matrix(lexical.unit_weights(rows)))
         batch = batch.to(model.device)
         assert batch.passage_vectors is not None
         with inference(model):

@@ -45,7 +45,7 @@ class Judgements:
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def from_qrels(
         cls, queries: Mapping[str, str], qrels: Qrels, *, source: str = "", known: Collection[str] = ()
     ) -> Judgements:
         """Put queries and judgements together; ``known`` are ids of queries that were not chosen."""
@@ -157,7 +157,7 @@ def read_judgements(
     if of_split:
         # The other queries are of other splits.
         texts = {query: text for query, text in texts.items() if query in qrels}
-    return Judgements.of(texts, qrels, source=str(source), known=known)
+    return Judgements.from_qrels(texts, qrels, source=str(source), known=known)
 
 
 def _read_query_pairs(path: Path) -> Judgements:
@@ -170,7 +170,7 @@ def _read_query_pairs(path: Path) -> Judgements:
         if names or cells[0].lower() != "query":
             query = names.setdefault(cells[0], f"q{len(names) + 1}")
             qrels.setdefault(query, {})[cells[1]] = 1
-    return Judgements.of({id: text for text, id in names.items()}, qrels, source=str(path))
+    return Judgements.from_qrels({id: text for text, id in names.items()}, qrels, source=str(path))
 
 
 def find_rows(folder: str | Path, stem: str) -> Path | None:

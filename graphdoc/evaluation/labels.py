@@ -67,7 +67,7 @@ class LabelledDocuments:
     with_several: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_documents(
         cls, documents: Iterable[ReadyDocument], *, multi_label: bool = False, separator: str | None = None
     ) -> LabelledDocuments:
         """Read the labels of documents; ``separator`` stands between several labels in a string."""

@@ -106,7 +106,7 @@ class PairEvaluator(Evaluator):
         self.by, self.resamples, self.seed = by, resamples, seed
         self.dtype, self.primary_metric = dtype, primary_metric
         self._lengths = tuple(lengths)
-        parts = [Pairs.of(pairs), Pairs.of(validation)]
+        parts = [Pairs.from_sequence(pairs), Pairs.from_sequence(validation)]
         known = documents_of_pairs(documents, *parts)
         self.left_out = {"unknown": 0, "with_themselves": 0}
         measured: list[Pairs] = []
@@ -184,8 +184,8 @@ class PairEvaluator(Evaluator):
         def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[DocumentFeatures]:
             encoded = encoder.stream(documents, dtype=self.dtype, totals=coverage, show_progress=show_progress)
             return [
-                DocumentFeatures(vectors[0].numpy(), vectors.numpy(), PassageTerms.of(segmented, language).totals())
-                for segmented, vectors in encoded
+                DocumentFeatures(rows[0].numpy(), rows.numpy(), PassageTerms.from_segmented(one, language).totals())
+                for one, rows in encoded
             ]
 
         features, kind = self.in_shares(compute, processes, totals), Evidence(reference)

@@ -174,7 +174,7 @@ class RankedCorpus:
         paragraph = self._paragraph or self.encoder.model.config.paragraph
         encoded = encode_sentences(self.encoder, self.documents, paragraph, self.show_progress)
         parts = [(document.vectors, document.places[:, 3]) for document in encoded]
-        return SentenceSet.of(*zip(*parts, strict=True))
+        return SentenceSet.from_vectors(*zip(*parts, strict=True))
 
 
 def tfidf(corpus: RankedCorpus) -> Scorer:

@@ -165,7 +165,7 @@ class RankingTable:
     seed: int = 0
 
     @classmethod
-    def of(
+    def from_runs(
         cls,
         runs: Mapping[str, Run],
         qrels: Qrels,

@@ -218,7 +218,7 @@ def words(data: MeasuredSet, _: DocumentEncoder) -> Representation:
     row_of = {id: row for row, id in enumerate(ids)}
 
     def vectors(part: Sequence[ReadyDocument]) -> Any:
-        rows = [row_of[plain_document(document).id] for document in LabelledDocuments.of(part).documents]
+        rows = [row_of[plain_document(document).id] for document in LabelledDocuments.from_documents(part).documents]
         return normalize(tfidf.matrix[rows])
 
     def similarities(pairs: Sequence[LabelledPair]) -> Floats:
@@ -241,11 +241,12 @@ def evidence(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
     maker = TermMaker(encoder.model.config.language)
     terms = [Counter(maker.occurrences(text_of(document))) for document in plain]
     vectors = np.concatenate(RankingEvaluator(data.documents, {}, {}).encode(encoder, show_progress=False))
-    reference = Reference.of_vectors(vectors, terms)
+    reference = Reference.from_vectors(vectors, terms)
     rows = reference.rows(vectors, terms)
 
     def of_part(part: Sequence[ReadyDocument]) -> Any:
-        return normalize(rows[[row_of[plain_document(one).id] for one in LabelledDocuments.of(part).documents]])
+        labelled = LabelledDocuments.from_documents(part).documents
+        return normalize(rows[[row_of[plain_document(one).id] for one in labelled]])
 
     def similarities(pairs: Sequence[LabelledPair]) -> Floats:
         a, b = (rows[[row_of[id] for id in ids]] for ids in zip(*((pair.a, pair.b) for pair in pairs), strict=True))
@@ -295,7 +296,7 @@ def read_set(settings: SetSettings, encoder: DocumentEncoder, report: ReadingRep
     ids = {document.id for document in (*others, *train, *test)}
     labels = settings.labels
     if labels is None:
-        labels = all(len(LabelledDocuments.of(part).classes) > 1 for part in (train, test))
+        labels = all(len(LabelledDocuments.from_documents(part).classes) > 1 for part in (train, test))
     notes = []
     pairs = Pairs(())
     if settings.pairs is not None:

@@ -76,7 +76,7 @@ class NodeRows:
     section_counts: Tensor
 
     @classmethod
-    def of(cls, node_kind: Rows, section_of: Rows, document_of: Rows, documents: int) -> NodeRows:
+    def from_nodes(cls, node_kind: Rows, section_of: Rows, document_of: Rows, documents: int) -> NodeRows:
         """Find the rows.
 
         Args:
@@ -125,11 +125,11 @@ class BatchTerms:
     starts: Tensor
 
     @classmethod
-    def of(cls, weights: Any, device: torch.device | str = "cpu") -> BatchTerms:
-        """The entries of a sparse SciPy matrix ``(documents, terms)``, on a device."""
+    def from_matrix(cls, weights: Any) -> BatchTerms:
+        """The entries of a sparse SciPy matrix ``(documents, terms)``."""
         rows = sparse.csr_matrix(weights)
         parts = rows.indices.astype(np.int64), rows.data.astype(np.float32), rows.indptr[:-1].astype(np.int64)
-        return cls(*(torch.from_numpy(part).to(device) for part in parts))
+        return cls(*map(torch.from_numpy, parts))
 
 
 # Small blocks stay in a processor's cache, and little is lost by starting one; accelerators want large ones, filled
@@ -282,7 +282,7 @@ class GraphBatch:
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         sections = [np.array([span.section for span in document.passages], np.int64) for document in documents]
         return cls.from_graphs(
-            JoinedGraphs.of_sections(sections, graph),
+            JoinedGraphs.from_sections(sections, graph),
             tuple(ids for document in documents for ids in document.token_ids),
             section_ids=np.concatenate([section_ids(numbers) for numbers in sections]) if split else None,
             passage_vectors=vectors if len(vectors) == len(documents) else None,
@@ -323,16 +323,16 @@ class GraphBatch:
         return replace(batch, second_from=second_from, passage_vectors=vectors)
 
     @classmethod
-    def of_passages(cls, token_ids: tuple[TokenIds, ...]) -> GraphBatch:
+    def from_passages(cls, token_ids: tuple[TokenIds, ...]) -> GraphBatch:
         """Passages by themselves, where only the transformer is to run."""
-        return cls.from_graphs(JoinedGraphs.of_sections([np.zeros(len(token_ids), np.int64)], None), token_ids)
+        return cls.from_graphs(JoinedGraphs.from_sections([np.zeros(len(token_ids), np.int64)], None), token_ids)
 
     @classmethod
     def _of(
         cls, token_ids: tuple[TokenIds, ...], graphs: JoinedGraphs, section_ids: Rows | None, chunk_ids: Rows | None
     ) -> GraphBatch:
         document_of = np.repeat(np.arange(len(graphs)), graphs.node_counts)
-        rows = NodeRows.of(graphs.node_kind, graphs.section_of, document_of, len(graphs))
+        rows = NodeRows.from_nodes(graphs.node_kind, graphs.section_of, document_of, len(graphs))
         documents = rows.document_of.numpy()
         places = places_of(documents, section_ids, chunk_ids)
         # Nodes have a self-loop at least, or no edges because nothing reads them.
@@ -349,7 +349,7 @@ class GraphBatch:
             passage_counts=tuple(rows.counts.tolist()),
             places=places,
             rows=rows,
-            sections=SectionLayout.of(documents, places, len(graphs)),
+            sections=SectionLayout.from_passages(documents, places, len(graphs)),
             plan=plan_attention(graphs) if is_planned else None,
             edge_weights=None if graphs.edge_weights is None else torch.from_numpy(graphs.edge_weights),
         )
@@ -377,7 +377,7 @@ class GraphBatch:
         origin = self.origin or self
         documents = origin.rows.document_of.numpy()
         places = places_of(documents, section_ids, chunk_ids)
-        split = replace(origin, places=places, sections=SectionLayout.of(documents, places, len(self)))
+        split = replace(origin, places=places, sections=SectionLayout.from_passages(documents, places, len(self)))
         return split if self.origin is None else split.to(self.node_kind.device)
 
     def to(self, device: torch.device | str) -> GraphBatch:

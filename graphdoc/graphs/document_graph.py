@@ -28,7 +28,7 @@ class DocumentGraph(Data):  # type: ignore[misc]
     """
 
     @classmethod
-    def of(cls, graphs: JoinedGraphs) -> DocumentGraph:
+    def from_joined(cls, graphs: JoinedGraphs) -> DocumentGraph:
         """The graph of a row of one."""
         weights = {} if graphs.edge_weights is None else {"edge_weight": torch.from_numpy(graphs.edge_weights)}
         return cls(
@@ -85,4 +85,4 @@ def graph_of_sections(
     """
     if isinstance(kind, str):
         kind = graph_kind(kind, **settings)
-    return DocumentGraph.of(JoinedGraphs.of_sections([np.asarray(sections, np.int64)], kind))
+    return DocumentGraph.from_joined(JoinedGraphs.from_sections([np.asarray(sections, np.int64)], kind))

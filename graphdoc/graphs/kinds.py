@@ -204,7 +204,7 @@ class JoinedGraphs:
     edge_weights: npt.NDArray[np.float32] | None = None
 
     @classmethod
-    def of_sections(cls, sections: Sequence[Rows], kind: GraphKind | str | None) -> JoinedGraphs:
+    def from_sections(cls, sections: Sequence[Rows], kind: GraphKind | str | None) -> JoinedGraphs:
         """Build graphs from the section number of every passage of every document, in reading order.
 
         Args:
@@ -238,7 +238,7 @@ class JoinedGraphs:
         )
 
     @classmethod
-    def of_similarities(cls, sections: Sequence[Rows], similarities: Sequence[npt.ArrayLike]) -> JoinedGraphs:
+    def from_similarities(cls, sections: Sequence[Rows], similarities: Sequence[npt.ArrayLike]) -> JoinedGraphs:
         """Build graphs in which passages are connected that are similar, and edges weigh as much as they are.
 
         Weights are those of the normalised adjacency :math:`D^{-1/2} A D^{-1/2}`, self-loops have the weight 1, and
@@ -248,7 +248,7 @@ class JoinedGraphs:
             sections: ``(passages,)`` of every document, section number of every passage.
             similarities: ``(passages, passages)`` of every document, symmetric and not negative.
         """
-        alone = cls.of_sections(sections, None)
+        alone = cls.from_sections(sections, None)
         counts, node_kind, section_of = alone.node_counts, alone.node_kind, alone.section_of
         edges, weights, edge_counts = [], [], []
         for start, similarity in zip((np.cumsum(counts) - counts).tolist(), similarities, strict=True):
@@ -271,7 +271,7 @@ class JoinedGraphs:
         )
 
     @classmethod
-    def of_queries(cls, sections: Sequence[int]) -> JoinedGraphs:
+    def from_queries(cls, sections: Sequence[int]) -> JoinedGraphs:
         """Graphs of queries, one node each, whose vector is its initial one (Graph-RoBERTa, section 3.3).
 
         The node is a passage and stands for the document too; no graph attention reaches it.

@@ -177,7 +177,7 @@ class SectionLayout:
     rank: Tensor
 
     @classmethod
-    def of(cls, documents: Rows, places: Rows, count: int) -> SectionLayout:
+    def from_passages(cls, documents: Rows, places: Rows, count: int) -> SectionLayout:
         """Lay out sections.
 
         Args:

@@ -197,7 +197,7 @@ def fit(
         if not similarity.reads_passages:
             scores = similarity_matrix(rows, rows, similarity.vectors)
             pairs = scores[np.triu_indices(len(scores), 1)]
-            background = Background.of(pairs, len(scores), unrelated_passages(own))
+            background = Background.from_scores(pairs, len(scores), unrelated_passages(own))
             config.background = background.to_dict()
     return Fit(
         number_of_documents,

@@ -79,7 +79,7 @@ class AdaptiveSubtopics(SubtopicFinder):
             return np.empty((0, model.config.passage_size), np.float32)
         tokens = short_token_ids(self._pipeline.tokenizer, texts, model.config.passage_tokens)
         with inference(model):
-            encoded = model.encode_passages(GraphBatch.of_passages(tuple(tokens)))
+            encoded = model.encode_passages(GraphBatch.from_passages(tuple(tokens)))
         require_finite(encoded)
         return as_numpy(encoded)
 
@@ -114,7 +114,7 @@ class AdaptiveSubtopics(SubtopicFinder):
     def find(self, first: Vectors, second: Vectors, *, cluster_size: int = 6, seed: int = 0) -> Subtopics:
         """Find the subtopics of a pair; nothing in it is random."""
         shares = self.assignments(first, second, cluster_size=cluster_size)
-        return Subtopics.of(shares.argmax(axis=1) if shares.size else np.zeros(0, np.int64), len(first))
+        return Subtopics.from_labels(shares.argmax(axis=1) if shares.size else np.zeros(0, np.int64), len(first))
 
 
 def subtopic_finder(name: str, language: str, model: str | Path | None = None) -> SubtopicFinder:

@@ -412,7 +412,7 @@ class EncodingPipeline:
                 if bar is not None:
                     bar.update(len(documents))
         if (head := self.model.head) is not None and head.words is not None and self.lexical is not None and documents:
-            batch = replace(batch, words=BatchTerms.of(self.lexical.of_documents(documents), batch.node_kind.device))
+            batch = replace(batch, words=BatchTerms.from_matrix(self.lexical.of_documents(documents)))
         batch = batch.to(self.device)
         advance = None if bar is None else progress.PartProgress(bar, len(documents), len(batch.token_ids), "passages")
         survive_forks()

@@ -74,7 +74,7 @@ def encode_queries(
     """
     segmented, vectors = iter(queries), list[Tensor]()
     while window := list(islice(segmented, WINDOW_PASSAGES)):
-        graphs = JoinedGraphs.of_queries([0] * len(window))
+        graphs = JoinedGraphs.from_queries([0] * len(window))
         batch = GraphBatch.from_graphs(graphs, tuple(one.token_ids[0] for one in window))
         documents = pipeline.run(window, batch, dtype=dtype).output.documents
         assert documents is not None

@@ -120,7 +120,7 @@ class PairMatcher:
             )
         self._pipeline = pipeline
         self.settings = settings or own
-        self.special = SpecialTokens.of(pipeline.tokenizer)
+        self.special = SpecialTokens.from_tokenizer(pipeline.tokenizer)
         self.reader = view_reader(self.settings, pipeline, self.special, pipeline.name)
         language, room = pipeline.model.config.language, self.reader.room(self.settings.view_tokens)
         # Checkpoints of earlier versions only name it.
@@ -139,7 +139,8 @@ class PairMatcher:
         for one in segmented:
             if not one.passages:
                 raise DocumentError(f"document {one.document.id!r} has no text to match; leave it out")
-            field = ReceptiveField.of(one.document.id, one.token_ids, self.settings.receptive_field, self.special)
+            size = self.settings.receptive_field
+            field = ReceptiveField.from_tokens(one.document.id, one.token_ids, size, self.special)
             yield PairDocument(one, field, self._features(one.texts[: len(field)]))
 
     def sample(self, first: PairDocument, second: PairDocument) -> SampledViews:

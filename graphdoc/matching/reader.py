@@ -136,9 +136,9 @@ class DualReader(ViewReader):
 def _graphs(token_ids: Sequence[Ids], views_per_graph: int, second_from: tuple[int, ...] | None) -> GraphBatch:
     documents = len(token_ids) // views_per_graph
     graphs = (
-        JoinedGraphs.of_queries([0] * documents)
+        JoinedGraphs.from_queries([0] * documents)
         if views_per_graph == 1
-        else JoinedGraphs.of_sections([np.zeros(views_per_graph, np.int64)] * documents, None)
+        else JoinedGraphs.from_sections([np.zeros(views_per_graph, np.int64)] * documents, None)
     )
     return GraphBatch.from_graphs(graphs, tuple(token_ids), second_from=second_from)
 
@@ -159,7 +159,7 @@ class SpecialTokens:
     second_from: int
 
     @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
+    def from_tokenizer(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
         """The special tokens of a tokenizer, found by tokenising two short texts.
 
         If it puts nothing between two texts, they are separated by what ends a single one.
@@ -223,7 +223,7 @@ class ReceptiveField:
     beyond: int = 0
 
     @classmethod
-    def of(
+    def from_tokens(
         cls,
         id: str,
         token_ids: Sequence[Sequence[int] | npt.NDArray[np.integer[Any]]],

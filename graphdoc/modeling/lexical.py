@@ -281,7 +281,7 @@ class PassageTerms:
     counts: Any
 
     @classmethod
-    def of(cls, segmented: SegmentedDocument, language: str) -> PassageTerms:
+    def from_segmented(cls, segmented: SegmentedDocument, language: str) -> PassageTerms:
         """Read a document."""
         document, maker = segmented.document, TermMaker(language)
         sections = dict.fromkeys(passage.section for passage in segmented.passages)

@@ -67,7 +67,7 @@ def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0
 def background_of(vectors: Vectors) -> Background:
     """How alike the pairs of a collection are, of 2,000 documents spread over it, from unit vectors."""
     drawn = vectors[_drawn(len(vectors), 2 * MOST_DRAWN)]
-    return Background.of(similarity_matrix(drawn, drawn)[np.triu_indices(len(drawn), 1)], len(drawn))
+    return Background.from_scores(similarity_matrix(drawn, drawn)[np.triu_indices(len(drawn), 1)], len(drawn))
 
 
 def _drawn(documents: int, most: int) -> Rows:
@@ -93,7 +93,7 @@ class Neighbours:
     scores: Scores
 
     @classmethod
-    def of(cls, vectors: Vectors, count: int) -> Neighbours:
+    def from_vectors(cls, vectors: Vectors, count: int) -> Neighbours:
         """Find ``count`` of each, exactly, by vectors ``(documents, hidden)`` of unit length or zero."""
         documents = len(vectors)
         count = min(count, documents - 1)

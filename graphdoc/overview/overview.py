@@ -70,7 +70,7 @@ class Overview:
     coverage: Coverage = field(default_factory=Coverage)
 
     @classmethod
-    def of(
+    def from_documents(
         cls,
         encoder: DocumentEncoder,
         documents: Iterable[AnyDocument] | AnyDocument,
@@ -102,7 +102,7 @@ class Overview:
         >>> from graphdoc import DocumentEncoder, Document
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> texts = ["Rice is steamed.", "Steam the rice.", "Tides rise."]
-        >>> overview = Overview.of(encoder, [Document.from_text(text, id=text) for text in texts])
+        >>> overview = Overview.from_documents(encoder, [Document.from_text(text, id=text) for text in texts])
         >>> overview.pairs()[0][:2]
         (0, 1)
         """
@@ -119,7 +119,7 @@ class Overview:
         return cls._made(digests, ids, found, encoder.describe(), settings, coverage)
 
     @classmethod
-    def of_vectors(
+    def from_vectors(
         cls,
         ids: Sequence[str],
         vectors: npt.ArrayLike,
@@ -137,8 +137,8 @@ class Overview:
     ) -> Overview:
         """Look at vectors that are there already, such as :func:`graphdoc.vectors.folder.read_vectors` gives.
 
-        Settings that :meth:`of` has mean the same here. Documents may come in any order, for titles and words; of
-        those that are missing only ids are shown. ``model`` is what the vectors were made with, for the record,
+        Settings of :meth:`from_documents` mean the same here. Documents may come in any order, for titles and words;
+        of those that are missing only ids are shown. ``model`` is what the vectors were made with, for the record,
         ``language`` that of the documents, a two-letter code. ``repeats``, what was left out as repeated
         (:func:`graphdoc.vectors.folder.read_repeats`), is listed; ``coverage`` is what of the documents was encoded.
         """
@@ -184,7 +184,7 @@ class Overview:
         settings["fit"] = settings["fit"] and is_large and not form.are_alike(plain)
         if settings["fit"]:
             fitted = form.fit_vectors(plain, (model.get("lexical") or {}).get("size", 0), words, seed)
-        near = form.Neighbours.of(fitted, settings["neighbours"])
+        near = form.Neighbours.from_vectors(fitted, settings["neighbours"])
         points = form.lay_out(fitted, seed)
         rows_of_groups = [] if form.are_alike(fitted) else form.find_groups(points, near, settings["group_size"])
         groups: list[Group] = []

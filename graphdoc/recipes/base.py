@@ -87,7 +87,7 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
     corpus: TrainingCorpus
 
     @classmethod
-    def of(cls, run: RunContext[KindOfSettings]) -> Self:
+    def from_run(cls, run: RunContext[KindOfSettings]) -> Self:
         """The recipe of a run, with its corpus."""
         recipe = cls(run)
         recipe.begin()

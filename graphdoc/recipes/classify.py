@@ -109,7 +109,7 @@ def section_batch(
     batch = batch_of_parts(
         examples,
         [(number, split.order) for number, split in enumerate(splits)],
-        JoinedGraphs.of_sections(own_sections, graph),
+        JoinedGraphs.from_sections(own_sections, graph),
         passage_vectors,
         section_ids=None if sections is None else np.concatenate([split.section_ids for split in splits]),
         chunk_ids=None if sections is None else np.concatenate([split.chunk_ids for split in splits]),

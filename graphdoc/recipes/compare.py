@@ -156,8 +156,8 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
         """Draw batches of labelled pairs, and give the rows of their documents."""
         groups, corpus = self.settings.groups, self.corpus
         listed = read_pair_file(groups.file or "")
-        self._pairs = pairs = CorpusPairs.of(corpus, listed, groups.on_unknown, setting="groups.unknown=leave_out")
-        self._counts, self._ids = pairs.counts(), pairs.ids
+        pairs = CorpusPairs.from_pairs(corpus, listed, groups.on_unknown, setting="groups.unknown=leave_out")
+        self._pairs, self._counts, self._ids = pairs, pairs.counts(), pairs.ids
         counts, firsts = corpus.passage_counts[pairs.rows].sum(axis=1), Examples(corpus, pairs.rows[:, 0])
         self.plan(EpochBatches, counts, examples=firsts, batch_size=self.settings.training.batch_size // 2)
         return np.unique(pairs.rows)

@@ -187,7 +187,7 @@ def fit_head(
     """
     require_seed(seed)
     if not isinstance(documents, LabelledDocuments):
-        documents = LabelledDocuments.of(documents)
+        documents = LabelledDocuments.from_documents(documents)
     if documents.multi_label:
         raise ModelError("a head is fitted to one label a document; train one for several: graphdoc finetune classify")
     labels = [name for (name,) in documents.labels]

@@ -67,7 +67,7 @@ def corpus_vectors(
 
     def encode(rows: Sequence[int]) -> Vectors:
         examples = [corpus[row] for row in rows]
-        graphs = JoinedGraphs.of_sections([one.sections for one in examples], model.config.vector_graph)
+        graphs = JoinedGraphs.from_sections([one.sections for one in examples], model.config.vector_graph)
         parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
         batch = batch_of_parts(examples, parts, graphs, vectors_at(passage_vectors, rows))
         # A training corpus holds tokens and no text, so that there is no lexical part.

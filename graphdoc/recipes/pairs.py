@@ -47,7 +47,7 @@ class CorpusPairs:
     left_out: Mapping[str, int]
 
     @classmethod
-    def of(cls, corpus: TrainingCorpus, pairs: Pairs, unknown: Unknown, *, setting: str) -> CorpusPairs:
+    def from_pairs(cls, corpus: TrainingCorpus, pairs: Pairs, unknown: Unknown, *, setting: str) -> CorpusPairs:
         """The pairs whose documents are in the corpus, each once.
 
         Args:

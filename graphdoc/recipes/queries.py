@@ -153,7 +153,7 @@ def make_queries(settings: RetrievalSettings) -> tuple[Judgements, Counter[str],
             "queries.source"
         )
     left_out = {f"texts that more than {MOST_DOCUMENTS} documents share": shared} if shared else {}
-    return Judgements.of(queries, qrels, source=corpus.name), counts, left_out
+    return Judgements.from_qrels(queries, qrels, source=corpus.name), counts, left_out
 
 
 def queries_counted(number: int) -> str:

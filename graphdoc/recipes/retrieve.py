@@ -73,8 +73,8 @@ class QueryCollator:
         place = {row: number for number, row in enumerate(dict.fromkeys([*positives, *chain(*drawn)]))}
         loaded = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
         documents = [loaded.get(row) or self.corpus[row] for row in place]
-        sections = JoinedGraphs.of_sections([one.sections for one in documents], self.graph)
-        graphs = JoinedGraphs.join([JoinedGraphs.of_queries([0] * len(query_place)), sections])
+        sections = JoinedGraphs.from_sections([one.sections for one in documents], self.graph)
+        graphs = JoinedGraphs.join([JoinedGraphs.from_queries([0] * len(query_place)), sections])
         if self.passage_vectors is None:
             token_ids = [self.tokens[query].astype(np.int32) for query in query_place]
             batch = GraphBatch.from_graphs(graphs, (*token_ids, *chain(*(one.token_ids for one in documents))))
@@ -132,7 +132,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         self._row_of = rows_by_id(corpus, judged.source, [id for grades in judged.qrels.values() for id in grades])
         positives = [self._rows_of(judged.positives(query)) for query in judged.queries]
         made_of = (self._rows_of(sets.source_documents.get(query, ())) for query in judged.queries)
-        self._answers = RowLists.of(
+        self._answers = RowLists.from_lists(
             np.unique(corpus.groups[np.concatenate(parts)]) for parts in zip(positives, made_of, strict=True)
         )
         self._queries = np.repeat(np.arange(len(positives)), list(map(len, positives)))
@@ -153,12 +153,12 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         wanted, judged, groups = self.settings.negatives, self.judgements, self.corpus.groups
         pools = mined = None
         if wanted.per_query and wanted.kind == "judged":
-            pools = RowLists.of(
+            pools = RowLists.from_lists(
                 self._rows_of(id for id, grade in judged.qrels[query].items() if grade <= 0)
                 for query in judged.queries
             )
         elif wanted.are_listed:
-            pools = RowLists.of([np.empty(0, np.int64)] * len(judged.queries)) if wanted.per_query else None
+            pools = RowLists.from_lists([np.empty(0, np.int64)] * len(judged.queries)) if wanted.per_query else None
             mined = MinedNegatives(self.run, self, judged, sets.source_documents)
         draws = NegativeSampler(wanted.per_query, self.settings.training.seed, groups, self._answers, pools)
         sizes = draws.pool_sizes
@@ -187,9 +187,9 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
             packing = Packing.on(model.device, training.token_budget, training.padding)
             precision = computed_in(training_precision(model.device), model.passage_encoder, "the model")
             with precision, inference(model):
-                vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing).float().cpu().numpy()
+                vectors = model.encode_passages(GraphBatch.from_passages(token_ids), packing).float().cpu().numpy()
         return QueryCollator(
-            self.corpus, self._queries, self._rows, RowLists.of(token_ids), self._answers, self._negatives,
+            self.corpus, self._queries, self._rows, RowLists.from_lists(token_ids), self._answers, self._negatives,
             self.config.vector_graph, self.vectors, vectors,
         )  # fmt: skip
 
@@ -214,7 +214,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         """
         names = list(self.judgements.queries)
         self._lists_hash = values_hash((query, *lists.get(query, ())) for query in names)
-        self._negatives.use(RowLists.of(self._rows_of(lists.get(query, ())) for query in names))
+        self._negatives.use(RowLists.from_lists(self._rows_of(lists.get(query, ())) for query in names))
 
     def counts(self) -> dict[str, Any]:
         """Counts of the training, validation and test data."""

@@ -118,7 +118,7 @@ def sentence_pair_batch(
         token_ids += [one.token_ids for one in everything]
     sections = [int(one.sections[0]) for one in sentences] * (len(token_ids) // len(sentences))
     return TrainingBatch(
-        GraphBatch.from_graphs(JoinedGraphs.of_queries(sections), tuple(token_ids)),
+        GraphBatch.from_graphs(JoinedGraphs.from_queries(sections), tuple(token_ids)),
         ids=tuple(one.id for one in sentences),
         targets=targets,
         roles={"first": slice(len(pairs)), "second": slice(len(pairs), 2 * len(pairs))},

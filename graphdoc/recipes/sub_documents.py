@@ -65,10 +65,10 @@ def sub_document_batch(
         [example.sections[draw[view]] for example, draw in zip(examples, draws, strict=True)] for view in (0, 1)
     )
     if split.split == "one_passage":
-        first = JoinedGraphs.of_queries([one[0] for one in anchors])
+        first = JoinedGraphs.from_queries([one[0] for one in anchors])
     else:
-        first = JoinedGraphs.of_sections(anchors, graph)
-    graphs = JoinedGraphs.join([first, JoinedGraphs.of_sections(candidates, graph)])
+        first = JoinedGraphs.from_sections(anchors, graph)
+    graphs = JoinedGraphs.join([first, JoinedGraphs.from_sections(candidates, graph)])
     parts = [(number, draw[view]) for view in (0, 1) for number, draw in enumerate(draws)]
     return TrainingBatch(
         graphs=batch_of_parts(examples, parts, graphs, passage_vectors),
@@ -113,9 +113,9 @@ class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
     }
 
     @classmethod
-    def of(cls, run: RunContext[PretrainingSettings]) -> Recipe:  # type: ignore[override]
+    def from_run(cls, run: RunContext[PretrainingSettings]) -> Recipe:  # type: ignore[override]
         """The recipe for documents that are stored, or for those that are streamed."""
-        return StreamedRecipe(run) if run.settings.corpus.streaming else super().of(run)
+        return StreamedRecipe(run) if run.settings.corpus.streaming else super().from_run(run)
 
     def begin(self) -> None:
         """Make the objective, and mark the weights that are trained."""

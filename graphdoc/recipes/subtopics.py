@@ -134,7 +134,7 @@ class SubtopicRecipe(CorpusRecipe[SubtopicRunSettings]):
     def divide(self) -> None:
         """Find the documents of the pairs, and plan the batches."""
         unknown = self.settings.pairs.on_unknown
-        self._pairs = CorpusPairs.of(self.corpus, self._listed, unknown, setting="pairs.unknown=leave_out")
+        self._pairs = CorpusPairs.from_pairs(self.corpus, self._listed, unknown, setting="pairs.unknown=leave_out")
         rows = self._pairs.rows
         sentences, firsts = self.corpus.passage_counts[rows].sum(axis=1), Examples(self.corpus, rows[:, 0])
         self.plan(BalancedPairBatches, sentences, examples=firsts, labels=self._pairs.labels)

@@ -117,8 +117,8 @@ class ViewCollator:
         """The views that an epoch reads of some pairs, pair after pair, without special tokens."""
         kept, views = self.settings.views.receptive_field, []
         for pair in pairs:
-            documents = [self.corpus[row] for row in self.pairs.rows[pair].tolist()]
-            first, second = (ReceptiveField.of(one.id, one.token_ids, kept, self.special) for one in documents)
+            examples = [self.corpus[row] for row in self.pairs.rows[pair].tolist()]
+            first, second = (ReceptiveField.from_tokens(one.id, one.token_ids, kept, self.special) for one in examples)
             for view in (self.pool.view(pair, number) for number in self.view_numbers(pair, epoch)):
                 views.append((first.tokens_of(view.first), second.tokens_of(view.second)))
         return views
@@ -162,7 +162,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         self._validation = PairValidation(run)
         self.evaluation = self._validation.evaluation()
         self.objective = self.objective_of(settings.loss, run.loss)
-        self._special = SpecialTokens.of(encoder.tokenizer)
+        self._special = SpecialTokens.from_tokenizer(encoder.tokenizer)
         self._reader = view_reader(settings.views, encoder, self._special, settings.model.start)
         self._listed = pairs_of(settings.pairs)
 
@@ -171,7 +171,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         run, settings, encoder = self.run, self.settings, self.run.encoder
         special, reader = self._special, self._reader
         corpus, model, unknown = self.corpus, encoder.model.subtopic_folder, settings.pairs.on_unknown
-        self.pairs = CorpusPairs.of(corpus, self._listed, unknown, setting="pairs.unknown=leave_out")
+        self.pairs = CorpusPairs.from_pairs(corpus, self._listed, unknown, setting="pairs.unknown=leave_out")
         rows, labels = self.pairs.rows, self.pairs.labels
         room = reader.room(settings.views.view_tokens)
         sampler = ViewSampler(settings.views, encoder.model.config.language, room, model)
@@ -197,8 +197,8 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         if settings.loss.kind == "contrast":
             firsts, chosen = rows[:, 0].tolist(), np.flatnonzero(labels == 1)
             matching, others = _by_first(firsts, chosen), _by_first(firsts, np.flatnonzero(labels == 0))
-            negatives = RowLists.of(np.array(others[first], np.int64) for first in firsts)
-            answers = RowLists.of(corpus.groups[rows[matching[first], 1]] for first in firsts)
+            negatives = RowLists.from_lists(np.array(others[first], np.int64) for first in firsts)
+            answers = RowLists.from_lists(corpus.groups[rows[matching[first], 1]] for first in firsts)
         self._collator = ViewCollator(corpus, self.pairs, pool, special, reader, settings, negatives, answers)
         # Views have the same length, whatever their documents.
         ones, examples = np.ones(len(rows), np.int64), Examples(corpus, rows[:, 0])

@@ -34,14 +34,14 @@ class Ranking:
     is_complete: bool = True
 
     @classmethod
-    def of(cls, rows: RankedRows) -> Ranking:
+    def from_rows(cls, rows: RankedRows) -> Ranking:
         """Rank documents by their rows, or by their three best passages, of which the others count less than the best.
 
         A document that has fewer counts as if its best were repeated: a short answer is no worse than a long one. What
         a longer document has beside those that were found is at most as good as the last that was found.
 
         >>> rows = RankedRows(("a", "b", "b"), np.array([3.0, 2.0, 2.0]), True, (0, 0, 4), (1, 9, 9))
-        >>> list(Ranking.of(rows).scores)
+        >>> list(Ranking.from_rows(rows).scores)
         ['a', 'b']
         """
         if not rows.passage_numbers:

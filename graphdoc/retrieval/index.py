@@ -278,7 +278,7 @@ class DocumentIndex:
 
     def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:
         """A document with its vectors, and those of its sentences where wanted, to be compared with others."""
-        encoder = self.encoder.without_repeats(Boilerplate.of(self._latest, [id]))
+        encoder = self.encoder.without_repeats(Boilerplate.from_store(self._latest, [id]))
         encoded = self._encoded(encoder, self.document(id))
         if not sentences:
             return encoded

@@ -329,7 +329,7 @@ class PassageWords:
         rows = np.union1d(best, found[np.isin(self._owners[found], wanted)])
         owners = self._owners[rows]
         ids, counts = [self._ids[owner] for owner in owners], self._counts[owners].tolist()
-        return Ranking.of(RankedRows(ids, scores[rows], True, self._passages[rows].tolist(), counts)).scores
+        return Ranking.from_rows(RankedRows(ids, scores[rows], True, self._passages[rows].tolist(), counts)).scores
 
 
 def bm25_weights(counts: csr_matrix) -> csr_matrix:

@@ -238,7 +238,7 @@ class Search:
             rows = self._store.by_words(self._query.text, column, most, condition)
         else:
             rows = self._store.by_vector(self._vector, column, most, condition)
-        return Ranking.of(rows)
+        return Ranking.from_rows(rows)
 
     @property
     def _most_compared(self) -> int:

@@ -221,7 +221,7 @@ class SentenceSearch:
         sample = sample_sentences(self._store, self._document.id)
         if sample is None:
             return None
-        return ScoreMoments.of_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
+        return ScoreMoments.from_sample(self._sentences, sample, by=self._by, direction=self._settings.direction)
 
     def _words(self, ids: Sequence[str] | None) -> Ranking:
         """What word search finds: of some documents, or of all."""

@@ -368,7 +368,7 @@ class Boilerplate:
     places: Mapping[str, list[SectionSpan]]
 
     @classmethod
-    def of(cls, store: LanceStore, ids: Sequence[str]) -> Boilerplate:
+    def from_store(cls, store: LanceStore, ids: Sequence[str]) -> Boilerplate:
         """What an index leaves out of some of its documents."""
         if REPEATED not in store.schema.names:
             return cls({})

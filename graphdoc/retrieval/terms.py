@@ -156,7 +156,7 @@ class QueryTerms:
 
     def __init__(self, words: Sequence[tuple[str, str, int]], weights: TermWeights) -> None:
         self._words = {term_id(term): word for term, word, _ in words}
-        self._terms = TermCounts.of({term: count for term, _, count in words})
+        self._terms = TermCounts.from_counts({term: count for term, _, count in words})
         self._weights, self._unit = weights, weights.unit(self._terms)
 
     def cosine(self, document: TermCounts) -> float:

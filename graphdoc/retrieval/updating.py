@@ -260,7 +260,7 @@ def encode_with_known(
         counts.append(len(new) - before)
     if new:
         survive_forks()
-        batch = GraphBatch.of_passages(tuple(new.values())).to(encoder.device)
+        batch = GraphBatch.from_passages(tuple(new.values())).to(encoder.device)
         with inference(encoder.model), encoder.computing_in(None):
             vectors.update(zip(new, as_numpy(encoder.model.encode_passages(batch)), strict=True))
         give_back_memory()

@@ -127,7 +127,7 @@ def groups_of_pairs(
     >>> groups_of_pairs(["a", "b", "c"], [LabelledPair("a", "b", 1), LabelledPair("a", "c", 0)]).labels
     array([0, 0, 1])
     """
-    listed = Pairs.of(pairs)
+    listed = Pairs.from_sequence(pairs)
     row_of = {id: row for row, id in enumerate(ids)}
     known = listed.among(row_of, unknown)
     known.require_agreement()

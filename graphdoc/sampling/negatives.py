@@ -24,7 +24,7 @@ class RowLists:
     ends: Rows
 
     @classmethod
-    def of(cls, lists: Iterable[Rows]) -> Self:
+    def from_lists(cls, lists: Iterable[Rows]) -> Self:
         """Put lists together."""
         found = [np.asarray(one, np.int64) for one in lists]
         rows = np.concatenate(found) if found else np.empty(0, np.int64)
@@ -78,7 +78,7 @@ class NegativeSampler:
 
     def use(self, pools: RowLists) -> None:
         """Draw from other documents from now on; answers and their copies are taken out."""
-        self._pools = RowLists.of(self._without_answers(pools[query], query) for query in range(len(pools)))
+        self._pools = RowLists.from_lists(self._without_answers(pools[query], query) for query in range(len(pools)))
 
     def sample(self, epoch: int, pair: int, query: int) -> Rows:
         """Draw the negatives of a pair and its query, each once, ``(negatives,)``."""

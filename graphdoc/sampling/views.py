@@ -176,7 +176,7 @@ class SentenceLikelihoods(NamedTuple):
     terms: Rows
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[str]]) -> SentenceLikelihoods:
+    def from_sentences(cls, sentences: Sequence[Sequence[str]]) -> SentenceLikelihoods:
         """The likelihoods of a document from the terms of every sentence, repetitions included."""
         counts = Counter(chain.from_iterable(sentences))
         total = counts.total()

@@ -236,7 +236,7 @@ class PassageArrays:
     token_ids: Int32s
 
     @classmethod
-    def of(cls, segmented: SegmentedDocument) -> PassageArrays:
+    def from_segmented(cls, segmented: SegmentedDocument) -> PassageArrays:
         """The passages of a segmented document."""
         lengths = np.array([len(ids) for ids in segmented.token_ids], dtype=np.int32)
         return cls(

@@ -33,7 +33,7 @@ class TermCounts(NamedTuple):
     counts: npt.NDArray[np.uint32]
 
     @classmethod
-    def of(cls, counts: Mapping[str, int]) -> TermCounts:
+    def from_counts(cls, counts: Mapping[str, int]) -> TermCounts:
         """Counts by term."""
         ids, places = np.unique(np.array([term_id(term) for term in counts], np.uint32), return_inverse=True)
         return cls(ids, np.bincount(places, list(counts.values()), len(ids)).astype(np.uint32))

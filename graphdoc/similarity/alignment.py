@@ -94,7 +94,7 @@ def align(
     both = direction == "both" and not (by == "document" and normalization == "none")
     scores = paragraph_scores(parts, other_parts, direction=direction)
     if normalization == "zscore":
-        moments = moments or ScoreMoments.of(*scores)
+        moments = moments or ScoreMoments.from_scores(*scores)
         means, factors = moments.means[:, None], moments.factors[:, None]
     else:
         moments, means, factors = None, np.zeros((1, 1)), np.ones((1, 1))

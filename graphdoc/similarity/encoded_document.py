@@ -77,7 +77,7 @@ class EncodedDocument:
     @cached_property
     def passage_terms(self) -> PassageTerms:
         """The terms of the passages, with those of title and headings in equal parts."""
-        return PassageTerms.of(self.segmented, str(self.model.get("language", "en")))
+        return PassageTerms.from_segmented(self.segmented, str(self.model.get("language", "en")))
 
     @property
     def term_totals(self) -> Mapping[str, float]:
@@ -100,7 +100,7 @@ class EncodedDocument:
         """The sentences with their paragraphs; None unless they were encoded."""
         if self.sentence_vectors is None or self.paragraph_rows is None:
             return None
-        return SentenceSet.of([self.sentence_vectors], [self.paragraph_rows])
+        return SentenceSet.from_vectors([self.sentence_vectors], [self.paragraph_rows])
 
     @cached_property
     def paragraphs(self) -> tuple[Span, ...]:
@@ -236,7 +236,7 @@ def pair_subtopics(
         subtopics = finder.find(first, second, cluster_size=cluster_size, seed=seed)
     rows = np.concatenate(vectors)
     cosines = similarity_matrix(rows, rows)
-    return SubtopicTable.of(
+    return SubtopicTable.from_similarity(
         subtopics if least is None else subtopics.parted(cosines, least),
         [*texts[0], *texts[1]],
         cosines,

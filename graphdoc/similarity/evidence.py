@@ -76,7 +76,7 @@ class CosineStatistics(NamedTuple):
     deviation: float
 
     @classmethod
-    def of(cls, cosines: Floats) -> Self:
+    def from_cosines(cls, cosines: Floats) -> Self:
         """Learn from cosines ``(pairs,)``."""
         return cls(float(cosines.mean()), max(float(cosines.std()), _LEAST_DEVIATION))
 
@@ -93,7 +93,7 @@ class Calibration:
     words: CosineStatistics
 
     @classmethod
-    def of(cls, units: Floats, weights: Any) -> Self:
+    def from_vectors(cls, units: Floats, weights: Any) -> Self:
         """Learn from the pairs of a collection, or of 2,000 documents that stand evenly over it.
 
         Args:
@@ -102,8 +102,8 @@ class Calibration:
         """
         drawn = np.unique(np.linspace(0, len(units) - 1, min(len(units), MOST_COMPARED)).astype(np.int64))
         pairs = np.triu_indices(len(drawn), 1)
-        words = (weights[drawn] @ weights[drawn].T).toarray()
-        return cls(CosineStatistics.of((units[drawn] @ units[drawn].T)[pairs]), CosineStatistics.of(words[pairs]))
+        cosines = units[drawn] @ units[drawn].T, (weights[drawn] @ weights[drawn].T).toarray()
+        return cls(*(CosineStatistics.from_cosines(found[pairs]) for found in cosines))
 
     def joined(self, units: Floats, weights: Any) -> Any:
         """Rows whose inner products are sums of z-scores less a constant, sparse ``(documents, hidden + terms)``."""
@@ -141,13 +141,13 @@ class Reference:
     calibration: Calibration
 
     @classmethod
-    def of(cls, documents: Sequence[EncodedDocument]) -> Self:
+    def from_documents(cls, documents: Sequence[EncodedDocument]) -> Self:
         """Learn from a collection of encoded documents."""
         vectors = np.stack([one.vector[: one.non_lexical_width] for one in documents])
-        return cls.of_vectors(vectors, [one.term_totals for one in documents])
+        return cls.from_vectors(vectors, [one.term_totals for one in documents])
 
     @classmethod
-    def of_vectors(cls, vectors: npt.ArrayLike, terms: Sequence[Mapping[str, float]]) -> Self:
+    def from_vectors(cls, vectors: npt.ArrayLike, terms: Sequence[Mapping[str, float]]) -> Self:
         """Learn from a collection.
 
         Args:
@@ -158,7 +158,7 @@ class Reference:
         centre = np.asarray((rows / row_lengths(rows)[:, None]).mean(axis=0))
         counts, names = term_counts(terms)
         idf = collection_idf(counts)
-        calibration = Calibration.of(centred_units(rows, centre), word_weights(counts, idf))
+        calibration = Calibration.from_vectors(centred_units(rows, centre), word_weights(counts, idf))
         return cls(centre, {term: float(value) for term, value in zip(names, idf, strict=True) if value}, calibration)
 
     def rows(self, vectors: npt.ArrayLike, terms: Sequence[Mapping[str, float]]) -> Any:

@@ -52,7 +52,7 @@ class SentenceSet:
                 raise ValueError(f"{name} must rise from 0 to {end}, a row at least each, not {places.tolist()[:5]}")
 
     @classmethod
-    def of(cls, vectors: Sequence[npt.ArrayLike], paragraphs: Sequence[npt.ArrayLike]) -> SentenceSet:
+    def from_vectors(cls, vectors: Sequence[npt.ArrayLike], paragraphs: Sequence[npt.ArrayLike]) -> SentenceSet:
         """Put the sentences of documents in one row, their vectors at unit length; a vector of zeros stays so.
 
         Args:
@@ -148,12 +148,12 @@ class ScoreMoments:
     reverse: ScoreMoments | None = None
 
     @classmethod
-    def of(cls, scores: Floats, reverse: Floats | None = None) -> ScoreMoments:
+    def from_scores(cls, scores: Floats, reverse: Floats | None = None) -> ScoreMoments:
         """The mean and deviation of every row of paragraph scores ``(source paragraphs, candidate paragraphs)``."""
-        return cls(scores.mean(axis=1), scores.std(axis=1), None if reverse is None else cls.of(reverse))
+        return cls(scores.mean(axis=1), scores.std(axis=1), None if reverse is None else cls.from_scores(reverse))
 
     @classmethod
-    def of_sample(
+    def from_sample(
         cls,
         source: SentenceSet,
         sample: SentenceSet,
@@ -162,7 +162,7 @@ class ScoreMoments:
         direction: Direction = "source",
     ) -> ScoreMoments:
         """The moments of a sample of documents, which make a score independent of what else is scored."""
-        return cls.of(*paragraph_scores(source.compared_by(by), sample.compared_by(by), direction=direction))
+        return cls.from_scores(*paragraph_scores(source.compared_by(by), sample.compared_by(by), direction=direction))
 
     @property
     def factors(self) -> Floats:
@@ -309,7 +309,7 @@ class DocumentScorer:
         scores = self._scores
         if self._waiting:
             forward, reverse = zip(*(one for one, _ in self._waiting), strict=True)
-            moments = ScoreMoments.of(
+            moments = ScoreMoments.from_scores(
                 np.concatenate(forward, axis=1), np.concatenate(reverse, axis=1) if self._is_symmetric else None
             )
             scores = [_of_documents(one, starts, moments) for one, starts in self._waiting]

@@ -413,10 +413,10 @@ class Background:
     passages: float | None = None
 
     @classmethod
-    def of(cls, scores: npt.NDArray[np.floating[Any]], documents: int, passages: float | None = None) -> Self:
+    def from_scores(cls, scores: npt.NDArray[np.floating[Any]], documents: int, passages: float | None = None) -> Self:
         """Learn from the scores ``(pairs,)`` of all pairs of some documents.
 
-        >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.99)
+        >>> Background.from_scores(np.linspace(0, 1, 10_001), 142).share(0.99)
         0.99
         """
         steps = _STEPS[_STEPS_PER_HALF * np.log2(max(len(scores) / _LEAST_ABOVE, 2)) >= _STEPS]
@@ -443,7 +443,7 @@ class Background:
     def share(self, score: float) -> float:
         """The share of unrelated pairs that are less alike than a score, 0 to 1.
 
-        >>> Background.of(np.linspace(0, 1, 10_001), 142).share(0.5)
+        >>> Background.from_scores(np.linspace(0, 1, 10_001), 142).share(0.5)
         0.5
         """
         steps, score = _STEPS[: len(self.scores)], round(score, 6)

@@ -49,7 +49,7 @@ class MutualComparison:
         if len(scores) < FEWEST_DOCUMENTS:
             return self.reference
         passages = unrelated_passages([one.passages for one in self.documents])
-        return Background.of(scores[np.triu_indices(len(scores), 1)], len(scores), passages)
+        return Background.from_scores(scores[np.triu_indices(len(scores), 1)], len(scores), passages)
 
     @property
     def kind(self) -> Similarity:
@@ -61,7 +61,7 @@ class MutualComparison:
         """The reference that evidence measures these documents by."""
         if not similarity_of(self.similarity).reads_reference or len(self.documents) < FEWEST_DOCUMENTS:
             return self.evidence
-        return Reference.of(self.documents)
+        return Reference.from_documents(self.documents)
 
     def compare(self, first: int, second: int) -> Comparison:
         """Compare two of the documents at every level, with the score that they have here."""

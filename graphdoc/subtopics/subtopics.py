@@ -40,7 +40,7 @@ class Subtopics:
     first: int
 
     @classmethod
-    def of(cls, labels: npt.ArrayLike, first: int) -> Subtopics:
+    def from_labels(cls, labels: npt.ArrayLike, first: int) -> Subtopics:
         """Subtopics of any labels of sentences."""
         _, starts, numbers = np.unique(np.asarray(labels), return_index=True, return_inverse=True)
         ranks = np.empty(len(starts), np.int32)
@@ -70,12 +70,12 @@ class Subtopics:
             block = similarity[np.ix_(own & ~is_second, own & is_second)]
             if block.size and block.mean() < least:
                 labels[own & is_second] += self.number
-        return Subtopics.of(labels, self.first)
+        return Subtopics.from_labels(labels, self.first)
 
     def turned(self) -> Subtopics:
         """The same subtopics of the pair in the other order."""
         first, second = self.sides
-        return Subtopics.of(np.concatenate([second, first]), len(second))
+        return Subtopics.from_labels(np.concatenate([second, first]), len(second))
 
 
 def number_of_subtopics(sentences: int, cluster_size: int) -> int:
@@ -113,9 +113,9 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
         # Two subtopics would leave two documents of one sentence nothing in common, even where they are copies.
         number = 1
     if number == sentences:
-        return Subtopics.of(np.arange(sentences), first)
+        return Subtopics.from_labels(np.arange(sentences), first)
     if number < 2 or not weights.any():
-        return Subtopics.of(np.zeros(sentences, np.int64), first)
+        return Subtopics.from_labels(np.zeros(sentences, np.int64), first)
     weights += CONNECTION
     np.fill_diagonal(weights, 0.0)
     model = SpectralClustering(number, affinity="precomputed", assign_labels="cluster_qr", random_state=seed)
@@ -123,7 +123,7 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
         # Of eigenvectors that are not quite exact, whose clusters are as good.
         warnings.simplefilter("ignore")
         labels = model.fit_predict(weights)
-    return Subtopics.of(labels, first)
+    return Subtopics.from_labels(labels, first)
 
 
 def word_similarity(sentences: Sequence[SentenceTerms]) -> Floats:
@@ -269,7 +269,7 @@ def pair_graphs(pairs: Sequence[tuple[Vectors, Vectors]], neighbours: int | None
     """
     vectors = [np.concatenate(pair) for pair in pairs]
     sections = [np.repeat(np.arange(2, dtype=np.int64), [len(first), len(second)]) for first, second in pairs]
-    graphs = JoinedGraphs.of_similarities(sections, [vector_similarity(one, neighbours) for one in vectors])
+    graphs = JoinedGraphs.from_similarities(sections, [vector_similarity(one, neighbours) for one in vectors])
     return GraphBatch.from_graphs(graphs, passage_vectors=vectors)
 
 

@@ -84,7 +84,7 @@ class SubtopicTable:
     is_within: bool = False
 
     @classmethod
-    def of(
+    def from_similarity(
         cls,
         subtopics: Subtopics,
         texts: Sequence[str],

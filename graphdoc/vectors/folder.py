@@ -97,7 +97,7 @@ class Manifest(Provenance):
         return self
 
     @classmethod
-    def of(
+    def from_shards(
         cls, folder: Path, origin: Mapping[str, Any], hidden_size: int, shards: Sequence[Shard], report: ReadingReport
     ) -> Manifest:
         """Sum up the shards of a finished run, in order; the report says what was not even read."""

@@ -150,7 +150,7 @@ def encode_to_disk(
             is_new = any(processes.gather(job.has_encoded))
             made = dict(chain.from_iterable(share.items() for share in processes.gather(job.shards)))
             in_order = [made[number] for number in sorted(made)]
-            manifest = Manifest.of(target.folder, origin, encoder.vector_size(level), in_order, report)
+            manifest = Manifest.from_shards(target.folder, origin, encoder.vector_size(level), in_order, report)
             if not manifest.rows:
                 raise _nothing_to_encode(manifest.skipped)
             report.leave_out(manifest.skipped[len(report.skipped) :])

@@ -85,9 +85,9 @@ def documents(count: int, seed: int, several: bool = False) -> list[Document]:
 
 def test_labels_are_learned_from_words() -> None:
     test = documents(30, 1)
-    found = lexical_predictions(LabelledDocuments.of(documents(30, 0)), test)
+    found = lexical_predictions(LabelledDocuments.from_documents(documents(30, 0)), test)
     assert found == [(document.label,) for document in test]
-    train = LabelledDocuments.of(documents(60, 0, several=True), multi_label=True)
+    train = LabelledDocuments.from_documents(documents(60, 0, several=True), multi_label=True)
     test = documents(30, 1, several=True)
     found = lexical_predictions(train, test)
     assert () in found and any(len(labels) == 2 for labels in found)

@@ -142,7 +142,7 @@ def pairs_of(*pairs: tuple[str, str, int]) -> list[LabelledPair]:
 
 
 POINTS = np.random.default_rng(0).normal(size=(6, 3))
-ONE, SEVERAL = LabelledDocuments.of, partial(LabelledDocuments.of, multi_label=True)
+ONE, SEVERAL = LabelledDocuments.from_documents, partial(LabelledDocuments.from_documents, multi_label=True)
 RICE, SEA = ("d0", "d1", 1), ("d0", "d2", 0)
 FIRST = lambda first, *_: first  # noqa: E731
 QRELS = {f"q{number}": {"a": 1} for number in range(10)}
@@ -169,18 +169,18 @@ QRELS = {f"q{number}": {"a": 1} for number in range(10)}
         ("both labels", lambda: PairEvaluator(labelled(*"abc"), pairs_of(RICE, SEA), pairs_of(SEA))),
         ("pair 2: 'd1' and 'd0'", lambda: PairEvaluator(labelled(*"abc"), pairs_of(RICE, ("d1", "d0", 0)))),
         ("1 of 2 pairs", lambda: PairEvaluator(labelled(*"abc"), pairs_of(("x", "y", 1), SEA), unknown="leave_out")),
-        ("'d0'", lambda: documents_of_pairs([*labelled("a", "b"), *labelled("a")], Pairs.of(pairs_of(RICE)))),
+        ("'d0'", lambda: documents_of_pairs([*labelled(*"ab"), *labelled("a")], Pairs.from_sequence(pairs_of(RICE)))),
         *((str(wrong), partial(Measure.parse, wrong)) for wrong in ("ndcg@0", "ndcg@1.5", "f1", "recall", None)),
         ("ndgc", lambda: RankingEvaluator([], {}, {}, primary_metric="ndgc@10")),
         ("measures", lambda: score_run({}, {"q1": {"a": 1}}, [])),
         ("candidates", lambda: score_run({}, {"q1": {"a": 1}}, ["mpr"])),
         ("0 of 1 ", lambda: score_run({"q1": {"a": 1.0}}, {"q1": {"a": 0, "b": -1}})),
         ("'b'.*inf", lambda: score_run({"q1": {"a": 1.0, "b": np.inf}}, {"q1": {"a": 1}})),
-        ("'bm25'.*BM25", lambda: RankingTable.of({"BM25": {}}, {"q1": {"a": 1}}, against="bm25")),
+        ("'bm25'.*BM25", lambda: RankingTable.from_runs({"BM25": {}}, {"q1": {"a": 1}}, against="bm25")),
         ("10 queries.*11 folds", lambda: best_weight(QRELS, QRELS, QRELS, FIRST, folds=11)),
         ("folds=1", lambda: best_weight(QRELS, QRELS, QRELS, FIRST, folds=1)),
         *(("bm52", partial(parts_of, [name])) for name in ("bm52", "sentences+bm52")),
-        ("1 judged document.*'tide'", lambda: Judgements.of({"q": "tide"}, {"q": {"tide": 1}}).among(["other"])),
+        ("1 judged .*'tide'", lambda: Judgements.from_qrels({"q": "tide"}, {"q": {"tide": 1}}).among(["other"])),
     ],
 )  # fmt: skip
 def test_values(value: str, call: Callable[[], object]) -> None:
@@ -248,7 +248,7 @@ def test_judgements_of_one_file_and_of_a_file_per_split(folder: Path) -> None:
 
 def test_unknsource_documents() -> None:
     texts = {"q1": "high tide", "q2": "waves", "q3": " "}
-    found = Judgements.of(texts, {"q1": {"tide": 1, "ebb": 1}, "q2": {"wave": 1}, "q3": {"ebb": 1}})
+    found = Judgements.from_qrels(texts, {"q1": {"tide": 1, "ebb": 1}, "q2": {"wave": 1}, "q3": {"ebb": 1}})
     no_text = {"queries without text": 1}
     assert found.left_out == no_text and found.among(["tide", "ebb", "wave"]) is found
     assert found.without({"q1": ["tide", "ebb"]}).queries == {"q2": "waves"}
@@ -288,7 +288,7 @@ def test_classes_that_a_label_names() -> None:
 
 def test_single_labels() -> None:
     documents = labelled("b", None, ["a"], ["a", "b"], "", [], "a;b")
-    labels = LabelledDocuments.of(documents, separator=";")
+    labels = LabelledDocuments.from_documents(documents, separator=";")
     assert [document.id for document in labels.documents] == ["d0", "d2", "d6"]  # type: ignore[union-attr]
     assert labels.single_labels == ["b", "a", "a;b"]
     assert (labels.without_label, labels.with_several, labels.left_out) == (("d1", "d4"), ("d3", "d5"), 4)
@@ -298,7 +298,7 @@ def test_single_labels() -> None:
 
 
 def test_several_labels() -> None:
-    labels = LabelledDocuments.of(labelled(["a", "b"], None, [], "c; a"), multi_label=True, separator=";")
+    labels = LabelledDocuments.from_documents(labelled(["a", "b"], None, [], "c; a"), multi_label=True, separator=";")
     assert labels.labels == (("a", "b"), (), ("c", "a"))
     assert (labels.without_label, labels.with_several, labels.classes) == (("d1",), (), ["a", "b", "c"])
     targets = labels.targets(["c", "b", "a"])

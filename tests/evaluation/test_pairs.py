@@ -141,7 +141,7 @@ def test_a_model_in_training_is_measured_and_left_as_it_was(tiny_encoder: Encode
 
 def test_the_documents_of_pairs() -> None:
     documents = [Document.from_mapping({"id": id, "text": id}) for id in ("a", "b", "c", "c")]
-    pairs = Pairs.of([LabelledPair("a", "b", 1), LabelledPair("b", "gone", 0)])
+    pairs = Pairs.from_sequence([LabelledPair("a", "b", 1), LabelledPair("b", "gone", 0)])
     assert documents_of_pairs(documents, pairs) == {"a": documents[0], "b": documents[1]}
 
 

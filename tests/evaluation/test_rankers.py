@@ -92,12 +92,12 @@ def test_sentences_by_definition_of_paper(texts: Documents, encoder: DocumentEnc
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
     sets = list(encode_sentences(encoder, texts, encoder.model.config.paragraph, False))
     scorer = DocumentScorer(
-        SentenceSet.of([sets[0].vectors], [sets[0].places[:, 3]]),
+        SentenceSet.from_vectors([sets[0].vectors], [sets[0].places[:, 3]]),
         by="sentences",
         normalization=normalization,  # type: ignore[arg-type]
         direction=corpus.direction,
     )
-    scorer.add(SentenceSet.of([one.vectors for one in sets[1:]], [one.places[:, 3] for one in sets[1:]]))
+    scorer.add(SentenceSet.from_vectors([one.vectors for one in sets[1:]], [one.places[:, 3] for one in sets[1:]]))
     expected = dict(zip(list(TEXTS)[1:], scorer.scores().tolist(), strict=True))
     assert rankings.runs["sentences"]["tides"] == pytest.approx(expected, abs=1e-5)
 

@@ -91,7 +91,7 @@ def test_systems_against_one() -> None:
         for name in ("one", "two")
     }
     measures, candidates = ["mpr", "mrr"], RankedDocuments(6)
-    table = RankingTable.of(runs, qrels, measures, against="one", candidates=candidates, resamples=500, seed=4)
+    table = RankingTable.from_runs(runs, qrels, measures, against="one", candidates=candidates, resamples=500, seed=4)
     # As draws of queries, and of their pairs, have it.
     counts = np.array([len(grades) for grades in qrels.values()])
     for measure, sizes in (("MPR", counts), ("MRR", np.ones(30))):

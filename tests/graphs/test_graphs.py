@@ -137,7 +137,7 @@ def similarity(size: int, seed: int = 0) -> np.ndarray:
 
 def graphs(sizes: list[tuple[int, int]]) -> JoinedGraphs:
     sections = [np.repeat([0, 1], size) for size in sizes]
-    return JoinedGraphs.of_similarities(sections, [similarity(sum(size), seed) for seed, size in enumerate(sizes)])
+    return JoinedGraphs.from_similarities(sections, [similarity(sum(size), seed) for seed, size in enumerate(sizes)])
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=5))
@@ -184,7 +184,7 @@ def test_weights_go_with_graphs_wherever_they_go_and_are_1_beside_others() -> No
     for form in ("dense", "sparse"):
         plan = with_plan(batch, form).plan
         assert plan is not None and all(block.log_weights is not None for block in plan.blocks)
-    one, plain = DocumentGraph.of(graphs([(3, 4)])), graph_of_sections([0, 0, 1]).joined()
+    one, plain = DocumentGraph.from_joined(graphs([(3, 4)])), graph_of_sections([0, 0, 1]).joined()
     np.testing.assert_array_equal(one.joined().edge_weights, one.edge_weight.numpy())
     assert plain.edge_weights is GraphBatch.from_graphs([graph_of_sections([0, 0])]).edge_weights is None
     both = JoinedGraphs.join([plain, graphs([(2, 2)])])

@@ -178,7 +178,7 @@ def tokenizer_of(backbone_folder: Backbones, name: str) -> PreTrainedTokenizerBa
 
 
 def check(tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
-    special = SpecialTokens.of(tokenizer)
+    special = SpecialTokens.from_tokenizer(tokenizer)
     alone = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
     plain = [special.strip(ids) for ids in alone]
     for ids, text in zip(alone, plain, strict=True):

@@ -180,7 +180,7 @@ def weighted(sizes: list[int], seed: int = 0) -> GraphBatch:
         upper = np.triu(draw.random((size, size)) ** 3 * (draw.random((size, size)) < 0.5), 1)
         similarities.append(upper + upper.T)
     return GraphBatch.from_graphs(
-        JoinedGraphs.of_similarities([np.zeros(size, np.int64) for size in sizes], similarities)
+        JoinedGraphs.from_similarities([np.zeros(size, np.int64) for size in sizes], similarities)
     )
 
 
@@ -246,7 +246,7 @@ def mixed_batch() -> GraphBatch:
     layouts = [[0, 0, 1, 2, 2, 1], [0], [0, 1, 1]]
     graphs = [graph_of_sections(layout, kind) for kind in GRAPH_KINDS for layout in layouts]
     graphs += [
-        DocumentGraph.of(JoinedGraphs.of_queries([0])),
+        DocumentGraph.from_joined(JoinedGraphs.from_queries([0])),
         graph_of_sections([number // 25 for number in range(500)], "window"),
     ]
     sections = torch.cat([graph.section_of[graph.node_kind % 2 == 1] for graph in graphs]).numpy()

@@ -28,7 +28,7 @@ def test_topics_are_found_and_a_stranger_joins_none() -> None:
     _, vectors = make_collection(40)
     stranger = np.eye(32, dtype=np.float32)[[30]]
     vectors = normalize(np.concatenate([vectors, stranger]))
-    near = Neighbours.of(vectors, 10)
+    near = Neighbours.from_vectors(vectors, 10)
     # Between all topics, no group has three of the ten nearest.
     near.rows[160] = [0, 1, 40, 41, 80, 81, 120, 121, 160, 160]
     points = lay_out(vectors)
@@ -47,7 +47,7 @@ def test_topics_are_found_and_a_stranger_joins_none() -> None:
 def test_those_who_join_have_enough_neighbours_in_the_group() -> None:
     draw = np.random.default_rng(1)
     vectors = normalize(draw.normal(size=(300, 6)).astype(np.float32) + 2 * np.eye(6)[draw.integers(0, 6, 300)])
-    near = Neighbours.of(vectors, 10)
+    near = Neighbours.from_vectors(vectors, 10)
     group_of = np.full(300, -1)
     groups = find_groups(lay_out(vectors), near)
     for number, rows in enumerate(groups):
@@ -65,7 +65,7 @@ def test_the_map_of_few_or_equal_documents() -> None:
         assert np.isfinite(points).all() and np.abs(points).max() <= 1
         assert len({tuple(point) for point in points.tolist()}) == len(vectors)
     seven = normalize(np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32))
-    assert find_groups(lay_out(seven), Neighbours.of(seven, 10)) == []
+    assert find_groups(lay_out(seven), Neighbours.from_vectors(seven, 10)) == []
 
 
 def test_fitted_vectors_are_centred_and_beside_the_words_of_the_collection() -> None:
@@ -105,7 +105,7 @@ def test_fitted_vectors_are_centred_and_beside_the_words_of_the_collection() -> 
 @given(st.integers(2, 30), st.integers(1, 12), st.integers(0, 10_000))
 def test_nearest_are_those_of_all_cosines(documents: int, count: int, seed: int) -> None:
     vectors = normalize(np.random.default_rng(seed).normal(size=(documents, 5)).astype(np.float32))
-    near = Neighbours.of(vectors, count)
+    near = Neighbours.from_vectors(vectors, count)
     cosines = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
     np.fill_diagonal(cosines, -np.inf)
     count = min(count, documents - 1)
@@ -122,7 +122,7 @@ def test_nearest_are_those_of_all_cosines(documents: int, count: int, seed: int)
 
 
 def test_copies_outliers_and_documents_are_no_neighbours_of_themselves() -> None:
-    near = Neighbours.of(normalize(np.array([[1, 2]] * 9 + [[2, -1]], np.float32)), 3)
+    near = Neighbours.from_vectors(normalize(np.array([[1, 2]] * 9 + [[2, -1]], np.float32)), 3)
     assert all(row not in rows for row, rows in enumerate(near.rows))
     assert near.scores[:9].min() == pytest.approx(1, abs=1e-6)
     assert near.outliers(1) == [9] and len(near.outliers(50)) == 10
@@ -130,7 +130,7 @@ def test_copies_outliers_and_documents_are_no_neighbours_of_themselves() -> None
 
 def test_near_duplicates_are_linked_by_cosines_and_by_texts() -> None:
     vectors = normalize(np.array([[1, 0], [1, 0.01], [0, 1], [0.9, 1], [0, -1], [-1, 0.5]], np.float32))
-    near = Neighbours.of(vectors, 5)
+    near = Neighbours.from_vectors(vectors, 5)
     copies = [sketch_of(text) if text else b"" for text in ("a", "b", "c", "d", "c", "")]
     assert [rows.tolist() for rows in near.duplicates(vectors, 0.99, copies)] == [[0, 1], [2, 4]]
     assert near.duplicates(vectors, 0.99999, [b""] * 6) == []
@@ -175,7 +175,7 @@ def test_line_ends_page_heads_and_case_leave_a_copy_a_copy() -> None:
     half = " ".join([*words[:600], *text(2, 600).split()])
     vectors = np.eye(4, dtype=np.float32)
     sketches = [sketch_of(one) for one in (original, printed.upper(), half, text(3))]
-    near = Neighbours.of(vectors, 3)
+    near = Neighbours.from_vectors(vectors, 3)
     assert [rows.tolist() for rows in near.duplicates(vectors, 0.98, sketches)] == [[0, 1]]
     assert near.duplicates(vectors, 0.98, [sketches[0], b"", b"", b""]) == []
 

@@ -87,7 +87,7 @@ def test_passages_are_cut_as_the_model_of_the_vectors_cuts_them() -> None:
     documents, vectors = make_collection(6)
     repeats = find_repeats(with_licences(documents))
     listed = {
-        words: Overview.of_vectors(
+        words: Overview.from_vectors(
             [one.id for one in documents],
             vectors,
             with_licences(documents),
@@ -119,7 +119,7 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
     tiny_encoder: Encoders, structured: Documents, tmp_path: Path
 ) -> None:
     encoder = tiny_encoder("bert", readout="mean", trained=True)
-    overview = Overview.of(encoder, structured, vectors=tmp_path / "vectors", show_progress=False)
+    overview = Overview.from_documents(encoder, structured, vectors=tmp_path / "vectors", show_progress=False)
     vectors = encoder.encode(structured, normalize=True)
     cosines = vectors @ vectors.T
     for row in range(3):
@@ -128,22 +128,22 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
         assert overview.neighbours.scores[row].tolist() == pytest.approx(expected, abs=1e-5)
     assert Manifest.read(tmp_path / "vectors").documents == 3
     assert [digest.title for digest in overview.documents] == ["Rice, vinegar and [tides]", "second", "third"]
-    again = Overview.of(encoder, structured, vectors=tmp_path / "vectors")
-    assert again.to_dict() == overview.to_dict() == Overview.of(encoder, structured).to_dict()
+    again = Overview.from_documents(encoder, structured, vectors=tmp_path / "vectors")
+    assert again.to_dict() == overview.to_dict() == Overview.from_documents(encoder, structured).to_dict()
     with pytest.raises(OutputError, match="made of other documents"):
-        Overview.of(encoder, structured[::-1], vectors=tmp_path / "vectors")
+        Overview.from_documents(encoder, structured[::-1], vectors=tmp_path / "vectors")
 
 
 def test_the_list_of_repeats_is_what_the_encoder_leaves_out(tiny_encoder: Encoders, tmp_path: Path) -> None:
     documents = with_licences(make_collection(2)[0])
     encoder = tiny_encoder("bert", readout="mean", trained=True).without_repeats(find_repeats(documents))
-    overview = Overview.of(encoder, documents, vectors=tmp_path / "v", show_progress=False)
+    overview = Overview.from_documents(encoder, documents, vectors=tmp_path / "v", show_progress=False)
     assert overview.repeats.shortened == 4
     # White space between passages counts in the coverage.
     spaces = 4 * (len(overview.repeats.passages) - 1)
     assert Manifest.read(tmp_path / "v").coverage.left_out == {"repeated": overview.repeats.characters + spaces}
     ids, vectors = read_vectors(tmp_path / "v")
-    stored = Overview.of_vectors(
+    stored = Overview.from_vectors(
         ids,
         vectors,
         documents,
@@ -164,13 +164,13 @@ def test_refusals() -> None:
         *((SettingsError, ["a", "b"], np.eye(2), {name: value}) for name, value in BOUNDS.items()),
     ):
         with pytest.raises(error):
-            Overview.of_vectors(ids, vectors, **options)
+            Overview.from_vectors(ids, vectors, **options)
 
 
 def test_documents_in_any_order_without_documents_and_all_the_same() -> None:
     documents, vectors = make_collection(5)
     ids = [document.id for document in documents]
-    whole, bare = Overview.of_vectors(ids, vectors, reversed(documents)), Overview.of_vectors(ids, vectors)
+    whole, bare = Overview.from_vectors(ids, vectors, reversed(documents)), Overview.from_vectors(ids, vectors)
     assert [digest.title for digest in whole.documents] == [document.title for document in documents]
     assert [digest.title for digest in bare.documents] == ids
     np.testing.assert_array_equal(bare.neighbours.rows, whole.neighbours.rows)
@@ -179,7 +179,7 @@ def test_documents_in_any_order_without_documents_and_all_the_same() -> None:
         scores = unit[group.rows] @ unit[group.rows].mean(axis=0)
         assert list(group.typical) == group.rows[np.argsort(-scores)][:3].tolist()
     same = [Document.from_text("All is well.", id=str(number)) for number in range(25)]
-    overview = Overview.of_vectors([one.id for one in same], np.ones((25, 4)), same)
+    overview = Overview.from_vectors([one.id for one in same], np.ones((25, 4)), same)
     assert overview.groups == [] and len(overview.duplicates) == 1 and len(overview.duplicates[0]) == 25
     assert len(overview.pairs()) > 0 and np.isfinite(overview.points).all()
 
@@ -188,9 +188,9 @@ def test_what_was_cut_is_counted(tiny_encoder: Encoders) -> None:
     long, short = (
         Document.from_text(" ".join(["Tides rise and fall."] * times), id=f"d{times}") for times in (400, 2)
     )
-    overview = Overview.of(tiny_encoder("bert", readout="mean", max_passages=2), [long, short])
+    overview = Overview.from_documents(tiny_encoder("bert", readout="mean", max_passages=2), [long, short])
     assert overview.coverage.documents_not_whole == 1 and "1 of 2" in overview.to_dict()["not_whole"]
-    assert Overview.of_vectors(["a", "b"], [[1, 0], [0, 1]]).to_dict()["not_whole"] == ""
+    assert Overview.from_vectors(["a", "b"], [[1, 0], [0, 1]]).to_dict()["not_whole"] == ""
 
 
 TIDES = [f"The Tidal Basin {word} fills. It is the state of the tide: see src/tidal/basin.rs" for word in "abcd"]

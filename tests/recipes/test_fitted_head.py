@@ -69,7 +69,8 @@ class TestFitHead:
         self, encoder: DocumentEncoder, documents: Documents
     ) -> None:
         dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
-        found, labels = fit_head(encoder, LabelledDocuments.of(documents)), [str(one.label) for one in documents]
+        found = fit_head(encoder, LabelledDocuments.from_documents(documents))
+        labels = [str(one.label) for one in documents]
         machine = fit_vectors_and_words(dense, sparse.csr_matrix(words_of(encoder, documents)), labels)
         assert (found.strength, found.length) == (machine.strength, machine.length)
         assert (found.documents, found.classes, found.held_out_documents) == (24, ("baking", "sea", "stars"), 3)
@@ -106,14 +107,14 @@ class TestFitHead:
         rare = [one for one in documents if one.label == "stars"][:3]
         encoder = tiny_encoder("bert", **MEAN)
         encoder.fit([*few, *rare], lexical={"least_documents": 1, "size": 12})
-        found = fit_head(encoder, LabelledDocuments.of([*few, *rare]))
+        found = fit_head(encoder, LabelledDocuments.from_documents([*few, *rare]))
         assert (found.held_out_accuracy, found.held_out_documents) == (1.0, 2)
         assert [one.labels[0] for one in encoder.predict(rare)] == ["stars"] * 3
 
     def test_contributions_and_the_bias_add_up_to_the_logit(
         self, encoder: DocumentEncoder, documents: Documents
     ) -> None:
-        fit_head(encoder, LabelledDocuments.of(documents))
+        fit_head(encoder, LabelledDocuments.from_documents(documents))
         head = encoder.model.head
         assert head is not None and head.words is not None
         for document in documents[:4]:
@@ -139,9 +140,9 @@ class TestFitHead:
 
     def test_what_cannot_be(self, encoder: DocumentEncoder, documents: Documents) -> None:
         with pytest.raises(EvaluationError):
-            fit_head(encoder, LabelledDocuments.of(documents[::3]))
+            fit_head(encoder, LabelledDocuments.from_documents(documents[::3]))
         with pytest.raises(ModelError) as caught:
-            fit_head(encoder, LabelledDocuments.of(documents, multi_label=True))
+            fit_head(encoder, LabelledDocuments.from_documents(documents, multi_label=True))
         assert "one label" in str(caught.value)
         assert encoder.model.head is None
 
@@ -150,7 +151,7 @@ class TestCheckpoints:
     def test_predictions_are_those_of_before(
         self, encoder: DocumentEncoder, documents: Documents, tmp_path: Path
     ) -> None:
-        fit_head(encoder, LabelledDocuments.of(documents))
+        fit_head(encoder, LabelledDocuments.from_documents(documents))
         expected = encoder.predict(documents).probabilities
         loaded = load(encoder.save_pretrained(tmp_path / "model"))
         assert loaded.model.config.classifier_words
@@ -165,7 +166,7 @@ class TestCheckpoints:
         self, encoder: DocumentEncoder, documents: Documents, caplog: Log
     ) -> None:
         for options in ({"centre": False, "lexical": {"least_documents": 1, "size": 5}}, {"lexical": False}):
-            fit_head(encoder, LabelledDocuments.of(documents))
+            fit_head(encoder, LabelledDocuments.from_documents(documents))
             with caplog.at_level(logging.WARNING, "graphdoc"):
                 encoder.fit(documents, **options)  # type: ignore[arg-type]
             assert "head" in caplog.text and encoder.name in caplog.text
@@ -177,7 +178,7 @@ class TestCheckpoints:
     def test_the_head_goes_with_the_words_that_it_reads(
         self, encoder: DocumentEncoder, documents: Documents, tmp_path: Path
     ) -> None:
-        fit_head(encoder, LabelledDocuments.of(documents))
+        fit_head(encoder, LabelledDocuments.from_documents(documents))
         encoder.model.set_lexical(None)
         assert encoder.model.head is None
         assert load(encoder.save_pretrained(tmp_path / "model")).model.config.labels is None

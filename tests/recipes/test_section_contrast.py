@@ -135,7 +135,7 @@ def written(tiny_encoder: Encoders, tmp_path: Path) -> Written:
     path = write_rows(tmp_path / "corpus.jsonl", rows)
     corpus = {"source": str(path), "cache": str(tmp_path / "cache"), "preparing_processes": 1}
     settings = ClassificationSettings(corpus=corpus, output=str(tmp_path / "run"))
-    return Written(AnyData.of(RunContext(settings, tiny_encoder(), Processes(torch.device("cpu")))), path, rows)
+    return Written(AnyData.from_run(RunContext(settings, tiny_encoder(), Processes(torch.device("cpu")))), path, rows)
 
 
 def test_documents_are_read_again_whatever_their_labels_are(written: Written) -> None:

@@ -94,7 +94,7 @@ def test_a_run_leaves_a_model_and_what_was_measured(
 
 def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
     start = start_of([*overrides, "loss.mlm_weight=0.3", "loss.contrast_weight=0.5"])
-    recipe = SentencePairRecipe.of(start)
+    recipe = SentencePairRecipe.from_run(start)
     assert recipe.evaluation is not None
     batch, model = recipe.held_out, start.encoder.model.eval()
     assert batch is not None
@@ -136,7 +136,7 @@ BATCH = ("loss.negatives=in_batch", "loss.temperature=0.2", "loss.mlm_weight=0",
 
 def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: list[str]) -> None:
     start = start_of([*overrides, *BATCH])
-    recipe = SentencePairRecipe.of(start)
+    recipe = SentencePairRecipe.from_run(start)
     assert recipe.evaluation is not None
     recipe.load()
     batches = list(recipe.loader.batches())
@@ -172,7 +172,7 @@ def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], mon
             # Every one of them makes the corpus ready, or finds it.
             monkeypatch.setattr(start.processes, "from_first", lambda prepare: prepare())
             monkeypatch.setattr(start.processes, "gather", lambda value: [value])
-            data = SentencePairRecipe.of(start)
+            data = SentencePairRecipe.from_run(start)
             assert data.steps == 3
             data.load()
             shares.append(list(data.loader.batches()))
@@ -221,16 +221,16 @@ def test_what_cannot_be_trained_on_is_refused(
     source = write_rows(tmp_path / "bad.jsonl", documents)
     common = [*overrides, f"corpus.source={source}", "validation.most_pairs=1000", "validation.best=loss"]
     with pytest.raises(GraphdocError) as error:
-        SentencePairRecipe.of(start_of([*common, *options]))
+        SentencePairRecipe.from_run(start_of([*common, *options]))
     assert named in str(error.value)
 
 
 def test_a_tokenizer_without_mask_token_trains_without_masks(overrides: list[str], backbone_folder: Backbones) -> None:
     start = f"model.start={backbone_folder('roberta')}"
     with pytest.raises(GraphdocError, match=r"model\.start=.*mask token"):
-        SentencePairRecipe.of(start_of([*overrides, start]))
+        SentencePairRecipe.from_run(start_of([*overrides, start]))
     context = start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"])
-    assert SentencePairRecipe.of(context).objective.head is None  # type: ignore[attr-defined]
+    assert SentencePairRecipe.from_run(context).objective.head is None  # type: ignore[attr-defined]
     # Graph and readout are left alone.
     trained = {name.partition(".")[0] for name, one in context.encoder.model.named_parameters() if one.requires_grad}
     assert trained == {"passage_encoder"}

@@ -108,7 +108,7 @@ def test_a_run_leaves_a_model_that_finds_subtopics(finetune: Callable[..., int],
 
 def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path: Path) -> None:
     start = start_of(overrides, f"validation.pairs={tmp_path / 'pairs.tsv'}", "training.batch_size=32")
-    recipe = SubtopicRecipe.of(start)
+    recipe = SubtopicRecipe.from_run(start)
     assert recipe.evaluation is not None
     recipe.load()
     start.encoder.model.eval()
@@ -139,7 +139,7 @@ def test_what_cannot_be_trained_on_is_refused(
 ) -> None:
     (tmp_path / "alike.tsv").write_text("d0\td2\t1\nd1\td3\t1\n", encoding="utf-8")
     with pytest.raises(GraphdocError) as error:
-        SubtopicRecipe.of(start_of(overrides, *(option.format(folder=tmp_path) for option in options)))
+        SubtopicRecipe.from_run(start_of(overrides, *(option.format(folder=tmp_path) for option in options)))
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
@@ -147,7 +147,7 @@ def test_unknown_documents_stop_a_run_or_are_counted(overrides: list[str], tmp_p
     path = tmp_path / "some.tsv"
     path.write_text("d0\td2\t1\nd1\td0\t0\nd1\tnobody\t0\nd3\td3\t1\n", encoding="utf-8")
     with pytest.raises(GraphdocError) as error:
-        SubtopicRecipe.of(start_of(overrides, f"pairs.file={path}"))
+        SubtopicRecipe.from_run(start_of(overrides, f"pairs.file={path}"))
     assert all(word in str(error.value) for word in ("some.tsv:3", "nobody", "pairs.unknown=leave_out"))
-    recipe = SubtopicRecipe.of(start_of(overrides, f"pairs.file={path}", "pairs.unknown=leave_out"))
+    recipe = SubtopicRecipe.from_run(start_of(overrides, f"pairs.file={path}", "pairs.unknown=leave_out"))
     assert recipe.counts()["left_out"] == {"of unknown documents": 1, "repeated": 0, "with themselves": 1}

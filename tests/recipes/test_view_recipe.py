@@ -225,7 +225,7 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
 )
 def test_what_cannot_be_trained_on_is_refused(overrides: list[str], options: list[str], named: str) -> None:
     with pytest.raises(GraphdocError, match=re.escape(named)):
-        ViewRecipe.of(start_of(overrides, *options))
+        ViewRecipe.from_run(start_of(overrides, *options))
 
 
 def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
@@ -237,7 +237,7 @@ def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
     terms, rows = TermMaker("en"), data.pairs.rows
     texts = dict(data._texts_of(np.unique(rows)))
     likely = {
-        row: SentenceLikelihoods.of([[one.term for one in terms.placed(text)] for text in own])
+        row: SentenceLikelihoods.from_sentences([[one.term for one in terms.placed(text)] for text in own])
         for row, own in texts.items()
     }
 

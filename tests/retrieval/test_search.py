@@ -148,7 +148,7 @@ def test_a_document_is_its_best_passages_of_which_others_count_less(
 ) -> None:
     ids, numbers, values = zip(*rows, strict=True) if rows else ((), (), ())
     counts = [sizes.get(id, 0) for id in ids]
-    found = Ranking.of(RankedRows(ids, np.array(values), is_complete, numbers, counts))
+    found = Ranking.from_rows(RankedRows(ids, np.array(values), is_complete, numbers, counts))
     own = {id: sorted((-score, number) for other, number, score in rows if other == id) for id in ids}
     last, scores = 0.0 if is_complete else min(values, default=0.0), {}
     for id, passages in own.items():
@@ -240,7 +240,7 @@ def test_words_and_vectors_count_alike_and_the_best_passage_most(read_index: Doc
     assert usual == [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.5)]
     assert usual != [(hit.id, hit.score) for hit in read_index.search("the tide of the sea", weight=0.9)]
     rows = RankedRows(("a", "a", "a", "b"), np.array([3.0, 2.0, 1.0, 2.5]), True, (0, 1, 2, 0), (3, 3, 3, 1))
-    scores = Ranking.of(rows).scores
+    scores = Ranking.from_rows(rows).scores
     assert scores == pytest.approx({"a": (3 + 0.25 * 2 + 0.1) / 1.35, "b": 2.5})
 
 
@@ -265,12 +265,12 @@ def cosine(first: Counter[str], second: Counter[str], collection: list[Counter[s
 @given(TEXTS, some.text("abcdefg", max_size=30).map(list))
 def test_the_cosine_is_that_of_the_formula_and_its_terms_add_up(texts: list[list[str]], asked: list[str]) -> None:
     counted = [Counter(text) for text in texts]
-    weights = TermWeights([TermCounts.unpacked(TermCounts.of(one).packed()) for one in counted])
+    weights = TermWeights([TermCounts.unpacked(TermCounts.from_counts(one).packed()) for one in counted])
     query = QueryTerms([(term, term.upper(), count) for term, count in Counter(asked).items()], weights)
     for document in counted:
         expected = cosine(Counter(asked), document, counted)
-        assert query.cosine(TermCounts.of(document)) == pytest.approx(sum(expected.values()))
-        terms = query.explain(TermCounts.of(document), len(texts))
+        assert query.cosine(TermCounts.from_counts(document)) == pytest.approx(sum(expected.values()))
+        terms = query.explain(TermCounts.from_counts(document), len(texts))
         assert {part.term.lower(): part.contribution for part in terms} == pytest.approx(expected)
         for part in terms:
             holding = sum(part.term.lower() in one for one in counted)

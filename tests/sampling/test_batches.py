@@ -186,7 +186,7 @@ def test_what_makes_no_batches_is_refused(make: Callable[[], DocumentBatches], n
 
 
 def lists(*values: list[int]) -> RowLists:
-    return RowLists.of(np.array(one, np.int64) for one in values)
+    return RowLists.from_lists(np.array(one, np.int64) for one in values)
 
 
 def test_a_draw_depends_on_seed_epoch_and_pair_alone() -> None:
@@ -333,4 +333,4 @@ def test_what_makes_no_groups_is_refused(make: list[Any], named: str) -> None:
         if named == "topic":
             groups_of_labels(make, "topic")
         else:
-            groups_of_pairs(list("abc"), Pairs.of([LabelledPair(*pair) for pair in make]))
+            groups_of_pairs(list("abc"), Pairs.from_sequence([LabelledPair(*pair) for pair in make]))

@@ -153,5 +153,5 @@ def test_a_view_is_as_likely_as_its_words(sentences: list[list[str]], data: st.D
     chosen = data.draw(st.lists(st.integers(0, len(sentences) - 1), unique=True))
     counts = Counter(term for terms in sentences for term in terms)
     logarithms = [math.log(counts[term] / counts.total()) for number in chosen for term in sentences[number]]
-    found = SentenceLikelihoods.of(sentences).of_view(np.array(chosen, np.int64))
+    found = SentenceLikelihoods.from_sentences(sentences).of_view(np.array(chosen, np.int64))
     assert found == (pytest.approx(sum(logarithms) / len(logarithms)) if logarithms else -math.inf)

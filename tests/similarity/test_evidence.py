@@ -66,7 +66,7 @@ def by_hand(documents: list[EncodedDocument]) -> np.ndarray:
 
 
 def test_scores_are_sums_of_z_scores_of_both_cosines(documents: list[EncodedDocument]) -> None:
-    evidence = Evidence(Reference.of(documents))
+    evidence = Evidence(Reference.from_documents(documents))
     pairs = np.triu_indices(len(documents), 1)
     sums = by_hand(documents)
     assert np.allclose(evidence.sums(documents, documents)[pairs], sums, atol=1e-6)
@@ -81,7 +81,7 @@ def test_scores_are_sums_of_z_scores_of_both_cosines(documents: list[EncodedDocu
 
 
 def test_contributions_of_pairs_of_passages_and_of_words_add_up(documents: list[EncodedDocument]) -> None:
-    evidence = Evidence(Reference.of(documents))
+    evidence = Evidence(Reference.from_documents(documents))
     for a, b in combinations(documents, 2):
         total = float(evidence.sums([a], [b])[0, 0])
         parts = evidence.score_parts(a, b)
@@ -99,7 +99,7 @@ def test_contributions_of_pairs_of_passages_and_of_words_add_up(documents: list[
 )
 def test_alike_wordless_and_unspaced_documents_have_finite_scores(encoder: DocumentEncoder, texts: list[str]) -> None:
     documents = [encoder.encode_levels(text) for text in texts]
-    evidence = Evidence(Reference.of(documents))
+    evidence = Evidence(Reference.from_documents(documents))
     assert np.isfinite(evidence.sums(documents, documents)).all()
     assert np.isfinite(evidence.contributions(documents[0], documents[1])).all()
     total = evidence.sums(documents[:1], documents[1:2])[0, 0]
@@ -107,7 +107,7 @@ def test_alike_wordless_and_unspaced_documents_have_finite_scores(encoder: Docum
 
 
 def test_a_reference_is_read_as_it_was_kept(documents: list[EncodedDocument]) -> None:
-    reference = Reference.of(documents)
+    reference = Reference.from_documents(documents)
     again = Reference.from_values(reference.to_dict(), reference.idf)
     sums = (Evidence(one).sums(documents, documents) for one in (reference, again))
     assert np.allclose(*sums, atol=1e-2)
@@ -116,7 +116,7 @@ def test_a_reference_is_read_as_it_was_kept(documents: list[EncodedDocument]) ->
 def test_vectors_count_twice_where_words_are_mostly_unknown(
     encoder: DocumentEncoder, documents: list[EncodedDocument]
 ) -> None:
-    reference = Reference.of(documents)
+    reference = Reference.from_documents(documents)
     evidence = Evidence(reference)
     foreign = encoder.encode_levels("潮水涨了。")
     for other in (foreign, documents[0]):
@@ -130,5 +130,5 @@ def test_vectors_count_twice_where_words_are_mostly_unknown(
 def test_fifty_documents_are_measured_by_themselves(documents: list[EncodedDocument]) -> None:
     many = documents * 9
     comparison = MutualComparison(many, {}, "evidence")
-    assert np.allclose(comparison.document_scores, Evidence(Reference.of(many)).scores(many, many))
+    assert np.allclose(comparison.document_scores, Evidence(Reference.from_documents(many)).scores(many, many))
     assert comparison.compare(0, 1).document == pytest.approx(comparison.document_scores[0, 1])

@@ -32,7 +32,7 @@ def sentences(shapes: list[list[int]], seed: int, width: int = 5) -> tuple[Sente
     found = [[draw.normal(size=(count, width)) for count in document] for document in shapes]
     numbers = [np.repeat(np.arange(len(document)), document) for document in shapes]
     unit = [[part / np.linalg.norm(part, axis=1, keepdims=True) for part in document] for document in found]
-    return SentenceSet.of([np.concatenate(document) for document in found], numbers), unit
+    return SentenceSet.from_vectors([np.concatenate(document) for document in found], numbers), unit
 
 
 def paragraph_table(source: list[Floats], candidates: list[list[Floats]]) -> Floats:
@@ -125,7 +125,7 @@ def test_scores_are_those_of_the_equations_and_contributions_add_up_to_them(
         for number in range(len(candidates)):
             scorer.add(candidates.document(number))
         np.testing.assert_allclose(scorer.scores(), expected, atol=1e-6 / spread)
-    moments = ScoreMoments.of_sample(own, candidates, by=by, direction=options["direction"]) if zscore else None
+    moments = ScoreMoments.from_sample(own, candidates, by=by, direction=options["direction"]) if zscore else None
     for number, score in enumerate(expected):
         found = align(own, candidates.document(number), **options, moments=moments)
         assert found.score == pytest.approx(score, abs=1e-6 / spread)
@@ -172,7 +172,7 @@ def test_long_documents_are_compared_in_pieces(products: int, direction: Any, mo
 def test_given_moments_make_scores_independent_of_other_candidates() -> None:
     own, _ = sentences([[2, 2]], 5)
     candidates, _ = sentences([[2, 1], [3], [1, 1, 1]], 6)
-    usual = ScoreMoments.of_sample(own, candidates)
+    usual = ScoreMoments.from_sample(own, candidates)
     options: dict[str, Any] = {"normalization": "zscore", "moments": usual}
     whole = score_documents(own, candidates, **options)
     for number in range(3):
@@ -195,7 +195,7 @@ def test_what_cannot_be_scored_is_named() -> None:
         with pytest.raises(ValueError, match=r"paragraphs|documents"):
             SentenceSet(np.ones((3, 2), np.float32), np.array(paragraphs), np.array(documents))
     # A row that is all the same counts nothing.
-    same = SentenceSet.of([np.ones((4, 3), np.float32)] * 2, [np.array([0, 0, 1, 1])] * 2)
+    same = SentenceSet.from_vectors([np.ones((4, 3), np.float32)] * 2, [np.array([0, 0, 1, 1])] * 2)
     assert score_documents(same.document(0), same, normalization="zscore").tolist() == [0, 0]
 
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_scored_is_named() -> None:
 def test_pairs_of_both_directions_are_ordered_by_strength(by: Any, zscore: bool) -> None:
     # The shorter document has few paragraphs, each of which adds more than a better one of the longer document.
     own, candidates = sentences([[2, 1]], 1)[0], sentences([[1, 3, 2, 2, 1, 2]], 2)[0]
-    usual = ScoreMoments.of_sample(own, sentences([[2, 2], [3]], 3)[0], by=by, direction="both") if zscore else None
+    usual = ScoreMoments.from_sample(own, sentences([[2, 2], [3]], 3)[0], by=by, direction="both") if zscore else None
     options: dict[str, Any] = {"by": by, "normalization": "zscore" if zscore else "none", "direction": "both"}
     found = align(own, candidates.document(0), **options, moments=usual)
     counts = {"document": (1, 1), "flat": (3, 11)}.get(by, (2, 6))

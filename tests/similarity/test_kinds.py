@@ -182,14 +182,14 @@ def test_shares_are_right_on_other_pairs_of_the_same_kind() -> None:
     draw = np.random.default_rng(0)
     for kind in (draw.normal, draw.standard_t, draw.exponential):
         options = {"df": 6} if kind == draw.standard_t else {}
-        background = Background.of(kind(size=200_000, **options), 633)
+        background = Background.from_scores(kind(size=200_000, **options), 633)
         shares = np.array([background.share(score) for score in kind(size=20_000, **options)])
         for level in (0.1, 0.5, 0.9, 0.99, 0.999):
             # Within four standard errors of a share of 20,000 draws.
             error = 4 * np.sqrt(level * (1 - level) / 20_000)
             assert (shares > level).mean() == pytest.approx(1 - level, abs=error + 0.002 * (level < 0.9))
     # Beyond the scores that are kept it goes on as they did: of exponential scores a share of e^-s is above s.
-    background = Background.of(draw.exponential(size=500_000), 1_001)
+    background = Background.from_scores(draw.exponential(size=500_000), 1_001)
     for score in (9.0, 11.0, 13.0):
         assert np.log(1 - background.share(score)) == pytest.approx(-score, rel=0.1)
     assert background.share(100.0) <= 1.0
@@ -198,12 +198,12 @@ def test_shares_are_right_on_other_pairs_of_the_same_kind() -> None:
 
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=300), st.floats(-1, 2), st.floats(-1, 2))
 def test_a_higher_score_never_has_a_lower_share(scores: list[float], first: float, second: float) -> None:
-    background = Background.of(np.array(scores), 25)
+    background = Background.from_scores(np.array(scores), 25)
     low, high = (background.share(score) for score in sorted((first, second)))
     assert 0 <= low <= high <= 1
     assert background.share(min(scores) - 0.1) == 0
     # Of equal scores none is less alike, and nothing is known beyond the closest of the pairs.
-    background = Background.of(np.r_[-np.ones(900), np.ones(870)], 60)
+    background = Background.from_scores(np.r_[-np.ones(900), np.ones(870)], 60)
     assert background.share(-1.0) == 0 and background.share(1.0) == background.share(1 - 1e-8) < 0.6
     assert background.share(1.5) <= 1 - 1 / 1_770 + 1e-5
 

@@ -157,7 +157,7 @@ def test_sentences_without_anything_in_common() -> None:
     similarity, _ = blocks([6, 6])
     similarity[0] = similarity[:, 0] = 0
     assert find_subtopics(similarity, 6).number == 2
-    assert Subtopics.of([7, 2, 7, 5, 2], 2).clusters.tolist() == [0, 1, 0, 2, 1]
+    assert Subtopics.from_labels([7, 2, 7, 5, 2], 2).clusters.tolist() == [0, 1, 0, 2, 1]
 
 
 def test_texts_and_vectors_both_find_what_belongs_together() -> None:
@@ -193,12 +193,12 @@ TEXTS = [
     "Rice is steamed.", "The dam holds rivers.", "Steamed rice cools.",
     "Rivers meet the DNA dam.", "Clocks strike.", "Clocks strike again: a clock.",
 ]  # fmt: skip
-SUBTOPICS = Subtopics.of([0, 1, 0, 1, 2, 2], 3)
+SUBTOPICS = Subtopics.from_labels([0, 1, 0, 1, 2, 2], 3)
 
 
 def table(**changes: object) -> SubtopicTable:
     similarity = np.arange(36, dtype=float).reshape(6, 6)
-    return SubtopicTable.of(
+    return SubtopicTable.from_similarity(
         SUBTOPICS, TEXTS, similarity + similarity.T, "en", **{"by": "words", "cluster_size": 2, **changes}
     )  # type: ignore[arg-type]
 
@@ -231,9 +231,10 @@ def test_sentences_that_are_not_alike_are_no_subtopic_of_both(mini: DocumentEnco
 
 
 def test_within_one_document_similarity_is_that_of_all_sentences() -> None:
-    own = Subtopics.of([0, 0, 0, 1], 4)
+    own = Subtopics.from_labels([0, 0, 0, 1], 4)
     similarity = np.array([[9, 1, 2, 0], [1, 9, 3, 0], [2, 3, 9, 0], [0, 0, 0, 9.0]])
-    made = SubtopicTable.of(own, TEXTS[:4], similarity, "en", by="vectors", cluster_size=3, is_within=True)
+    texts, options = TEXTS[:4], {"by": "vectors", "cluster_size": 3, "is_within": True}
+    made = SubtopicTable.from_similarity(own, texts, similarity, "en", **options)  # type: ignore[arg-type]
     assert [(row.holder, row.similarity) for row in made.rows] == [("a", 2.0), ("a", None)]
 
 
@@ -262,7 +263,7 @@ def test_everything_is_plain_values_and_sentences_without_words_have_none() -> N
         "number": 1, "holder": "both", "words": ["dam", "rivers", "holds", "meet", "DNA"], "a": [1], "b": [0],
         "share_a": 0.333333, "share_b": 0.333333, "similarity": 28.0,
     }  # fmt: skip
-    assert leading_words(Subtopics.of([0, 0], 1), ["12 34", "..."], "en") == [()]
+    assert leading_words(Subtopics.from_labels([0, 0], 1), ["12 34", "..."], "en") == [()]
 
 
 RICE = ["Koji grows on rice.", "Rice is steamed first.", "The mould makes malt.", "Barley makes malt as well."]

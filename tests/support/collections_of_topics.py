@@ -64,4 +64,5 @@ def make_overview(size: int = 30, *, seed: int = 0, titles: dict[str, str] | Non
 
 def overview_of(documents: Sequence[Document], vectors: Any, **options: Any) -> Overview:
     """The overview of some documents with vectors."""
-    return Overview.of_vectors([one.id for one in documents], vectors, documents, model={"name": "made up"}, **options)
+    ids = [one.id for one in documents]
+    return Overview.from_vectors(ids, vectors, documents, model={"name": "made up"}, **options)

@@ -30,7 +30,7 @@ NEGATIVES = {0: [1, 2, 6], 1: [0, 2, 3, 6]}
 def query_batch(passages: list[int]) -> TrainingBatch:
     """Two queries, and seven documents of so many passages."""
     sections = [np.zeros(count, np.int64) for count in passages]
-    graphs = JoinedGraphs.join([JoinedGraphs.of_queries([0, 0]), JoinedGraphs.of_sections(sections, "full")])
+    graphs = JoinedGraphs.join([JoinedGraphs.from_queries([0, 0]), JoinedGraphs.from_sections(sections, "full")])
     tokens = tuple(np.zeros(3, np.int32) for _ in range(2 + sum(passages)))
     targets = {"positive": POSITIVE, "group": GROUPS, "answers": ANSWERS}
     return TrainingBatch(

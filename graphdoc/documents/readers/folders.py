@@ -186,7 +186,7 @@ class ClashingIds:
     prefixes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sources: Sequence[Any]) -> ClashingIds:
+    def from_sources(cls, sources: Sequence[Any]) -> ClashingIds:
         """Look through sources that are listed one by one; only names are read."""
         paths = [str(source) for source in sources if isinstance(source, str | PathLike)]
         # A file that several sources give is one, by whatever name.

@@ -49,7 +49,7 @@ class Pairs:
     lines: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, pairs: Pairs | Sequence[LabelledPair]) -> Pairs:
+    def from_sequence(cls, pairs: Pairs | Sequence[LabelledPair]) -> Pairs:
         """Pairs as they are, or made of a sequence of them."""
         return pairs if isinstance(pairs, Pairs) else cls(tuple(pairs))
 

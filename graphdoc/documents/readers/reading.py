@@ -159,7 +159,7 @@ class _Reading:
         elif hasattr(source, "iterrows"):
             yield from _row_sources(row.to_dict() for _, row in source.iterrows())
         elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
-            listed = ClashingIds.of(source) if isinstance(source, Sequence) else None
+            listed = ClashingIds.from_sources(source) if isinstance(source, Sequence) else None
             # Rows in a row are one source, so that their places are numbered through.
             for is_row, group in itertools.groupby(source, lambda entry: isinstance(entry, Document | Mapping)):
                 if is_row:
