@@ -153,7 +153,7 @@ def lda(corpus: RankedCorpus) -> Scorer:
 
 
 def npmi(counts: csr_matrix, topics: np.ndarray) -> float:
-    """Coherence: mean normalised pointwise mutual information of pairs of a topic's best words (Bouma 2009).
+    """Coherence: mean normalized pointwise mutual information of pairs of a topic's best words (Bouma 2009).
 
     Args:
         counts: ``(documents, words)``.

@@ -141,7 +141,7 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
 def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
     """Build a document model whose passage encoder has the pretrained weights of ``config.backbone``.
 
-    Everything above the passage encoder is freshly initialised from torch's random generator. Where the backbone is a
+    Everything above the passage encoder is freshly initialized from torch's random generator. Where the backbone is a
     folder, the configuration keeps the folder's name and not where it lies.
 
     Raises:

@@ -158,7 +158,7 @@ def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentMo
             raise
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise ModelError(f"{owner} cannot be loaded: {summary(error)}; save or fetch it again") from error
-    # Whole numbers, as of quantised weights, were cast without a word.
+    # Whole numbers, as of quantized weights, were cast without a word.
     if whole := [f"{key}: {kind}" for key, kind in kinds.items() if kind not in _FLOATING]:
         raise ModelError(f"{owner} holds weights that are no floating-point numbers ({whole[0]})")
     model, report = cast(tuple[DocumentModel, dict[str, Any]], loaded)

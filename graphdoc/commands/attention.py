@@ -29,7 +29,7 @@ def attention(
     graph: ShownGraph | None = None,
     layer: int = -1,
     head: int | None = None,
-    top: Annotated[int, COUNT] = 5,
+    top_k: Annotated[int, COUNT] = 5,
     json: Json = None,
     csv: File = None,
     plot: File = None,
@@ -53,7 +53,7 @@ def attention(
         graph: show the graph of this kind, or that of the model, and no attention
         layer: layer to draw, counted from 0; -1 is the last
         head: head to draw, counted from 0 (default: the mean over heads)
-        top: passages to print
+        top_k: passages to print
         csv: write the weights, or the edges of the graph, as a table
         plot: draw weights by node and node by node, or the adjacency matrix (.png, .svg, .pdf)
     """
@@ -69,7 +69,7 @@ def attention(
         csv=table.to_csv,
         plot=lambda path: table.plot(path, layer=layer, head=head),
     )
-    _print(target, table, None if layer == -1 else layer, head, top)
+    _print(target, table, None if layer == -1 else layer, head, top_k)
     if encoder.model.readout.reads_initial_nodes:
         target.print(f"\nthis model's document vector is {table.document_vector}, whatever it looks at")
     target.print()
@@ -77,7 +77,7 @@ def attention(
     outputs.report(target)
 
 
-def _print(target: Terminal, attention: AttentionTable, layer: int | None, head: int | None, top: int) -> None:
+def _print(target: Terminal, attention: AttentionTable, layer: int | None, head: int | None, top_k: int) -> None:
     document = attention.segmented.document
     weights = attention.document_weights(layer, head)
     layer = attention.document_layer(layer, head)
@@ -106,7 +106,7 @@ def _print(target: Terminal, attention: AttentionTable, layer: int | None, head:
         return
     target.print("\n[bold]passages with the highest weights[/bold]")
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
-    for node in passages[:top]:
+    for node in passages[:top_k]:
         name = document.section_name(attention.section_of[node])
         target.passage(f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
 

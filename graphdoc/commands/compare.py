@@ -49,7 +49,7 @@ def compare(
     *sources: str,
     subtopics: str | None = None,
     repeats: RepeatsOption = LEAVE_OUT,
-    top: Annotated[int, COUNT] = 5,
+    top_k: Annotated[int, COUNT] = 5,
     html: File = None,
     json: Json = None,
     csv: File = None,
@@ -82,7 +82,7 @@ def compare(
         subtopics: of two: group sentences into shared and unique subtopics: by words, by vectors, or as a model has
             learned, a folder or hub id (graphdoc finetune subtopics trains one)
         repeats: leave out passages that several of many documents share, or keep them
-        top: pairs of passages, paragraphs and sentences to print
+        top_k: pairs of passages, paragraphs and sentences to print
         html: write the report, one file that needs no network
         csv: write every pair of a level, or all scores of many documents, as a table
         plot: draw the similarity matrix of a level (.png, .svg, .pdf)
@@ -125,7 +125,7 @@ def compare(
             _plot_levels(comparison, path) if level == "all" else comparison.plot(path, level or "section")
         ),
     )
-    _print_two(target, comparison, top, sentences=sentences)
+    _print_two(target, comparison, top_k, sentences=sentences)
     outputs.report(target, report)
 
 
@@ -148,7 +148,7 @@ def _plot_levels(comparison: Comparison, path: str) -> None:
     MutualComparison(both, comparison.model, comparison.similarity, evidence=comparison.evidence).plot(path)
 
 
-def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences: bool) -> None:
+def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentences: bool) -> None:
     from ..similarity.kinds import NO_BACKGROUND
 
     model = plain(f"{comparison.similarity}, model {comparison.model['name']}").markup
@@ -171,7 +171,7 @@ def _print_two(target: Terminal, comparison: Comparison, top: int, *, sentences:
         target.print(plain(due, target.width), end="\n\n")
     _print_sections(target, comparison)
     for level in ("passage", "paragraph", "sentence") if sentences else ("passage",):
-        _print_matches(target, comparison, level, top)
+        _print_matches(target, comparison, level, top_k)
     if comparison.subtopics is not None:
         _print_subtopics(target, comparison.subtopics)
     target.print()
@@ -208,8 +208,8 @@ def _print_sections(target: Terminal, comparison: Comparison) -> None:
     )
 
 
-def _print_matches(target: Terminal, comparison: Comparison, level: Any, top: int) -> None:
-    matches = comparison.matches(level, top)
+def _print_matches(target: Terminal, comparison: Comparison, level: Any, top_k: int) -> None:
+    matches = comparison.matches(level, top_k)
     if matches:
         target.print(f"\n[bold]closest {level}s[/bold]")
     for match in matches:

@@ -80,7 +80,7 @@ def encode(
     # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":
         target = Terminal()
-        manifest.summarise(target)
+        manifest.summarize(target)
         target.without_id(report)
 
 

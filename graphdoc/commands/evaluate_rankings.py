@@ -201,7 +201,7 @@ def evaluate_search(
         opened,
         judgements.queries,
         judgements.qrels,
-        k=RANKED,
+        top_k=RANKED,
         folds=max(2, min(FOLDS, len(judgements))),
         measure=measures[0],
         excluded=excluded,

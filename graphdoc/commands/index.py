@@ -181,7 +181,7 @@ def serve(
 
     Usage examples:
       graphdoc serve papers.index --port 9000
-      curl 'http://127.0.0.1:8765/search?q=tides&k=3'
+      curl 'http://127.0.0.1:8765/search?q=tides&top_k=3'
 
     Args:
         index: an index that graphdoc index has written

@@ -52,7 +52,7 @@ def match(
         pairs: two ids in a line, with a tab between; a label may follow
         corpus: documents of --pairs; may be repeated
         weight: weight of the words of whole texts in the score, 0 to 1: their TF-IDF cosine and the score of the
-            model, each standardised over all pairs
+            model, each standardized over all pairs
         csv: write a row for every pair; of two documents a row for every sentence of a view
     """
     outputs = Outputs([a, b, pairs, *corpus], json=json, csv=csv)
@@ -134,7 +134,7 @@ def _match_many(
 
 
 def _add_words(rows: list[dict[str, Any]], matches: Sequence[PairMatch], weight: float) -> None:
-    """Make scores sums of the model's and of words, each standardised over the pairs, and keep both with them."""
+    """Make scores sums of the model's and of words, each standardized over the pairs, and keep both with them."""
     if len(rows) == 1:
         raise SettingsError("--weight compares a pair with others, and there is only one; leave it out")
     from ..evaluation import TfidfVectors

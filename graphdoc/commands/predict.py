@@ -67,7 +67,7 @@ def predict(
     counts: Counter[str] = Counter()
     near_chance: Counter[bool] = Counter()
 
-    def summarised() -> Iterator[Prediction]:
+    def summarized() -> Iterator[Prediction]:
         stream = stream_predictions(
             encoder,
             reading.encodable(documents, encoder, sources, report),
@@ -82,7 +82,7 @@ def predict(
             near_chance[prediction.is_near_chance] += 1
             yield prediction
 
-    stream = summarised()
+    stream = summarized()
     if not output:
         deque(stream, maxlen=0)
 

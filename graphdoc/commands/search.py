@@ -60,7 +60,7 @@ def search(
     /,
     *,
     document: str | None = None,
-    top: Annotated[int, COUNT] = 10,
+    top_k: Annotated[int, COUNT] = 10,
     where: str | None = None,
     by: Literal["hybrid", "words", "vectors", "sentences", "flat", "paragraphs", "document"] = "hybrid",
     weight: Annotated[float | None, WEIGHT] = None,
@@ -86,14 +86,14 @@ def search(
     Usage examples:
       graphdoc search papers.index "attention over passages"
       graphdoc search papers/ "attention over passages" --html hits.html
-      graphdoc search papers.index --document draft.md --top 20
+      graphdoc search papers.index --document draft.md --top-k 20
       graphdoc search papers.index "tides" --where "year >= 2010 AND label = 'sea'" --by words
 
     Args:
         index: what graphdoc index has written; or a file, folder or corpus, which is indexed for this one search
         query: words or a question
         document: query document: a file, -, corpus.jsonl#ID or the id of one in the index
-        top: documents to find
+        top_k: documents to find
         where: only documents for which this holds, such as "year >= 2010"
         by: what to search by; sentences, flat, paragraphs and document need --document
         weight: weight of words in the score, 0 to 1 (default: 0.5, by sentences 0)
@@ -130,7 +130,7 @@ def search(
         source = opened.document(str(document))
     results = opened.search(
         source,
-        top,
+        top_k,
         by=by,
         where=where,
         weight=weight,

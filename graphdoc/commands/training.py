@@ -44,7 +44,7 @@ class RunOptions:
     device: str | None = None
     """cpu, cuda, ... (default: an accelerator if there is one)"""
     prepare_only: bool = False
-    """cut and tokenise the corpus, on a machine without accelerators, and do not train"""
+    """cut and tokenize the corpus, on a machine without accelerators, and do not train"""
     show: Annotated[bool, Parameter(name="--print")] = False
     """print all settings, defaults too, and do nothing"""
     list_recipes: Annotated[bool, Parameter(name="--list")] = False
@@ -151,7 +151,7 @@ def _run(words: str, overrides: tuple[str, ...], options: RunOptions, train_with
 
 
 def _prepare(settings: RunSettings) -> None:
-    """Cut and tokenise the corpus of a run."""
+    """Cut and tokenize the corpus of a run."""
     if settings.corpus.streaming:
         raise SettingsError("corpus.streaming=true: the run itself reads documents that are streamed")
     from ..corpus.corpus import prepare_run_corpus

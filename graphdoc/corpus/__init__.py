@@ -1,1 +1,1 @@
-"""Training corpora: documents cut and tokenised once, or streamed."""
+"""Training corpora: documents cut and tokenized once, or streamed."""

@@ -1,4 +1,4 @@
-"""Training corpora: documents cut and tokenised once, kept as Arrow under a fingerprint, read memory-mapped."""
+"""Training corpora: documents cut and tokenized once, kept as Arrow under a fingerprint, read memory-mapped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..segmentation.spans import PassageColumns, passage_columns, passage_fields
 from ..settings.document import Paragraph
 from ..settings.run import CorpusSettings, RunSettings
 from ..version import __version__
-from .document import CorpusReport, TokenisedDocument, TrainingDocument, tokenise_in_order
+from .document import CorpusReport, TokenizedDocument, TrainingDocument, tokenize_in_order
 from .source import CorpusSource, nothing_to_train_on, training_segmenter
 
 __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
@@ -160,7 +160,7 @@ def prepare_corpus(
     without_first_sentence: bool = False,
     show_progress: bool | None = None,
 ) -> TrainingCorpus:
-    """Cut and tokenise a corpus, or open what an earlier run has made of the same documents and settings.
+    """Cut and tokenize a corpus, or open what an earlier run has made of the same documents and settings.
 
     Documents are read one at a time and passed to several processes; the result does not depend on their number. It is
     written into a temporary folder that is renamed at the end, so that whatever is there is whole.
@@ -201,7 +201,7 @@ def prepare_run_corpus(
 ) -> TrainingCorpus:
     """Make the corpus of a run ready, cut as its recipe or its model says."""
     if settings.unit is not None:
-        # Two sentences of a document would be recognised by its title.
+        # Two sentences of a document would be recognized by its title.
         context = "none" if settings.unit == "sentence" else segmenter.config.context
         config = replace(segmenter.config, unit=settings.unit, context=context)
         segmenter = Segmenter(segmenter.tokenizer, config)
@@ -245,9 +245,9 @@ def _write(
     temporary = folder.with_name(f".partial-{socket.gethostname()}-{getpid()}-{folder.name}")
     report = CorpusReport(unit=segmenter.config.unit)
 
-    def kept() -> Iterator[TokenisedDocument]:
+    def kept() -> Iterator[TokenizedDocument]:
         with progress_bar(show_progress, doing="Preparing") as bar:
-            for document in tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph):
+            for document in tokenize_in_order(source.documents(report), segmenter, settings.processes, paragraph):
                 bar.update(1)
                 if report.take(document, settings.least_passages):
                     yield document
@@ -287,7 +287,7 @@ def _write(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write_documents(path: Path, documents: Iterator[TokenisedDocument], largest_token: int) -> str:
+def _write_documents(path: Path, documents: Iterator[TokenizedDocument], largest_token: int) -> str:
     """Write documents, and give the hash of what they hold."""
     fields = passage_fields(largest_token)
     schema = pa.schema(

@@ -1,4 +1,4 @@
-"""A document as training sees it, how documents are cut and tokenised, and what was left out of a corpus."""
+"""A document as training sees it, how documents are cut and tokenized, and what was left out of a corpus."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ logger = logging.getLogger("graphdoc")
 
 # Values of the field ``split`` that name the usual parts of a corpus which are not trained on.
 VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
-# Documents that are tokenised in one call: they travel to a worker process together.
+# Documents that are tokenized in one call: they travel to a worker process together.
 BLOCK_DOCUMENTS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingDocument:
-    """A document cut into passages and tokenised, without its text.
+    """A document cut into passages and tokenized, without its text.
 
     Args:
         id: name of the document.
@@ -56,7 +56,7 @@ class TrainingDocument:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TokenisedDocument:
+class TokenizedDocument:
     """A document of a corpus while it is made.
 
     Args:
@@ -78,36 +78,36 @@ class TokenisedDocument:
     paragraphs: npt.NDArray[np.int32] | None
 
 
-def tokenise_in_order(
+def tokenize_in_order(
     documents: Iterable[tuple[int, Document]], segmenter: Segmenter, processes: int, paragraph: Paragraph | None = None
-) -> Iterator[TokenisedDocument]:
-    """Cut and tokenise documents, each with the hash of its text; they are read a few blocks ahead.
+) -> Iterator[TokenizedDocument]:
+    """Cut and tokenize documents, each with the hash of its text; they are read a few blocks ahead.
 
     What comes out does not depend on the number of processes; with one, or for a single block, it is done here.
     """
-    # Metadata stays here: only what is tokenised and kept has to travel.
+    # Metadata stays here: only what is tokenized and kept has to travel.
     texts = ((group, split_of(document), replace(document, metadata={})) for group, document in documents)
     blocks = in_blocks(texts, BLOCK_DOCUMENTS)
     opening = list(islice(blocks, 2))
     workers = processes if processes > 1 and len(opening) > 1 else 0
     shared = segmenter, paragraph
-    for tokenised in work_ahead(_tokenise, shared, chain(opening, blocks), workers, setting="preparing_processes"):
-        yield from tokenised
+    for tokenized in work_ahead(_tokenize, shared, chain(opening, blocks), workers, setting="preparing_processes"):
+        yield from tokenized
 
 
-def _tokenise(
+def _tokenize(
     shared: tuple[Segmenter, Paragraph | None], block: list[tuple[int, str | None, Document]]
-) -> list[TokenisedDocument]:
+) -> list[TokenizedDocument]:
     segmenter, paragraph = shared
-    tokenised = []
+    tokenized = []
     segmented_documents = segmenter.segment_many(document for _, _, document in block)
     for (group, split, document), segmented in zip(block, segmented_documents, strict=True):
         paragraphs = None if paragraph is None else paragraph_numbers(segmented, paragraph, segmenter)
         passages = PassageArrays.from_segmented(segmented)
-        tokenised.append(
-            TokenisedDocument(document.id, group, document.label, split, passages, segmented.coverage, paragraphs)
+        tokenized.append(
+            TokenizedDocument(document.id, group, document.label, split, passages, segmented.coverage, paragraphs)
         )
-    return tokenised
+    return tokenized
 
 
 def split_of(document: Document) -> str | None:
@@ -182,7 +182,7 @@ class CorpusReport:
         """Passages of the kept documents beyond ``max_passages``."""
         return self.coverage.passages - self.coverage.encoded_passages
 
-    def take(self, document: TokenisedDocument, least_passages: int) -> bool:
+    def take(self, document: TokenizedDocument, least_passages: int) -> bool:
         """Count a document, and say whether it has enough passages to train on."""
         coverage = document.coverage
         if len(document.passages) < least_passages:

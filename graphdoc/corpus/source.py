@@ -33,7 +33,7 @@ from .document import (
     TrainingDocument,
     split_of,
     text_fingerprint,
-    tokenise_in_order,
+    tokenize_in_order,
     values_hash,
 )
 
@@ -268,7 +268,7 @@ _BATCHES_AHEAD = 8
 
 
 class StreamingCorpus(IterableDataset[TrainingDocument]):
-    """The share of a corpus that one process trains on, cut and tokenised while it is read.
+    """The share of a corpus that one process trains on, cut and tokenized while it is read.
 
     Of a data set every process reads its own share, of other sources the whole corpus, and takes every so-many-th
     document (:meth:`CorpusSource.documents`). Documents are drawn from a buffer, in an order that depends on seed,
@@ -356,8 +356,8 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         draw = np.random.default_rng([self._seed, self._epoch, rank])
         share = CorpusSource(settings).documents(report, rank, count)
         waiting = islice(_shuffled(share, self._shuffled, draw), skip, None)
-        tokenised = tokenise_in_order(waiting, self._segmenter, settings.processes)
-        for consumed, document in enumerate(tokenised, start=skip + 1):
+        tokenized = tokenize_in_order(waiting, self._segmenter, settings.processes)
+        for consumed, document in enumerate(tokenized, start=skip + 1):
             self._log_errors(report)
             if report.take(document, settings.least_passages):
                 yield consumed, TrainingDocument.from_passages(document.id, document.group, document.passages)

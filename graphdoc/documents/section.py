@@ -45,7 +45,7 @@ class Section:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise DocumentError(f"its text is {described(self.text)}; give a string")
-        object.__setattr__(self, "text", normalised(clean_text(self.text)))
+        object.__setattr__(self, "text", normalized(clean_text(self.text)))
         object.__setattr__(self, "heading", clean_line(self.heading, "heading"))
         object.__setattr__(self, "level", _checked_level(self.level))
         path: Any = self.path
@@ -93,13 +93,13 @@ _SPELLED_OUT = {
 _SPELLED = re.compile("[\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """One form for words that look the same, since models and searches read others as other words.
 
     Accents are joined with their letters (NFC), Latin ligatures and full-width letters and digits spelled out, soft
     hyphens and characters without width left out, but for the joiners of scripts and emoji.
 
-    >>> normalised("so\u00adft\u200bware o\ufb03ce \uff21\uff12")
+    >>> normalized("so\u00adft\u200bware o\ufb03ce \uff21\uff12")
     'software office A2'
     """
     if text.isascii():
@@ -115,7 +115,7 @@ def clean_line(text: Any, name: str) -> str:
     """Clean text that stands on one line, such as a heading; ``name`` says what it is, for messages."""
     if not isinstance(text, str):
         raise DocumentError(f"its {name} is {described(text)}; give a string")
-    cleaned = " ".join(normalised(clean_text(text)).split())
+    cleaned = " ".join(normalized(clean_text(text)).split())
     # What is clean stays the same object: sections share the headings above them.
     return text if cleaned == text else cleaned
 

@@ -29,7 +29,7 @@ from .labels import HELD_OUT, LabelledDocuments, ReadyDocument, first_three_name
 from .resampling import RESAMPLES, Estimate, mean_estimate, resampled
 
 STARTS, NEIGHBOURS = 10, 10
-# Inverse regularisations that a linear probe tries.
+# Inverse regularizations that a linear probe tries.
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 MOST_STEPS = 500
 
@@ -40,7 +40,7 @@ class ProbeScores(NamedTuple):
     accuracy: float
     macro_f1: float
     strength: float
-    """the inverse regularisation C that was best on the held-out part of train"""
+    """the inverse regularization C that was best on the held-out part of train"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ClusteringScores:
     """How well vectors find labels: clusters over several seeds of k-means, and a linear probe if asked for.
 
     Args:
-        nmi: ``(seeds,)``, normalised mutual information, divided by the arithmetic mean of both entropies.
+        nmi: ``(seeds,)``, normalized mutual information, divided by the arithmetic mean of both entropies.
         purity: ``(seeds,)``, share of documents that have the most frequent label of their cluster.
         clusters: number of clusters.
         seeds: the seeds.
@@ -102,7 +102,7 @@ def _agreement(cells: npt.NDArray[np.int64], clusters: int, weights: npt.NDArray
 
 
 def mutual_information(tables: npt.NDArray[Any]) -> Floats:
-    """Normalised mutual information of labels and clusters, divided by the arithmetic mean of both entropies.
+    """Normalized mutual information of labels and clusters, divided by the arithmetic mean of both entropies.
 
     It is 1 where all documents have one label and one cluster; tables of counts are ``(..., labels, clusters)``.
     """
@@ -136,7 +136,7 @@ def cluster(
 ) -> ClusteringScores:
     """Fit k-means on train vectors and measure its clusters on test vectors, once per seed.
 
-    K-means goes by Euclidean distance, so vectors of a model that compares by cosine are to be L2-normalised first, as
+    K-means goes by Euclidean distance, so vectors of a model that compares by cosine are to be L2-normalized first, as
     :class:`ClusteringEvaluator` does.
 
     Args:
@@ -248,7 +248,7 @@ class ClusteringEvaluator(Evaluator):
         seeds: seeds of k-means, which makes as many clusters as train has labels.
         starts: starts of k-means for each seed.
         probe: whether to fit a linear probe.
-        normalize: whether vectors are L2-normalised before anything is measured; None does so for models that compare
+        normalize: whether vectors are L2-normalized before anything is measured; None does so for models that compare
             by cosine, to which length means nothing.
         dtype: precision that the transformer computes in; None is that of its weights.
         primary_metric: name of the number by which models are ranked.

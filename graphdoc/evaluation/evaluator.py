@@ -23,7 +23,7 @@ class Evaluator(ABC):
     A recipe makes one evaluator and calls it now and then, in all processes of the run::
 
         evaluator = ClassificationEvaluator(documents, dtype=precision, primary_metric="macro_f1")
-        evaluator = evaluator.prepared(encoder)  # optional: cut and tokenise once
+        evaluator = evaluator.prepared(encoder)  # optional: cut and tokenize once
         numbers = evaluator(encoder)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
         is_better = (numbers[evaluator.primary_metric] > before) == evaluator.greater_is_better
 
@@ -65,7 +65,7 @@ class Evaluator(ABC):
         encode_passages: bool = False,
         show_progress: bool | None = False,
     ) -> Self:
-        """The same evaluator with its documents cut and tokenised once, and encoded as far as that can be done once.
+        """The same evaluator with its documents cut and tokenized once, and encoded as far as that can be done once.
 
         Args:
             encoder: an encoder with the tokenizer and the segmentation of those that will be measured.

@@ -97,11 +97,11 @@ class RankingEvaluator(Evaluator):
         return run
 
     def prepared(self, encoder: DocumentEncoder, *arguments: Any, **options: Any) -> Self:
-        """The same evaluator with documents and queries cut and tokenised once (see :meth:`Evaluator.prepared`)."""
+        """The same evaluator with documents and queries cut and tokenized once (see :meth:`Evaluator.prepared`)."""
         return super().prepared(encoder, *arguments, **options).with_queries_cut(encoder)
 
     def with_queries_cut(self, encoder: DocumentEncoder) -> Self:
-        """The same evaluator with its queries cut and tokenised once, for documents that are prepared already."""
+        """The same evaluator with its queries cut and tokenized once, for documents that are prepared already."""
         result = copy.copy(self)
         result._segmented = list(segment_queries(encoder, self.queries.values()))
         return result

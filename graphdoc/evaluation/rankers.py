@@ -67,7 +67,7 @@ def rank_queries(
     queries: Mapping[str, str],
     qrels: Qrels,
     *,
-    k: int = 1000,
+    top_k: int = 1000,
     depth: int | None = None,
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,
@@ -79,7 +79,7 @@ def rank_queries(
         index: the documents.
         queries: texts by query id, at least one.
         qrels: grades by query id and document id, which the weight of the fusion is chosen by.
-        k: documents that are kept of each ranking.
+        top_k: documents that are kept of each ranking.
         depth: rows that each search fetches; None for five a document.
         measure: what the weight makes greatest.
         folds: folds of the cross-validation; where there are fewer queries, there is no ``graph-roberta+bm25``.
@@ -90,7 +90,7 @@ def rank_queries(
     runs: dict[str, dict[str, Scores]] = {name: {} for name in SEARCHES}
     times: dict[str, list[float]] = {name: [] for name in SEARCHES}
     # What is loaded on first use is no part of a query's time.
-    index.scores(next(iter(queries.values())), k)
+    index.scores(next(iter(queries.values())), top_k)
     start = time.perf_counter()
     # All at once, so that there is one message on what is cut.
     vectors = index.encoder.encode_query(list(queries.values()))
@@ -98,9 +98,9 @@ def rank_queries(
     with progress_bar(None, len(queries), "Searching", "queries") as bar:
         for (query, text), vector in zip(queries.items(), vectors, strict=True):
             for name, options in SEARCHES.items():
-                settings: SearchOptions = {**options, "depth": depth or 5 * k}
+                settings: SearchOptions = {**options, "depth": depth or 5 * top_k}
                 start = time.perf_counter()
-                scores = index.ranked(text, k, vector=vector, **settings)
+                scores = index.ranked(text, top_k, vector=vector, **settings)
                 seconds = time.perf_counter() - start
                 times[name].append(seconds + (0.0 if options.get("by") == "words" else encoding))
                 runs[name][query] = {id: score for id, score in scores.items() if id not in excluded.get(query, ())}
@@ -116,7 +116,7 @@ def rank_queries(
         times[name] = [sum(parts) for parts in zip(times[words], times[others], strict=True)]
     return Rankings(
         {
-            name: {query: {id: scores[id] for id in ranked(scores)[:k]} for query, scores in run.items()}
+            name: {query: {id: scores[id] for id in ranked(scores)[:top_k]} for query, scores in run.items()}
             for name, run in every.items()
         },
         {name: 1000 * float(np.median(times[name])) for name in every},

@@ -185,7 +185,7 @@ class Representation(NamedTuple):
     """A way to represent the documents of a set, so that they can be measured by labels, pairs and rankings."""
 
     vectors: Callable[[], tuple[Any, Any]]
-    """gives L2-normalised vectors of the labelled documents, ``(documents, hidden)`` for fitting and for testing"""
+    """gives L2-normalized vectors of the labelled documents, ``(documents, hidden)`` for fitting and for testing"""
     similarities: Callable[[Sequence[LabelledPair]], Floats]
     """gives the similarities of pairs of documents, ``(pairs,)``"""
     rank: Callable[[Judgements], Run]

@@ -241,7 +241,7 @@ class JoinedGraphs:
     def from_similarities(cls, sections: Sequence[Rows], similarities: Sequence[npt.ArrayLike]) -> JoinedGraphs:
         """Build graphs in which passages are connected that are similar, and edges weigh as much as they are.
 
-        Weights are those of the normalised adjacency :math:`D^{-1/2} A D^{-1/2}`, self-loops have the weight 1, and
+        Weights are those of the normalized adjacency :math:`D^{-1/2} A D^{-1/2}`, self-loops have the weight 1, and
         the document node has no other edge. It is no graph kind, since kinds are made before there are any vectors.
 
         Args:
@@ -253,7 +253,7 @@ class JoinedGraphs:
         edges, weights, edge_counts = [], [], []
         for start, similarity in zip((np.cumsum(counts) - counts).tolist(), similarities, strict=True):
             adjacency = np.zeros((len(similarity) + 1,) * 2)  # type: ignore[arg-type]
-            adjacency[1:, 1:] = normalised_adjacency(similarity)
+            adjacency[1:, 1:] = normalized_adjacency(similarity)
             np.fill_diagonal(adjacency, 1.0)
             target, source = np.nonzero(adjacency)
             edges.append(np.stack([source, target]) + start)
@@ -313,12 +313,12 @@ class JoinedGraphs:
         return len(self.node_counts)
 
 
-def normalised_adjacency(similarity: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def normalized_adjacency(similarity: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Similarities over the roots of what both nodes have in all, :math:`D^{-1/2} A D^{-1/2}`, ``(nodes, nodes)``.
 
     The diagonal is taken as 0, and nodes that are similar to none have rows of 0.
 
-    >>> normalised_adjacency([[1, 4], [4, 1]]).tolist()
+    >>> normalized_adjacency([[1, 4], [4, 1]]).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
     adjacency = np.array(similarity, np.float64)

@@ -187,7 +187,7 @@ def sentence_vectors(
 
     .. math:: s' = s / \lVert s \rVert + w \, d / \lVert d \rVert
 
-    L2-normalised. With a lexical part, its numbers follow: those of the sentence plus w times those of the document.
+    L2-normalized. With a lexical part, its numbers follow: those of the sentence plus w times those of the document.
 
     Args:
         pipeline: the model.

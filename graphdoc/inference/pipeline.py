@@ -244,7 +244,7 @@ class EncodingPipeline:
                 gives its rows.
             level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``, or
                 ``sentence`` for all sentences, without the graph (see ``sentence_document`` of the settings).
-            normalize: L2-normalise the vectors.
+            normalize: L2-normalize the vectors.
             output: ``numpy`` or ``torch``.
             **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see
                 :meth:`windows`.
@@ -301,7 +301,7 @@ class EncodingPipeline:
             token_budget: most tokens (with padding) that go through the transformer at once.
             padding: largest share of padding in a well-filled mini-batch, 0 to 1; None for the usual one.
             show_progress: show a bar; None shows it on a terminal when the work is long.
-            workers: processes that cut and tokenise ahead; None for as many as suit the machine once there are many
+            workers: processes that cut and tokenize ahead; None for as many as suit the machine once there are many
                 documents, 0 for none. The vectors are the same.
             totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
             bar: a bar to advance by documents instead of one of this call's own.
@@ -360,7 +360,7 @@ class EncodingPipeline:
         """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
 
         Returns:
-            Every document, cut, tokenised and with the vectors of its passages, in the order given. It can be encoded,
+            Every document, cut, tokenized and with the vectors of its passages, in the order given. It can be encoded,
             predicted and measured by encoders with the same passage encoder, whose transformer does not run again.
 
         Raises:

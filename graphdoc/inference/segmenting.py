@@ -1,4 +1,4 @@
-"""Documents as callers give them, cut and tokenised ahead of the transformer, and gathered into windows."""
+"""Documents as callers give them, cut and tokenized ahead of the transformer, and gathered into windows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ManyDocuments = Iterable[AnyDocument | SegmentedDocument]
 
 # Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
 WINDOW_PASSAGES = 4096
-# Documents that are tokenised in one call.
+# Documents that are tokenized in one call.
 BLOCK_DOCUMENTS = 64
 # By default worker processes cut ahead from this many documents on.
 MANY_DOCUMENTS = 1024
@@ -163,7 +163,7 @@ _Block = Sequence[Document | SegmentedDocument]
 
 
 def segment_in_order(documents: ManyDocuments, segmenter: Segmenter, workers: Workers) -> Generator[SegmentedDocument]:
-    """Cut and tokenise the documents that are not segmented yet, in order; workers do not change the result."""
+    """Cut and tokenize the documents that are not segmented yet, in order; workers do not change the result."""
     ready = (one if isinstance(one, SegmentedDocument) else as_document(one) for one in documents)
     blocks = in_blocks(ready, BLOCK_DOCUMENTS)
     for block in islice(blocks, workers.after // BLOCK_DOCUMENTS if workers.count else None):

@@ -32,7 +32,7 @@ QueryInput = AnyDocument | Iterable[AnyDocument]
 
 
 def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) -> Iterator[SegmentedDocument]:
-    """Cut queries to one passage each, and tokenise them; at the end it is logged how many were longer.
+    """Cut queries to one passage each, and tokenize them; at the end it is logged how many were longer.
 
     Raises:
         DocumentError: a query has no text.

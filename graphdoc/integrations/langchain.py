@@ -20,7 +20,7 @@ except ImportError as error:
 class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
     """Finds documents in an index, in chains of LangChain.
 
-    ``invoke``, ``ainvoke`` and ``batch`` take these values for one call as well: ``retriever.invoke("tides", k=3)``.
+    ``invoke``, ``ainvoke`` and ``batch`` take these values for one call, too: ``retriever.invoke("tides", top_k=3)``.
 
     Settings are those of :meth:`DocumentIndex.search`, and ``content``, what a result holds: ``passages`` for the best
     passages of a document in reading order, ``passage`` for each of them on its own, ``document`` for its whole text.
@@ -30,7 +30,7 @@ class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
     """
 
     index: DocumentIndex
-    k: int = 10
+    top_k: int = 10
     by: PassageScoring = "hybrid"
     where: str | None = None
     passages: int = 3
@@ -39,18 +39,19 @@ class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
     def model_post_init(self, context: Any, /) -> None:
         """Refuse settings that no search can be made with."""
         super().model_post_init(context)
-        require_search(self.content, self.k, by=self.by, where=self.where, passages=self.passages)
+        require_search(self.content, self.top_k, by=self.by, where=self.where, passages=self.passages)
 
     def _get_relevant_documents(
         self,
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
+        top_k: int | None = None,
         content: Content | None = None,
         **settings: Unpack[SearchOptions],
     ) -> list[Document]:
         options: SearchOptions = {"by": self.by, "where": self.where, "passages": self.passages}
         options.update(settings)
-        texts = search_texts(self.index, query, content or self.content, self.k if k is None else k, **options)
+        wanted = self.top_k if top_k is None else top_k
+        texts = search_texts(self.index, query, content or self.content, wanted, **options)
         return [Document(text.text, id=text.id, metadata=text.metadata) for text in texts]

@@ -45,7 +45,7 @@ class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
         self,
         index: DocumentIndex,
         *,
-        k: int = 10,
+        top_k: int = 10,
         by: PassageScoring = "hybrid",
         where: str | None = None,
         passages: int = 3,
@@ -53,12 +53,12 @@ class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self.index, self.k, self.content = index, k, content
+        self.index, self.top_k, self.content = index, top_k, content
         self.options: SearchOptions = {"by": by, "where": where, "passages": passages}
-        require_search(content, k, **self.options)
+        require_search(content, top_k, **self.options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        texts = search_texts(self.index, query_bundle.query_str, self.content, self.k, **self.options)
+        texts = search_texts(self.index, query_bundle.query_str, self.content, self.top_k, **self.options)
         starts = {text.document: self._section_starts(text.document) for text in texts if self.content == "passage"}
         return [NodeWithScore(node=self._node(text, starts), score=text.score) for text in texts]
 

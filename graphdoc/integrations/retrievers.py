@@ -27,23 +27,23 @@ class FoundText(NamedTuple):
     metadata: dict[str, Any]
 
 
-def require_search(content: Content, k: int, **settings: Unpack[SearchOptions]) -> None:
+def require_search(content: Content, top_k: int, **settings: Unpack[SearchOptions]) -> None:
     """Raise SettingsError for settings that no search can be made with."""
     require_one_of("content", content, get_args(Content))
     require_one_of("by", settings.get("by", "hybrid"), BY_PASSAGES)
-    SearchSettings(k=k, **settings)
+    SearchSettings(top_k=top_k, **settings)
 
 
 def search_texts(
-    index: DocumentIndex, query: str, content: Content, k: int, **settings: Unpack[SearchOptions]
+    index: DocumentIndex, query: str, content: Content, top_k: int, **settings: Unpack[SearchOptions]
 ) -> list[FoundText]:
     """Search an index (:meth:`DocumentIndex.search`), and give texts, best first.
 
     ``content`` is ``passage`` for each of the best passages of a document, ``passages`` for all of these in reading
     order, ``document`` for its whole text.
     """
-    require_search(content, k, **settings)
-    return [text for hit in index.search(query, k, **settings) for text in _texts_of(index, hit, content)]
+    require_search(content, top_k, **settings)
+    return [text for hit in index.search(query, top_k, **settings) for text in _texts_of(index, hit, content)]
 
 
 def _texts_of(index: DocumentIndex, hit: Hit, content: Content) -> Iterator[FoundText]:

@@ -23,7 +23,7 @@ class PairedSentences(NamedTuple):
         is_second: ``(sentences,)``, whether they are of the second document.
         columns: ``(pairs,)``, clusters of every pair, at least 1.
         edges: ``(2, edges)``, sentences that are connected, both directions; none with itself.
-        weights: ``(edges,)``, their normalised adjacency.
+        weights: ``(edges,)``, their normalized adjacency.
     """
 
     pair_of: Tensor

@@ -123,7 +123,6 @@ class PairMatcher:
         self.special = SpecialTokens.from_tokenizer(pipeline.tokenizer)
         self.reader = view_reader(self.settings, pipeline, self.special, pipeline.name)
         language, room = pipeline.model.config.language, self.reader.room(self.settings.view_tokens)
-        # Checkpoints of earlier versions only name it.
         model = pipeline.model.subtopic_folder or self.settings.subtopic_model
         self.sampler = ViewSampler(self.settings, language, room, model)
         self.segmenter = sentence_segmenter(pipeline, with_context=False)

@@ -160,7 +160,7 @@ class SpecialTokens:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
-        """The special tokens of a tokenizer, found by tokenising two short texts.
+        """The special tokens of a tokenizer, found by tokenizing two short texts.
 
         If it puts nothing between two texts, they are separated by what ends a single one.
         """

@@ -128,7 +128,7 @@ class DocumentModel(PreTrainedModel):
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialise the layers above the passage encoder, which transformers does not know."""
+        """Initialize the layers above the passage encoder, which transformers does not know."""
         is_of_graph = isinstance(module, nn.Linear) and any(module is part for part in self.graph.modules())
         if isinstance(module, GraphWeights) or is_of_graph:
             init_graph_weights(cast(GraphWeights, module))

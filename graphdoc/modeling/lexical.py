@@ -96,7 +96,7 @@ class LexicalPart(nn.Module):
 
 def random_signs(terms: int, size: int) -> Any:
     """Vectors of terms with 1 or -1 in one place each, sparse ``(terms, size)``; always the same ones."""
-    # The finaliser of SplitMix64 (Steele et al. 2014) spreads neighbouring rows over all bits.
+    # The finalizer of SplitMix64 (Steele et al. 2014) spreads neighbouring rows over all bits.
     mixed = (np.arange(terms, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -181,7 +181,7 @@ class LexicalReader:
         return np.asarray(unit * self.weight, np.float32)
 
     def unit_weights(self, counts: Counts) -> Counts:
-        """The L2-normalised tf-idf weights of terms, sparse ``(texts, terms)``, which heads read."""
+        """The L2-normalized tf-idf weights of terms, sparse ``(texts, terms)``, which heads read."""
         return unit_rows(self.part.weights(counts))
 
     def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
@@ -190,7 +190,7 @@ class LexicalReader:
         return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
 
     def append_to(self, vectors: Tensor, counts: Counts) -> Tensor:
-        """Vectors ``(rows, hidden)`` L2-normalised, followed by the lexical vectors of their texts.
+        """Vectors ``(rows, hidden)`` L2-normalized, followed by the lexical vectors of their texts.
 
         Args:
             vectors: ``(rows, hidden)``.

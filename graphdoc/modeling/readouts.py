@@ -98,7 +98,7 @@ class Readout(nn.Module, ABC):
         return {name: value for name in cls.settings if (value := getattr(config, name)) is not False}
 
     def init_weights(self, module: nn.Module) -> bool:
-        """Initialise one of its modules; False leaves that to transformers."""
+        """Initialize one of its modules; False leaves that to transformers."""
         return False
 
     @abstractmethod

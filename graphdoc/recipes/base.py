@@ -73,7 +73,7 @@ class LossSettings:
 
 
 class CorpusRecipe(Recipe, Generic[KindOfSettings]):
-    """A recipe on a corpus that was cut and tokenised once, whose batches are a function of the step alone.
+    """A recipe on a corpus that was cut and tokenized once, whose batches are a function of the step alone.
 
     Args:
         run: what the run begins with: settings, model and processes.

@@ -46,7 +46,7 @@ class WordClassifier:
         of_words: ``(classes, terms)``, weights for tf-idf weights of the length 1; no terms without words.
         bias: ``(classes,)``.
         documents: documents that it was fitted to.
-        strength: C, the inverse of regularisation.
+        strength: C, the inverse of regularization.
         length: of a vector next to words of the length 1, on average.
         held_out_accuracy: on the documents that both were chosen on; None where there were none.
         held_out_documents: how many these were.

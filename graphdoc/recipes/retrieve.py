@@ -178,7 +178,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         return draws, mined
 
     def collator(self) -> QueryCollator:
-        """The collator of queries and documents; queries are tokenised and, where possible, encoded once."""
+        """The collator of queries and documents; queries are tokenized and, where possible, encoded once."""
         encoder, training, vectors = self.run.encoder, self.settings.training, None
         texts = segment_queries(encoder, self.judgements.queries.values())
         token_ids = tuple(np.asarray(one.token_ids[0]) for one in texts)

@@ -235,7 +235,7 @@ class DocumentIndex:
             maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it, and before
                 that for search structures alone, so that searches stay quick.
             show_progress: show a bar; None shows it on a terminal when the work is long.
-            workers: processes that cut and tokenise ahead; None for as many as suit the machine.
+            workers: processes that cut and tokenize ahead; None for as many as suit the machine.
 
         Raises:
             DocumentError: a document has no text, an id that is taken, or metadata that do not fit.
@@ -309,12 +309,12 @@ class DocumentIndex:
             encoded = with_sentences(self.encoder, encoded, paragraph=self.paragraph)
         return lambda hit: self.encoder.compare(encoded, self.encoded(hit.id, sentences=has_sentences))
 
-    def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
+    def search(self, query: str | Document, top_k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
         """Find documents.
 
         Args:
             query: words, a question, or a whole document; one that is in the index is not its own hit.
-            k: how many.
+            top_k: how many.
             **settings: fields of :class:`~graphdoc.retrieval.search.SearchSettings`, such as ``by`` (``hybrid``,
                 ``words`` or ``vectors``; with a document also ``sentences``, ``flat``, ``paragraphs`` or
                 ``document``) and ``where`` (a filter such as ``year >= 2010``).
@@ -324,7 +324,7 @@ class DocumentIndex:
                 not keep what is searched by.
             RetrievalError: the index cannot be read.
         """
-        chosen, store = SearchSettings(k=k, **settings), self._latest
+        chosen, store = SearchSettings(top_k=top_k, **settings), self._latest
         state = store.state()
         search: Search | SentenceSearch
         if chosen.by in BY_SENTENCES:
@@ -347,12 +347,12 @@ class DocumentIndex:
         elif not hits:
             warnings.append("nothing was found" + (f" where {chosen.where}" if chosen.where else ""))
         about = self._about(state)
-        return SearchResults(hits, shown, chosen.by, chosen.fused_by, chosen.where, k, about, tuple(warnings))
+        return SearchResults(hits, shown, chosen.by, chosen.fused_by, chosen.where, top_k, about, tuple(warnings))
 
     def scores(
         self,
         query: str | Document,
-        k: int = 10,
+        top_k: int = 10,
         *,
         vector: Vector | None = None,
         ids: Sequence[str] | None = None,
@@ -362,21 +362,21 @@ class DocumentIndex:
 
         Args:
             query: words, a question, or a whole document.
-            k: documents wanted, which says how many rows each ranking fetches.
+            top_k: documents wanted, which says how many rows each ranking fetches.
             vector: vector of the query, where it is there already.
             ids: the documents that are scored; None for all.
             **settings: as for :meth:`search`.
         """
-        search = self._search(query, SearchSettings(k=k, **settings), vector)
+        search = self._search(query, SearchSettings(top_k=top_k, **settings), vector)
         rankings = search.rankings(None if ids is None else is_one_of("id", ids))
         return {name: ranking.scores for name, ranking in rankings.items()}
 
     def ranked(
-        self, query: str | Document, k: int = 10, *, vector: Vector | None = None, **settings: Unpack[SearchOptions]
+        self, query: str | Document, top_k: int = 10, vector: Vector | None = None, **settings: Unpack[SearchOptions]
     ) -> Scores:
         """Scores by document as :meth:`search` gives them, best first, perhaps with a ``vector`` that is there."""
-        search = self._search(query, SearchSettings(k=k, **settings), vector)
-        return {fused.id: fused.score for fused in search.fused(search.rankings(), k)}
+        search = self._search(query, SearchSettings(top_k=top_k, **settings), vector)
+        return {fused.id: fused.score for fused in search.fused(search.rankings(), top_k)}
 
     def _search(self, query: str | Document, chosen: SearchSettings, vector: Vector | None) -> Search:
         require_one_of("by", chosen.by, BY_PASSAGES)

@@ -165,7 +165,7 @@ class SearchResults:
     by: str
     fusion: str | None
     where: str | None
-    k: int
+    top_k: int
     index: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
 
@@ -218,7 +218,7 @@ class SearchResults:
         """Everything as plain values, the content of the JSON file (see :meth:`Hit.to_dict`)."""
         return {
             "query": dict(self.query),
-            **{name: getattr(self, name) for name in ("by", "fusion", "where", "k")},
+            **{name: getattr(self, name) for name in ("by", "fusion", "where", "top_k")},
             "index": dict(self.index),
             "warnings": list(self.warnings),
             "hits": [hit.to_dict(explain=explain, excerpt=excerpt) for hit in self.hits],

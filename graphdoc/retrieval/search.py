@@ -21,7 +21,7 @@ from .filters import no_filter, store_filter
 from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, shared_places, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageContribution, PassageHit, TermContribution
-from .table import TERMS, field_columns, filter_columns, l2_normalised, vectors_of
+from .table import TERMS, field_columns, filter_columns, l2_normalized, vectors_of
 from .terms import Query, counted_words, words_of
 
 RankedUnit = Literal["passage", "document"]
@@ -72,7 +72,7 @@ class SearchSettings:
     """How a search is made.
 
     Args:
-        k: documents wanted.
+        top_k: documents wanted.
         by: ``words``, ``vectors`` or ``hybrid`` for both; or with a document by its sentences: ``sentences`` (SDR,
             equations 4 to 6), ``flat`` (every sentence to the best of the whole document), ``paragraphs`` (one vector
             each) or ``document`` (one vector of all sentences).
@@ -100,7 +100,7 @@ class SearchSettings:
         SettingsError: a value is unknown or out of range.
     """
 
-    k: int = 10
+    top_k: int = 10
     by: PassageScoring | SentenceScoring = "hybrid"
     where: str | None = None
     weight: float | None = None
@@ -118,7 +118,7 @@ class SearchSettings:
             value = getattr(self, name)
             if value is not None and value not in choices:
                 raise SettingsError(f"{name}={value!r} is unknown; use one of {', '.join(choices)}")
-        for name, least in (("k", 1), ("passages", 0), ("depth", 1), ("pool", 1)):
+        for name, least in (("top_k", 1), ("passages", 0), ("depth", 1), ("pool", 1)):
             value = getattr(self, name)
             is_open = value is None and name in ("depth", "pool")
             if not is_open and not (isinstance(value, int) and least <= value <= MOST_ROWS):
@@ -169,7 +169,7 @@ class Search:
         if "words" in self._settings.rankings and not self._terms:
             self.warnings.append("no word of the query is searched for: all are stop words or signs")
         rankings = self.rankings()
-        chosen = self.fused(rankings, self._settings.k)
+        chosen = self.fused(rankings, self._settings.top_k)
         if not chosen:
             return ()
         if not self._stands_out(rankings):
@@ -232,7 +232,7 @@ class Search:
             passages, whole = (self.ranking(name, one, where, depth) for one in ("passage", "document"))
             scores, is_complete = summed([passages.scores, whole.scores]), passages.is_complete and whole.is_complete
             return Ranking(scores, passages.passages, is_complete)
-        most = depth or self._settings.depth or max(_DEPTH[name], 20 * self._settings.k)
+        most = depth or self._settings.depth or max(_DEPTH[name], 20 * self._settings.top_k)
         column, condition = RANKINGS[name][unit], all_of(self._where, where)
         if name == "words":
             rows = self._store.by_words(self._query.text, column, most, condition)
@@ -242,7 +242,7 @@ class Search:
 
     @property
     def _most_compared(self) -> int:
-        return max(_COMPARED, self._settings.depth or 0, self._settings.k)
+        return max(_COMPARED, self._settings.depth or 0, self._settings.top_k)
 
     def _compared(self, where: str | None, also: Sequence[str]) -> Ranking:
         """Compare the passages of a query document with those of the documents nearest to it, and of others.
@@ -253,16 +253,16 @@ class Search:
         assert query is not None
         most = self._most_compared
         # As the index keeps them.
-        kept = l2_normalised if self._store.record["similarity"] == "cosine" else np.asarray
+        kept = l2_normalized if self._store.record["similarity"] == "cosine" else np.asarray
         vector = kept(query.vector) - query.usual_vector
         nearest = self._store.by_vector(vector, "document_vector", most, all_of(self._where, where))
         ids = list(dict.fromkeys([*nearest.ids, *also[:most]]))
-        source = l2_normalised(kept(query.passages) - query.usual_passage)
+        source = l2_normalized(kept(query.passages) - query.usual_passage)
         passages: dict[str, dict[int, float]] = {}
         for start in range(0, len(ids), _READ_TOGETHER):
             together = ids[start : start + _READ_TOGETHER]
             rows = self._store.select(["id", "number", "passage_vector"], f"level = '{PASSAGE}'", ids=together)
-            vectors = l2_normalised(vectors_of(rows, "passage_vector") - query.usual_passage)
+            vectors = l2_normalized(vectors_of(rows, "passage_vector") - query.usual_passage)
             names, numbers = (np.asarray(rows.column(name).to_pylist()) for name in ("id", "number"))
             for id in together:
                 own = np.flatnonzero(names == id)

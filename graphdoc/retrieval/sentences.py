@@ -166,7 +166,7 @@ class SentenceSearch:
         """The hits, best first."""
         settings, ids = self._settings, None
         if settings.pool is not None:
-            first = Search(self._store, self._query(), SearchSettings(k=settings.pool, where=settings.where))
+            first = Search(self._store, self._query(), SearchSettings(top_k=settings.pool, where=settings.where))
             if not (ids := [fused.id for fused in first.fused(first.rankings(), settings.pool)]):
                 return ()
         source = self._source_sentences()
@@ -194,7 +194,7 @@ class SentenceSearch:
                 rankings = {"words": of_words, **rankings}
             else:
                 self.warnings.append("word search tells none of the documents from another: words count nothing")
-        chosen = fuse(rankings, "weighted", {"words": weight, self._by: 1 - weight}, settings.k)
+        chosen = fuse(rankings, "weighted", {"words": weight, self._by: 1 - weight}, settings.top_k)
         rows = rows_of_hits(self._store, [fused.id for fused in chosen], {})[0]
         hits = []
         ranks = shared_places({fused.id: fused.score for fused in chosen})
@@ -215,7 +215,7 @@ class SentenceSearch:
         return next(encode_sentences(self._encoder(), [self._document], self._paragraph, None))
 
     def _moments(self) -> ScoreMoments | None:
-        """What scores are usually like in the whole index, whatever is ranked; None where they are not normalised."""
+        """What scores are usually like in the whole index, whatever is ranked; None where they are not normalized."""
         if self._settings.normalization == "none":
             return None
         sample = sample_sentences(self._store, self._document.id)

@@ -155,7 +155,7 @@ def add_vectors(
     ``pooled`` is ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
     """
     length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
-    passages = l2_normalised(encoded.passages) if unit_length else encoded.passages
+    passages = l2_normalized(encoded.passages) if unit_length else encoded.passages
     shares = (encoded.terms / length).astype(np.float16)
     rows[0]["document_vector"] = encoded.vector / length
     for number, row in enumerate(rows[1:]):
@@ -229,7 +229,7 @@ def document_of(row: Mapping[str, Any]) -> Document:
     return Document(row["id"], sections, row["title"] or "", label, structure["metadata"])
 
 
-def l2_normalised(vectors: Vectors) -> Vectors:
+def l2_normalized(vectors: Vectors) -> Vectors:
     """Vectors, or one, of unit length; one of zeros stays so."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
 from ..documents.document import Document
-from ..documents.section import clean_text, normalised
+from ..documents.section import clean_text, normalized
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..inference.vectors import encode_queries, segment_queries
@@ -242,7 +242,7 @@ class QueryFactory:
             return self._of_document(value, value.text, value.id)
         if not isinstance(value, str):
             raise SettingsError(f"the query is {described(value)}; give a text or a Document")
-        words = normalised(clean_text(value)).split()
+        words = normalized(clean_text(value)).split()
         if not words:
             raise SettingsError("the query is empty; give some words, or a document")
         text = " ".join(words)

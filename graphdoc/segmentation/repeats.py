@@ -49,7 +49,7 @@ _MOST_HASHES = 100_000_000
 _APART = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_APART}]|[^\W_{_APART}]+")
 _NUMBER = crc32(b"0")
-# The finaliser of MurmurHash3 (A. Appleby, public domain).
+# The finalizer of MurmurHash3 (A. Appleby, public domain).
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _BASE, _SHIFT, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(33), np.uint64(32)
 

@@ -168,8 +168,8 @@ class Plan:
     Args:
         document: the document.
         empty_sections: number of its sections without text.
-        drafts: what is still to be tokenised.
-        finished: what is tokenised, or left out for a reason.
+        drafts: what is still to be tokenized.
+        finished: what is tokenized, or left out for a reason.
         repeated: pieces that repeat in other documents: section, first character, and one past the last.
         keeps_repeats: whether they are so much of it that they count.
         cut_sentences: from the place (section, character) where a later piece of a cut sentence begins to the
@@ -249,7 +249,7 @@ class Plan:
 
 
 class Segmenter:
-    """Cuts documents into passages, sentences or chunks that keep to a tokenizer's limit, and tokenises them.
+    """Cuts documents into passages, sentences or chunks that keep to a tokenizer's limit, and tokenizes them.
 
     Passages end where a sentence ends, stay inside a section and differ little in length within it. One over the
     token limit is cut at sentence ends; a single sentence over the limit at white space, or between tokens where there
@@ -297,7 +297,7 @@ class Segmenter:
         return next(self.segment_many([document]))
 
     def segment_many(self, documents: Iterable[Document]) -> Iterator[SegmentedDocument]:
-        """Cut documents as they come, tokenising the passages of many documents at once."""
+        """Cut documents as they come, tokenizing the passages of many documents at once."""
         waiting: list[Plan] = []
         count = 0
         for document in documents:
@@ -354,7 +354,7 @@ class Segmenter:
         while drafts:
             parts: list[Draft] = []
             for first in range(0, len(drafts), _TEXTS_PER_CALL):
-                parts.extend(self._tokenise(drafts[first : first + _TEXTS_PER_CALL]))
+                parts.extend(self._tokenize(drafts[first : first + _TEXTS_PER_CALL]))
             drafts = parts
         for plan in plans:
             yield plan.segmented(self.config.max_passages, self._special_tokens)
@@ -362,7 +362,7 @@ class Segmenter:
             plan.drafts.clear()
             plan.finished.clear()
 
-    def _tokenise(self, drafts: Sequence[Draft]) -> Iterator[Draft]:
+    def _tokenize(self, drafts: Sequence[Draft]) -> Iterator[Draft]:
         """Give the drafts their token ids; those over the limit come back in parts instead."""
         texts = [draft.context.text + draft.text for draft in drafts]
         for draft, text, ids in zip(drafts, texts, token_ids(self.tokenizer, texts), strict=True):

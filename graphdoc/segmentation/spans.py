@@ -196,7 +196,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class SegmentedDocument:
-    """A document cut into passages and tokenised.
+    """A document cut into passages and tokenized.
 
     Args:
         document: the document itself.

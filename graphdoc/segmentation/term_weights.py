@@ -96,7 +96,7 @@ class TermWeights:
         return np.where(self._ids[places] == ids, self._frequencies[places], 0)
 
     def unit(self, terms: TermCounts) -> npt.NDArray[np.float64]:
-        """The weights of a document's terms, L2-normalised, ``(terms,)``."""
+        """The weights of a document's terms, L2-normalized, ``(terms,)``."""
         rarity = 1 + np.log((1 + self.documents) / (1 + self.frequencies(terms.ids)))
         weights = terms.counts**DAMPING * rarity
         return np.asarray(weights / (np.linalg.norm(weights) or 1.0))

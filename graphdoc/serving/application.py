@@ -69,14 +69,14 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         document: str | None = None,
         by: str = "hybrid",
         where: str | None = None,
-        k: int = Query(10, ge=1),
+        top_k: int = Query(10, ge=1),
     ) -> HTMLResponse:
         text, status, index = (q or "").strip(), 200, service.index.describe()
         query = {"text": text, "document": document, "title": ""}
-        results = SearchResults((), query, by, None, where, k, index)
+        results = SearchResults((), query, by, None, where, top_k, index)
         if text or document is not None:
             try:
-                results = service.search(text or None, document=document, by=by, where=where, k=k)
+                results = service.search(text or None, document=document, by=by, where=where, top_k=top_k)
             except GraphdocError as error:
                 results, status = replace(results, warnings=(str(error),)), 422
         # What the form offers depends on what the index keeps.
@@ -92,14 +92,14 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         document: str | None = None,
         by: str = "hybrid",
         where: str | None = None,
-        k: int = Query(10, ge=1),
+        top_k: int = Query(10, ge=1),
         passages: int = Query(3, ge=0),
         explain: bool = False,
         weight: float | None = None,
         pool: int | None = Query(None, ge=1),
     ) -> dict[str, Any]:
         """Find documents by a text ``q``, or by a ``document`` of the index, also by its sentences."""
-        options: dict[str, Any] = {"k": k, "by": by, "where": where, "weight": weight, "pool": pool}
+        options: dict[str, Any] = {"top_k": top_k, "by": by, "where": where, "weight": weight, "pool": pool}
         return service.search(q, document=document, passages=passages, **options).to_dict(explain=explain)
 
     @application.get("/documents/{id:path}")

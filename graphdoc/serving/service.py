@@ -14,7 +14,7 @@ from ..retrieval.results import SearchResults
 from ..version import __version__
 
 # The most that a request may ask for: characters of query and filter, hits, their passages, documents of a pool.
-REQUEST_LIMITS = {"query": 10_000, "where": 1_000, "k": 100, "passages": 10, "pool": 1_000}
+REQUEST_LIMITS = {"query": 10_000, "where": 1_000, "top_k": 100, "passages": 10, "pool": 1_000}
 
 
 class SearchService:
@@ -28,7 +28,7 @@ class SearchService:
         query: str | None = None,
         *,
         document: str | None = None,
-        k: int = 10,
+        top_k: int = 10,
         by: str = "hybrid",
         where: str | None = None,
         passages: int = 3,
@@ -43,13 +43,13 @@ class SearchService:
         """
         if (query is None) == (document is None):
             raise SettingsError("give either a query or the id of a document")
-        sizes = {"query": len(query or ""), "where": len(where or ""), "k": k, "passages": passages, "pool": pool or 0}
-        for name, size in sizes.items():
-            if size > REQUEST_LIMITS[name]:
-                raise SettingsError(f"{name}={size} is too much; at most {REQUEST_LIMITS[name]:,} are served")
+        sizes = len(query or ""), len(where or ""), top_k, passages, pool or 0
+        for (name, most), size in zip(REQUEST_LIMITS.items(), sizes, strict=True):
+            if size > most:
+                raise SettingsError(f"{name}={size} is too much; at most {most:,} are served")
         source = self.index.document(document) if document is not None else query or ""
         options: dict[str, Any] = {"by": by, "where": where or None, "weight": weight}
-        return self.index.search(source, k, **options, passages=passages, pool=pool)
+        return self.index.search(source, top_k, **options, passages=passages, pool=pool)
 
     def document(self, id: str) -> dict[str, Any]:
         """A document of the index as JSON has it; NaN and infinity are null there."""
@@ -74,30 +74,30 @@ def tool_server(service: SearchService) -> Any:
     )
 
     @server.tool()
-    def search_documents(query: str, k: int = 10, by: str = "hybrid", where: str | None = None) -> dict[str, Any]:
+    def search_documents(query: str, top_k: int = 10, by: str = "hybrid", where: str | None = None) -> dict[str, Any]:
         """Find documents for a query; each hit has its best passages, and the parts of its score.
 
         Args:
             query: words or a question.
-            k: how many documents.
+            top_k: how many documents.
             by: hybrid, words (BM25) or vectors (meaning).
             where: a filter by fields of documents, such as: year >= 2010 AND label = 'sea'.
         """
         with _mistakes_for_the_agent():
-            return service.search(query, k=k, by=by, where=where).to_dict()
+            return service.search(query, top_k=top_k, by=by, where=where).to_dict()
 
     @server.tool()
-    def similar_documents(id: str, k: int = 10, where: str | None = None, by: str = "hybrid") -> dict[str, Any]:
+    def similar_documents(id: str, top_k: int = 10, where: str | None = None, by: str = "hybrid") -> dict[str, Any]:
         """Find documents that resemble a document of the index.
 
         Args:
             id: id of the document.
-            k: how many documents.
+            top_k: how many documents.
             where: a filter by fields of documents.
             by: hybrid, words, vectors; or sentences, which says which sentences are alike, where the index keeps them.
         """
         with _mistakes_for_the_agent():
-            return service.search(document=id, k=k, where=where, by=by).to_dict()
+            return service.search(document=id, top_k=top_k, where=where, by=by).to_dict()
 
     @server.tool()
     def read_document(id: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class CorpusSettings(Settings):
     streaming: bool = False
     """read the documents again in every epoch instead of storing their tokens; for sub-documents"""
     preparing_processes: Annotated[int, Field(ge=1, le=512)] | None = None
-    """processes that cut and tokenise; null takes one for every core"""
+    """processes that cut and tokenize; null takes one for every core"""
     cache: FileName | None = None
     """folder for prepared corpora; null takes $GRAPHDOC_CACHE, or else ~/.cache/graphdoc"""
 
@@ -121,7 +121,7 @@ class CorpusSettings(Settings):
 
     @property
     def processes(self) -> int:
-        """Number of processes that cut and tokenise."""
+        """Number of processes that cut and tokenize."""
         if self.preparing_processes is not None:
             return self.preparing_processes
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -152,7 +152,7 @@ class ModelSettings(Settings):
     store: Literal["whole", "updates"] = "whole"
     """store whole checkpoints, or only what was trained on top of the backbone, which is then loaded by its name"""
     init: Literal["random", "mean"] = "random"
-    """initialisation of new layers; mean makes document vectors nearly the mean of the passage vectors"""
+    """initialization of new layers; mean makes document vectors nearly the mean of the passage vectors"""
 
     @field_validator("settings")
     @classmethod

@@ -122,7 +122,7 @@ def _pairs(
     """Find the best paragraph of the other document for every paragraph that is looked for.
 
     Both documents come with their parts, which are compared in place of sentences. Scores ``(parts looked for, parts
-    searched)`` are normalised by means and factors that are broadcast to them.
+    searched)`` are normalized by means and factors that are broadcast to them.
     """
     (document, parts), (other, other_parts) = looked_for, searched
     means, factors = np.broadcast_to(means, scores.shape), np.broadcast_to(factors, scores.shape)

@@ -113,7 +113,7 @@ class SentenceSet:
 
 
 def _means(vectors: Vectors, places: Rows) -> Vectors:
-    """Means of the rows between places, L2-normalised; ``(places - 1, width)``."""
+    """Means of the rows between places, L2-normalized; ``(places - 1, width)``."""
     ones = np.ones(len(vectors))
     # A product with a sparse matrix takes a quarter of the time of add.reduceat.
     sums = csr_matrix((ones, np.arange(len(vectors)), places), (len(places) - 1, len(vectors))) @ np.asarray(vectors)
@@ -170,7 +170,7 @@ class ScoreMoments:
         varies = self.deviations > 1e-12 * np.maximum(1.0, np.abs(self.means))
         return np.asarray(np.where(varies, 1.0 / np.where(varies, self.deviations, 1.0), 0.0))
 
-    def normalised(self, scores: Floats) -> Floats:
+    def normalized(self, scores: Floats) -> Floats:
         """Z-scores of every row; 0 for constant rows."""
         return np.asarray((scores - self.means[:, None]) * self.factors[:, None])
 
@@ -255,7 +255,7 @@ def score_documents(
         normalization: ``zscore`` brings every row of paragraph scores to mean 0 and deviation 1 over all paragraphs of
             all candidates, as in the paper, or by given moments; ``none`` leaves cosines, as in the published code.
         direction: ``source`` looks for the source in the candidate, as the paper does; ``both`` also for the candidate
-            in the source, and takes the mean. Scores of the second kind are normalised by paragraph of the source too.
+            in the source, and takes the mean. Scores of the second kind are normalized by paragraph of the source too.
         moments: what z-scores are made by; None for those of these candidates.
 
     Returns:
@@ -320,8 +320,8 @@ def _of_documents(scores: ParagraphScores, starts: Rows, moments: ScoreMoments |
     """Scores of candidates from those of their paragraphs, which begin at ``starts``; ``(candidates,)``."""
     forward, reverse = scores
     if moments is not None:
-        forward = moments.normalised(forward)
-        reverse = None if reverse is None else moments.reversed.normalised(reverse)
+        forward = moments.normalized(forward)
+        reverse = None if reverse is None else moments.reversed.normalized(reverse)
     found = np.maximum.reduceat(forward, starts, axis=1).mean(axis=0)
     if reverse is not None:
         sums = np.add.reduceat(reverse.max(axis=0), starts)

@@ -314,7 +314,7 @@ class MaxSim(Similarity):
     )
 
     def compared_vectors(self, document: EncodedDocument) -> Floats:
-        """The passages, L2-normalised."""
+        """The passages, L2-normalized."""
         return np.asarray(document.passages, np.float64) / row_lengths(document.passages)[:, None]
 
     def weights(self, a: Floats, b: Floats) -> Floats:

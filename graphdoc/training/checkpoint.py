@@ -79,7 +79,7 @@ class RunCheckpoints:
 
     A checkpoint ``checkpoint-N`` is a folder that :meth:`~graphdoc.encoder.DocumentEncoder.from_pretrained` reads, as
     the run would leave it if it ended there. Its folder ``training`` holds the weights as they are in training, where
-    those differ, those of parts that training alone uses, and the optimiser's state. It is written under another name
+    those differ, those of parts that training alone uses, and the optimizer's state. It is written under another name
     and then renamed, so that there is always a whole one. Reading one that is damaged, or of another model, is a
     ModelError that names the file.
 
@@ -194,7 +194,7 @@ class RunCheckpoints:
 
     @staticmethod
     def load_optimizer(checkpoint: Path, optimizer: Any, schedule: Any, scaler: Any) -> None:
-        """Give the optimiser, its schedule and what scales gradients the state of a checkpoint."""
+        """Give the optimizer, its schedule and what scales gradients the state of a checkpoint."""
         folder = checkpoint / TRAINING_FOLDER
         with _reading(folder, checkpoint):
             load_optimizer(folder, optimizer, schedule, scaler)

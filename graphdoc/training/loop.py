@@ -235,7 +235,7 @@ class TrainingLoop:
         return self._is_stopping and self.state.global_step < self.state.max_steps
 
     def _load(self, checkpoint: Path) -> None:
-        """Take over weights, optimiser and state of a checkpoint."""
+        """Take over weights, optimizer and state of a checkpoint."""
         self._checkpoints.load_weights(checkpoint)
         self._checkpoints.load_optimizer(checkpoint, self._optimizer, self._schedule, self.accelerator.scaler)
         steps, self.state = self.state.max_steps, self._checkpoints.load_state(checkpoint)

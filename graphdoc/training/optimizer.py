@@ -1,4 +1,4 @@
-"""Which weights a run trains, and by which optimiser and schedule.
+"""Which weights a run trains, and by which optimizer and schedule.
 
 Their state is saved as safetensors and JSON, since that of ``Accelerator.save_state`` is pickled.
 """
@@ -30,7 +30,7 @@ _NO_DECAY = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm
 
 
 def make_optimizer(model: DocumentModel, settings: TrainingSettings) -> Optimizer:
-    """The optimiser of the weights that are trained.
+    """The optimizer of the weights that are trained.
 
     Biases and norms do not decay; the passage encoder may have a learning rate of its own.
     """
@@ -60,7 +60,7 @@ def make_schedule(optimizer: Optimizer, settings: TrainingSettings, steps: int) 
 
 
 def save_optimizer(folder: Path, optimizer: Any, schedule: Any, scaler: Any) -> None:
-    """Write the state of an optimiser, its schedule, and what scales its gradients."""
+    """Write the state of an optimizer, its schedule, and what scales its gradients."""
     state = optimizer.state_dict()
     entries = {f"{number}.{name}": value for number, of in state["state"].items() for name, value in of.items()}
     content = {

@@ -130,7 +130,7 @@ class Manifest(Provenance):
         """Everything as it stands in the file."""
         return self.model_dump(mode="json")
 
-    def summarise(self, console: Console) -> None:
+    def summarize(self, console: Console) -> None:
         """Print what was written, and what was not, for people to read."""
         coverage = self.coverage
         lines = [

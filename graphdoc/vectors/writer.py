@@ -91,7 +91,7 @@ def encode_to_disk(
         token_budget: most tokens (with padding) that go through the transformer at once.
         padding: largest share of padding in a well-filled mini-batch, 0 to 1; None for the usual one.
         show_progress: show a bar; None shows it on a terminal when the work is long.
-        workers: processes that cut and tokenise ahead; None for as many as suit the machine, 0 for none.
+        workers: processes that cut and tokenize ahead; None for as many as suit the machine, 0 for none.
         report: report of the reader of ``documents``; what it lists as skipped goes into the manifest, and what cannot
             be encoded into it.
         on_error: whether a document that cannot be encoded stops the run or is skipped and listed.

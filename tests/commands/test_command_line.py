@@ -75,7 +75,7 @@ def test_the_overview_names_every_command(graphdoc: Command) -> None:
         (("evaluate", "clustr"), "cluster"),
         (("attention", "a", "--graf", "full"), "--graph"),
         (("attention",), "DOCUMENT"),
-        (("compare", "a", "--top", "9" * 5000), "--top"),
+        (("compare", "a", "--top-k", "9" * 5000), "--top-k"),
         (("search", "a", "b", "--weight", "nan"), "--weight"),
         (("encode", "a", "--max-passages", "0"), "--max-passages"),
         (("encode", "a", "--column", "body"), "body"),

@@ -96,7 +96,7 @@ def test_index_search_and_mine(run: Command, examples: Path) -> None:
     assert "unchanged 11" in run("index", examples, "--output", "my.index")
     assert "deleted: 1 document" in run("index", "--output", "my.index", "--delete", "koji", "--describe")
     files = ("--json", "h.json", "--csv", "h.csv", "--html", "h.html")
-    run("search", "my.index", "what keeps the sea out of a city", "--top", "3", "--weight", "0.5", *files)
+    run("search", "my.index", "what keeps the sea out of a city", "--top-k", "3", "--weight", "0.5", *files)
     assert len(content("h.json")["hits"]) == 3
     out = run("search", "my.index", "--document", "vinegar", "--by", "sentences", "--where", "id != 'vinegar'")
     assert "paragraph" in out and "[vinegar]" not in out
@@ -133,7 +133,7 @@ def test_bars_know_how_many_documents_there_are(run: Command, examples: Path, mo
 def test_search_without_an_index(run: Command, examples: Path) -> None:
     pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
     for most, is_cut in (("3", True), ("all", False)):
-        options = ("--by", "words", "--top", "2", "--max-passages", most, "--json", f"{most}.json")
+        options = ("--by", "words", "--top-k", "2", "--max-passages", most, "--json", f"{most}.json")
         assert "[koji]" in run("search", examples, "koji mould rice", *options)
         assert [hit["cut"] > 0 for hit in content(f"{most}.json")["hits"]] == [is_cut] * 2
 

@@ -20,7 +20,7 @@ from typed import Patch
 
 from graphdoc.corpus import document as corpus_document
 from graphdoc.corpus import source
-from graphdoc.corpus.document import CorpusReport, text_fingerprint, tokenise_in_order
+from graphdoc.corpus.document import CorpusReport, text_fingerprint, tokenize_in_order
 from graphdoc.corpus.source import CorpusSource, StreamingCorpus
 from graphdoc.documents.document import Document
 from graphdoc.errors import DocumentError, GraphdocError
@@ -248,7 +248,7 @@ def test_processes_give_documents_in_order_and_one_that_is_ended_from_outside_is
     monkeypatch.setattr(corpus_document, "BLOCK_DOCUMENTS", 4)
     documents = [Document.from_mapping(row) for row in rows_of(30)]
     for processes in (1, 3):
-        found = list(tokenise_in_order(enumerate(documents), segmenter, processes))
+        found = list(tokenize_in_order(enumerate(documents), segmenter, processes))
         assert [(one.id, one.group) for one in found] == [(one.id, number) for number, one in enumerate(documents)]
         for one, document in zip(found, documents, strict=True):
             expected = segmenter.segment(document)
@@ -257,7 +257,7 @@ def test_processes_give_documents_in_order_and_one_that_is_ended_from_outside_is
             assert one.coverage == expected.coverage
     monkeypatch.setattr(Segmenter, "segment_many", lambda *_: os._exit(9))
     with pytest.raises(GraphdocError, match="preparing_processes=2"):
-        list(tokenise_in_order(enumerate(documents), segmenter, 2))
+        list(tokenize_in_order(enumerate(documents), segmenter, 2))
 
 
 def test_only_the_text_counts_for_the_hash() -> None:

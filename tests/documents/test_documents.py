@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.rows import Columns
-from graphdoc.documents.section import Section, clean_text, normalised
+from graphdoc.documents.section import Section, clean_text, normalized
 from graphdoc.errors import DocumentError
 
 
@@ -60,9 +60,9 @@ def test_cleaned_text_can_be_encoded_and_stays_clean(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff")))
 def test_clean_text_is_kept_but_for_its_form(text: str) -> None:
     document = Document.from_text(text, id="a")
-    assert "".join(section.text for section in document.sections) == normalised(text) == normalised(normalised(text))
+    assert "".join(section.text for section in document.sections) == normalized(text) == normalized(normalized(text))
     # Only compatible forms of letters, and what is not seen, change.
-    assert unicodedata.normalize("NFKC", normalised(text)) == unicodedata.normalize(
+    assert unicodedata.normalize("NFKC", normalized(text)) == unicodedata.normalize(
         "NFKC", re.sub("[\u00ad\u180e\u200b\u2060\ufeff]", "", text)
     )
 

@@ -121,7 +121,7 @@ QRELS = {"a": {"tides": 2, "marsh": 1}, "b": {"rice": 1}, "c": {"lathe": 1}}
 
 
 def test_runs_are_those_of_searches(read_index: DocumentIndex) -> None:
-    found = rank_queries(read_index, QUERIES, QRELS, k=4, depth=200, folds=3)
+    found = rank_queries(read_index, QUERIES, QRELS, top_k=4, depth=200, folds=3)
     assert list(found.runs) == list(found.milliseconds) == [*SEARCHES, *WEIGHTED]
     for query, text in QUERIES.items():
         for name, settings in SEARCHES.items():
@@ -143,7 +143,7 @@ def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
 def test_source_documents_are_taken_out_before_rankings_are_joined(read_index: DocumentIndex) -> None:
     found = rank_queries(read_index, QUERIES, QRELS, excluded={"a": {"tides"}}, folds=3)
     assert all("tides" not in run["a"] for run in found.runs.values())
-    few = rank_queries(read_index, QUERIES, QRELS, k=1, folds=4)
+    few = rank_queries(read_index, QUERIES, QRELS, top_k=1, folds=4)
     assert not few.weights and list(few.runs["words"]["b"]) == ["rice"]
 
 

@@ -17,7 +17,7 @@ from typed import Patch
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, Packing, map_tensors, sent
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
-from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, normalised_adjacency
+from graphdoc.graphs.kinds import EdgeKind, GraphKind, JoinedGraphs, NodeKind, normalized_adjacency
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS
 
@@ -142,7 +142,7 @@ def graphs(sizes: list[tuple[int, int]]) -> JoinedGraphs:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=5))
 @hypothesis_settings(deadline=None, max_examples=60)
-def test_weights_are_the_normalised_adjacency_and_1_on_self_loops(sizes: list[tuple[int, int]]) -> None:
+def test_weights_are_the_normalized_adjacency_and_1_on_self_loops(sizes: list[tuple[int, int]]) -> None:
     joined = graphs(sizes)
     assert joined.edge_weights is not None
     first_node = first_edge = 0
@@ -170,7 +170,7 @@ def test_weights_are_the_normalised_adjacency_and_1_on_self_loops(sizes: list[tu
 
 def test_the_diagonal_does_not_count_and_nodes_alone_have_rows_of_0() -> None:
     given_here = np.array([[5.0, 1, 0], [1, 5, 0], [0, 0, 5]])
-    np.testing.assert_allclose(normalised_adjacency(given_here), [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_allclose(normalized_adjacency(given_here), [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
 
 
 def test_weights_go_with_graphs_wherever_they_go_and_are_1_beside_others() -> None:

@@ -47,7 +47,8 @@ def index(encoder: DocumentEncoder, tmp_path_factory: Folders) -> DocumentIndex:
 
 
 def test_langchain_gives_the_hits_of_a_search(index: DocumentIndex) -> None:
-    found, hits = LangChainRetriever(index=index, k=2, passages=2).invoke(QUERY), index.search(QUERY, 2, passages=2)
+    hits, retriever = index.search(QUERY, 2, passages=2), LangChainRetriever(index=index, top_k=2, passages=2)
+    found = retriever.invoke(QUERY)
     assert [document.id for document in found] == [hit.id for hit in hits]
     for document, hit in zip(found, hits, strict=True):
         in_order = sorted(hit.passages, key=lambda passage: passage.number)
@@ -60,7 +61,7 @@ def test_langchain_gives_the_hits_of_a_search(index: DocumentIndex) -> None:
     retriever = LangChainRetriever(index=index, by="words", where="year < 2000", content="document")
     (whole,) = retriever.invoke("tides")
     assert whole.page_content == DOCUMENTS[0].text and list(whole.metadata["parts"]) == ["words"]
-    assert [document.id for document in retriever.invoke("rice", where=None, k=1)] == ["rice"]
+    assert [document.id for document in retriever.invoke("rice", where=None, top_k=1)] == ["rice"]
     passages = retriever.invoke("tides", content="passage", passages=2)
     assert len(passages) == 2
     for passage in passages:
@@ -71,7 +72,7 @@ def test_langchain_gives_the_hits_of_a_search(index: DocumentIndex) -> None:
 
 
 def test_langchain_in_a_chain_and_without_waiting(index: DocumentIndex) -> None:
-    retriever, queries = LangChainRetriever(index=index, k=1), ["steamed rice", QUERY, "salt marshes"]
+    retriever, queries = LangChainRetriever(index=index, top_k=1), ["steamed rice", QUERY, "salt marshes"]
     chain = retriever | RunnableLambda(lambda documents: [document.id for document in documents])
 
     async def several() -> list[Any]:
@@ -81,7 +82,7 @@ def test_langchain_in_a_chain_and_without_waiting(index: DocumentIndex) -> None:
 
 
 def test_llama_index_gives_nodes_that_know_their_place(index: DocumentIndex) -> None:
-    retriever = LlamaIndexRetriever(index, k=2, passages=2)
+    retriever = LlamaIndexRetriever(index, top_k=2, passages=2)
     nodes, hits = retriever.retrieve(QUERY), index.search(QUERY, 2, passages=2)
     expected = [(hit.id, hit.score) for hit in hits for _ in hit.passages]
     assert [(node.node.ref_doc_id, node.score) for node in nodes] == expected
@@ -100,7 +101,7 @@ def test_llama_index_gives_nodes_that_know_their_place(index: DocumentIndex) -> 
 
 
 def test_bad_input(index: DocumentIndex) -> None:
-    for settings, named in (({"by": "magic"}, "magic"), ({"content": "pages"}, "pages"), ({"k": 0}, "k=0")):
+    for settings, named in (({"by": "magic"}, "magic"), ({"content": "pages"}, "pages"), ({"top_k": 0}, "top_k=0")):
         for make in (lambda **own: LangChainRetriever(index=index, **own), partial(LlamaIndexRetriever, index)):
             with pytest.raises(ValueError, match=named):
                 make(**settings)

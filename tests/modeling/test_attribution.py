@@ -157,7 +157,7 @@ def test_the_equation_is_the_papers(heads: int) -> None:
     assert float(weights.detach().std()) > 0.1
 
 
-def test_normalised_chunks_are_those_of_bert_whatever_their_length() -> None:
+def test_normalized_chunks_are_those_of_bert_whatever_their_length() -> None:
     layer, plain = attention_layer(norm=True).double(), attention_layer().double()
     assert layer.state_dict().keys() == plain.state_dict().keys()
     ids, layout = [0, 0, 0, 1, 1, 2, 2], batch_of([[0, 0, 0, 1, 1, 2, 2]]).sections

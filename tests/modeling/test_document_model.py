@@ -197,7 +197,7 @@ def test_half_precision_leaves_everything_above_the_encoder_in_fp32(tmp_path: Pa
 
 
 @pytest.mark.parametrize("readout", ["attention", "sections"])
-def test_weights_missing_from_a_checkpoint_are_initialised_and_reported(
+def test_weights_missing_from_a_checkpoint_are_initialized_and_reported(
     readout: str, tmp_path: Path, tiny_model, documents
 ) -> None:
     sizes = {"section_lstm_size": 10, "section_projection_size": 6}

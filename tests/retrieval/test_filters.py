@@ -110,7 +110,7 @@ def test_fields_keep_the_names_that_people_gave(index: DocumentIndex) -> None:
     names = {name for fields in FIELDS.values() for name in fields}
     assert set(index.fields) == names and names < set(index.columns)
     assert index.fields["number"] == "whole numbers" and index.fields["tags"] == "lists of texts"
-    for hit in index.search("tides", k=3):
+    for hit in index.search("tides", top_k=3):
         assert {name: value for name, value in hit.metadata.items() if name != "label"} == FIELDS[hit.id]
         assert dict(index.document(hit.id).metadata) == {
             name: tuple(value) if isinstance(value, list) else value for name, value in FIELDS[hit.id].items()

@@ -43,8 +43,8 @@ def index(mini: DocumentEncoder, tmp_path_factory: Folders) -> DocumentIndex:
     return index
 
 
-def order(index: DocumentIndex, query: str | Document, k: int = 30, **settings: object) -> list[str]:
-    return [hit.id for hit in index.search(query, k, **settings)]  # type: ignore[arg-type]
+def order(index: DocumentIndex, query: str | Document, top_k: int = 30, **settings: object) -> list[str]:
+    return [hit.id for hit in index.search(query, top_k, **settings)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])

@@ -231,8 +231,8 @@ Call = Callable[[], object]
 @pytest.mark.parametrize(
     ("query", "settings", "named"),
     [
-        ("", {}, "empty"), (" \u3000\n", {"by": "words"}, "empty"), (3, {}, "3 (int)"), ("a", {"k": 0}, "k=0"),
-        ("a", {"k": 2**70}, f"k={2**70}"), ("a", {"by": "magic"}, "magic"), ("a", {"fusion": "sum"}, "sum"),
+        ("", {}, "empty"), (" \u3000\n", {"by": "words"}, "empty"), (3, {}, "3 (int)"), ("a", {"top_k": 0}, "top_k=0"),
+        ("a", {"top_k": 2**70}, f"top_k={2**70}"), ("a", {"by": "magic"}, "magic"), ("a", {"fusion": "sum"}, "sum"),
         ("a", {"weight": 2}, "weight=2"), ("a", {"passages": -1}, "passages=-1"),
         ("a", {"words_unit": "word"}, "word"), ("a", {"by": "sentences"}, "Document"),
         (SOURCE, {"by": "sentences", "pool": 0}, "pool=0"), (SOURCE, {"by": "flat", "direction": "up"}, "up"),
@@ -257,7 +257,7 @@ def test_odd_queries(read_index: DocumentIndex, by: Any) -> None:
         assert not found.hits and found.warnings
     long = read_index.search(" ".join(f"word{number}" for number in range(20_000)) + " tides" * 99, by=by)
     assert by == "vectors" or "tides" in long[0].explain().words[0].term
-    assert len(read_index.search("tides", k=1_000, by=by)) <= len(read_index)
+    assert len(read_index.search("tides", top_k=1_000, by=by)) <= len(read_index)
 
 
 def test_small_indexes(place: str, encoder: DocumentEncoder, documents: Documents) -> None:

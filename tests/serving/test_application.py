@@ -67,9 +67,9 @@ def client(service: SearchService) -> Iterator[TestClient]:
 
 
 def test_json_is_what_a_search_gives(client: TestClient, service: SearchService) -> None:
-    answer = client.get("/search", params={"q": "steamed rice", "k": 2, "explain": True})
+    answer = client.get("/search", params={"q": "steamed rice", "top_k": 2, "explain": True})
     assert answer.status_code == 200
-    assert answer.json() == json.loads(json.dumps(service.search("steamed rice", k=2).to_dict(explain=True)))
+    assert answer.json() == json.loads(json.dumps(service.search("steamed rice", top_k=2).to_dict(explain=True)))
     assert any(hit["explanation"]["words"] for hit in answer.json()["hits"])
     similar = client.get("/search", params={"document": "a/b c"}).json()
     assert "hits" in similar, similar
@@ -99,7 +99,7 @@ def test_the_page_asks_and_answers_and_hostile_words_stay_words(client: TestClie
     ("path", "parameters", "status", "key"),
     [
         ("/search", {"q": "x" * (REQUEST_LIMITS["query"] + 1)}, 422, "query=10001"),
-        ("/search", {"q": "x", "k": 101}, 422, "k=101"),
+        ("/search", {"q": "x", "top_k": 101}, 422, "top_k=101"),
         ("/search", {"q": "x", "where": "yaer > 3"}, 422, "yaer"),
         ("/search", {"q": "x", "where": "repeat(id,10000000) = 'b'"}, 422, "repeat"),
         ("/search", {"q": " "}, 422, "empty"),
@@ -148,12 +148,12 @@ def call_tool(service: SearchService, name: str, **arguments: Any) -> Any:
 
 def test_agents_have_tools(service: SearchService) -> None:
     names = asked_of_tools(service, lambda agent: agent.list_tools()).tools
-    found = call_tool(service, "search_documents", query="steamed rice", k=1)
+    found = call_tool(service, "search_documents", query="steamed rice", top_k=1)
     missing = call_tool(service, "read_document", id="nowhere")
     json.loads(call_tool(service, "read_document", id="rice").content[0].text, parse_constant=pytest.fail)
     assert [tool.name for tool in names] == ["search_documents", "similar_documents", "read_document"]
     hits = json.loads(found.content[0].text)["hits"]
-    assert [hit["id"] for hit in hits] == [service.search("steamed rice", k=1)[0].id]
+    assert [hit["id"] for hit in hits] == [service.search("steamed rice", top_k=1)[0].id]
     assert missing.is_error and "nowhere" in missing.content[0].text
 
 

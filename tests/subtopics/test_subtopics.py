@@ -101,19 +101,19 @@ def test_groups_are_found() -> None:
     assert [len(side) for side in found.sides] == [10, 14]
 
 
-def test_the_minimum_normalised_cut_is_found_of_a_small_graph() -> None:
+def test_the_minimum_normalized_cut_is_found_of_a_small_graph() -> None:
     similarity, _ = blocks([5, 4], noise=0.4)
     found = find_subtopics(similarity, 4, cluster_size=5).clusters
     weights = similarity + 1e-4
     np.fill_diagonal(weights, 0)
     degrees = weights.sum(axis=1)
 
-    def normalised_cut(chosen: np.ndarray) -> float:
+    def normalized_cut(chosen: np.ndarray) -> float:
         between = weights[chosen][:, ~chosen].sum()
         return float(between / degrees[chosen].sum() + between / degrees[~chosen].sum())
 
     partitions = [np.array([bit == "1" for bit in f"{number:09b}"]) for number in range(1, 2**8)]
-    assert normalised_cut(found == 1) == pytest.approx(min(map(normalised_cut, partitions)))
+    assert normalized_cut(found == 1) == pytest.approx(min(map(normalized_cut, partitions)))
 
 
 @settings(deadline=None, max_examples=40)

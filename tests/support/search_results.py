@@ -95,7 +95,7 @@ def make_results(
         "by": "hybrid",
         "fusion": "reciprocal_rank",
         "where": None,
-        "k": 10,
+        "top_k": 10,
         "index": {
             "path": "library",
             "documents": 232,
@@ -117,7 +117,7 @@ def make_results(
 def make_attack() -> dict[str, Any]:
     """Results in which every text tries to run a script or to leave its place in the page, and no number is one."""
     evil = f"{ATTACK} {RIGHT_TO_LEFT} \ud800 \x00"
-    results = make_results(hits=2, by=evil, fusion=evil, where=evil, k=evil, warnings=[evil])
+    results = make_results(hits=2, by=evil, fusion=evil, where=evil, top_k=evil, warnings=[evil])
     results["query"] = {"text": evil, "document": evil, "title": f"{evil}!"}
     results["index"] = {"path": evil, "documents": 2, "passages": 4, "model": {"name": evil, evil: evil}}
 

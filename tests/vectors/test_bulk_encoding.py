@@ -185,7 +185,7 @@ def test_the_manifest_tells_how_it_was_made(make_encoder: Encoders, tmp_path: Pa
     # Said once, not once for every shard.
     assert sum("not encoded whole" in record.getMessage() for record in caplog.records) == 1
     console = Console(record=True, width=200)
-    manifest.summarise(console)
+    manifest.summarize(console)
     assert f"{expected.left_out['passage limit']:,} characters" in console.export_text()
 
 

@@ -47,7 +47,7 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
         "ranked by": _NAMES.get(by, by),
         "fused by": _NAMES.get(fusion, fusion),
         "filter": results["where"],
-        "most hits": results["k"],
+        "most hits": results["top_k"],
         "index": index.get("path"),
         **{name: f"{index[name]:,}" for name in ("documents", "passages") if name in index},
         **{f"model’s {name.replace('_', ' ')}": value for name, value in index["model"].items()},
