@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import TrainerCallback
 
 from .documents.document import Document
 from .encoder import DocumentEncoder
@@ -40,6 +41,7 @@ def train(
     encoder: DocumentEncoder | None = None,
     loss: Loss | None = None,
     evaluator: Evaluator | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> Path:
     """Train a model by the settings of any recipe, alone or as one of the processes that a launcher started.
 
@@ -51,6 +53,7 @@ def train(
         encoder: trained instead of the model that the settings name.
         loss: used instead of the loss of the settings.
         evaluator: measures the model during training, by its ``primary_metric``, instead of what the settings say.
+        callbacks: see :class:`Trainer`.
 
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
@@ -71,7 +74,7 @@ def train(
             evaluation = RunEvaluation(
                 partial(evaluator, start, processes), evaluator.primary_metric, evaluator.greater_is_better
             )
-        context = RunContext(settings, start, processes, show_progress, loss, evaluation)
+        context = RunContext(settings, start, processes, show_progress, loss, evaluation, callbacks)
         try:
             return run_recipe(context, kind.from_run, resume)
         finally:
@@ -96,6 +99,7 @@ class Trainer:
         settings: settings of the recipe, such as those of a file, of which the other arguments replace some.
         evaluator: measures the model during training and decides which checkpoint is the best: an evaluator of
             :mod:`graphdoc.evaluation`, or settings by name, such as ``{"share": 0.1}``.
+        callbacks: callbacks of transformers, such as ``EarlyStoppingCallback(3)``; a resumed run begins them anew.
         tune: ``full`` trains the passage encoder, ``lora`` low-rank updates of it, ``frozen`` what lies above it.
         model: further settings of :class:`~graphdoc.settings.run.ModelSettings`, by name; ``start`` and ``settings``
             only without an encoder.
@@ -123,6 +127,7 @@ class Trainer:
         output: str | PathLike[str] | None = None,
         settings: RunSettings | None = None,
         evaluator: Evaluator | Mapping[str, Any] | None = None,
+        callbacks: Sequence[TrainerCallback] = (),
         tune: Tune | None = None,
         model: Mapping[str, Any] | None = None,
         corpus: Mapping[str, Any] | None = None,
@@ -135,8 +140,10 @@ class Trainer:
             raise SettingsError(f"model={min(unused)!r} is of a model that is still to be made; change the encoder")
         for name in sorted(training.keys() - TrainingSettings.model_fields):
             raise SettingsError(f"{name} is unknown; {hint(name, TrainingSettings.model_fields)}")
-        self._evaluator = evaluator if isinstance(evaluator, Evaluator) else None
-        self._device, self._show_progress = device, show_progress
+        self._options: dict[str, Any] = {
+            "device": device, "show_progress": show_progress, "callbacks": callbacks,
+            "evaluator": evaluator if isinstance(evaluator, Evaluator) else None,
+        }  # fmt: skip
         kind: type[RunSettings] = load(RECIPES[task.recipe].settings)
         start = encoder if isinstance(encoder, str | PathLike) else encoder.model.config.backbone or encoder.name
         source, in_memory = _documents(task.documents)
@@ -181,15 +188,7 @@ class Trainer:
         Raises:
             GraphdocError: what the user can mend; the message says how.
         """
-        return train(
-            self.settings,
-            resume=resume,
-            device=self._device,
-            show_progress=self._show_progress,
-            encoder=self.encoder,
-            loss=self._loss,
-            evaluator=self._evaluator,
-        )
+        return train(self.settings, resume=resume, encoder=self.encoder, loss=self._loss, **self._options)
 
 
 def _documents(documents: Any) -> tuple[dict[str, Any], Any]:

@@ -245,7 +245,7 @@ BAD_INPUT: list[tuple[Callable[[Any], Any], type[GraphdocError], tuple[str, ...]
     (lambda e: e.encode("Tides.", output="list"), SettingsError, ("output", "'list'", "torch")),
     (lambda e: type(e)("mini"), ModelError, ("from_pretrained('mini')",)),
     (lambda e: e.encode("Tides.", convert_to_tensor=True), SettingsError, ("convert_to_tensor", "output='torch'")),
-    (lambda e: e.encode("Tides.", normalize=True), SettingsError, ("normalize", "normalize")),
+    (lambda e: e.encode("Tides.", normalise=True), SettingsError, ("normalise", "normalize")),
     (lambda e: e.encode_query("Tides.", show_progress_bar=1), SettingsError, ("show_progress_bar", "show_progress")),
     (lambda e: e.similarity_pairwise([[1.0]], [[1.0], [2.0]]), SettingsError, ("1", "2")),
     (lambda e: e.encode("Tides.", token_budget=0), SettingsError, ("token_budget=0",)),

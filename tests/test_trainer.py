@@ -13,6 +13,7 @@ import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
 from training_runs import cut
+from transformers import EarlyStoppingCallback, TrainerCallback
 from typed import Backbones, Documents, Encoders, Patch
 
 from graphdoc import Document, DocumentEncoder, Trainer
@@ -22,7 +23,6 @@ from graphdoc.evaluation import ClassificationEvaluator
 from graphdoc.losses import (
     ClassificationLoss,
     InfoNCELoss,
-    LossOutput,
     MaskedTokenLoss,
     PairContrastiveLoss,
     PairCosineLoss,
@@ -194,6 +194,31 @@ def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Docum
     assert '"best"' in results and f'"{evaluator.primary_metric}"' in results
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_callbacks_are_those_of_transformers(
+    encoder: Encoders, documents: Documents, tmp_path: Path, stops: bool
+) -> None:
+    told: list[Any] = []
+
+    class Telling(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            told.append(state.global_step)
+            control.should_training_stop = stops and state.global_step == 2
+
+        def on_save(self, args: Any, *_: Any, model: Any, **__: Any) -> None:
+            told.append(len(list(Path(args.output_dir).glob("checkpoint-*"))))
+
+        def on_train_end(self, *_: Any, **__: Any) -> None:
+            told.append("end")
+
+    # A learning rate so small that nothing becomes better.
+    callbacks = [Telling()] if stops else [Telling(), EarlyStoppingCallback(1)]
+    options: Any = {**FEW, "save_steps": 2, "max_steps": 9, "learning_rate": 1e-20, "callbacks": callbacks}
+    options["evaluator"] = None if stops else ClassificationEvaluator(documents)
+    assert (Trainer(encoder(), Classes(documents), output=tmp_path, **options).train() / "model.safetensors").is_file()
+    assert told == ([1, 2, 1, "end"] if stops else [1, 2, 1, 3, 4, 2, "end"])
+
+
 def test_sentences_are_trained_on_with_masked_tokens_beside_them(
     language_model_folder: Path, documents: Documents, tmp_path: Path
 ) -> None:
@@ -210,13 +235,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
     assert (alone.loss.contrast_weight, alone.loss.mlm_weight) == (0, 0.5)
 
 
-class Own:
-    """A loss of one's own."""
-
-    def __call__(self, *tensors: Any, **options: Any) -> LossOutput:
-        raise NotImplementedError
-
-
+OWN = torch.nn.MSELoss()
 BY_PASSAGES = RetrievalSettings(corpus={"source": "a"}, queries={"made_from": ["titles"]}, loss={"unit": "passage"})
 
 # What is wrong, the class of the error, and what it must name.
@@ -230,8 +249,8 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "masked tokens twice": (SentencePairs, [MaskedTokenLoss()] * 2, {}, SettingsError, "MaskedTokenLoss"),
     "two losses of pairs": (SentencePairs, [PairCosineLoss(), InfoNCELoss()], {}, SettingsError, "InfoNCELoss"),
     "a loss with weights": (SubDocuments, torch.nn.Linear(2, 2), {}, SettingsError, "Linear"),
-    "no loss of subtopics": (lambda documents: SubtopicPairs(documents, PAIRS), Own(), {}, SettingsError, "Own"),
-    "no loss of best passages": (Queries, Own(), {"settings": BY_PASSAGES}, SettingsError, "Own"),
+    "no loss of subtopics": (lambda documents: SubtopicPairs(documents, PAIRS), OWN, {}, SettingsError, "MSE"),
+    "no loss of best passages": (Queries, OWN, {"settings": BY_PASSAGES}, SettingsError, "MSE"),
     "one label": (lambda documents: Classes(documents[::2]), None, {}, GraphdocError, "label 0"),
     "an unknown document": (
         lambda documents: Groups(documents, [("d0", "d2", 1), ("d0", "x", 0)]), None, {}, GraphdocError, "x",

@@ -98,9 +98,9 @@ def all_pairs(nodes: Rows) -> Rows:
     return nodes[np.stack(np.triu_indices(count, k=1))]
 
 
-def star(center: int, leaves: Rows) -> Rows:
+def star(centre: int, leaves: Rows) -> Rows:
     """A node with each of some others, ``(2, pairs)``."""
-    return np.stack([np.full(len(leaves), center, np.int64), leaves])
+    return np.stack([np.full(len(leaves), centre, np.int64), leaves])
 
 
 def pairs_within_sections(section_of: Rows) -> Rows:

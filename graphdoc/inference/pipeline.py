@@ -430,7 +430,8 @@ class EncodingPipeline:
 
     def require_vectors(self) -> None:
         """Refuse to encode single documents with a model that reads two together."""
-        if (matching := self.model.config.matching) is not None and matching.reads_pairs:
+        config = self.model.config
+        if config.views is not None and config.matching.reads_pairs:
             raise ModelError(
                 f"{self.name} reads two documents together and has no vectors of single ones; use graphdoc match or "
                 "encoder.match, or another model"

@@ -154,11 +154,9 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
             best = settings.validation.best
             evaluator = ClassificationEvaluator(
                 run.processes.from_first(lambda: self.documents_of(self.validation)),
-                multi_label=labels.multi_label,
-                separator=labels.separator,
-                dtype=training_precision(encoder.device),
-                primary_metric=best,
-            )
+                multi_label=labels.multi_label, separator=labels.separator,
+                dtype=training_precision(encoder.device), primary_metric=best,
+            )  # fmt: skip
             self.evaluation = RunEvaluation(
                 prepared_once(run, evaluator), best, best != "loss", at_start=False, size=len(self.validation)
             )

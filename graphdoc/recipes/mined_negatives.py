@@ -236,14 +236,9 @@ class MinedNegatives:
         lists = mine(
             MinedDocuments(corpus.ids, corpus.groups, vectors, similarity_of(encoder.model.config.similarity).vectors),
             {query: self._judgements.positives(query) for query in share},
-            settings,
-            words=words,
-            vectors=asked,
-            excluded=self._excluded,
-            record=record,
-            device=encoder.device,
+            settings, words=words, vectors=asked, excluded=self._excluded, record=record, device=encoder.device,
             show_progress=run.show_progress if processes.is_first else False,
-        )
+        )  # fmt: skip
         return merged(processes.gather(lists), queries)
 
     def _word_scores(self, queries: Mapping[str, str]) -> WordScores:

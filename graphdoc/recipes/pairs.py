@@ -129,14 +129,9 @@ class PairValidation:
     def use(self, pairs: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
         """Take the pairs and their documents, by id."""
         self._evaluator = evaluator = PairEvaluator(
-            documents.values(),
-            pairs,
-            by="accuracy" if self.settings.validation.best == "accuracy" else "f1",
-            unknown="leave_out",
-            lengths=(),
-            resamples=0,
-            dtype=training_precision(self.run.encoder.device),
-        )
+            documents.values(), pairs, by="accuracy" if self.settings.validation.best == "accuracy" else "f1",
+            unknown="leave_out", lengths=(), resamples=0, dtype=training_precision(self.run.encoder.device),
+        )  # fmt: skip
         self._count(evaluator.pairs, evaluator.left_out)
 
     def _count(self, pairs: Pairs, left_out: Mapping[str, int]) -> None:

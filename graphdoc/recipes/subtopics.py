@@ -58,11 +58,9 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> 
         raise SettingsError(f"model.settings.{reason}")
     field = settings.corpus.max_passages
     wanted = ClusteringSettings(
-        columns=number_of_subtopics(2 * field, subtopics.cluster_size),
-        neighbours=subtopics.neighbours,
-        receptive_field=field,
-        cluster_size=subtopics.cluster_size,
-    )
+        columns=number_of_subtopics(2 * field, subtopics.cluster_size), neighbours=subtopics.neighbours,
+        receptive_field=field, cluster_size=subtopics.cluster_size,
+    )  # fmt: skip
     # A head for classes would read vectors of other passages.
     model.remove_head(subtopics=False)
     if config.subtopics != wanted.as_values():
@@ -192,13 +190,9 @@ class SubtopicValidation(PairValidation):
             return
         training = self.settings.training
         for document in self.run.encoder.with_passage_vectors(
-            self._documents,
-            dtype=training_precision(self.run.encoder.device),
-            token_budget=training.token_budget,
-            padding=training.padding,
-            show_progress=self.run.show_progress,
-            totals=Coverage(),
-        ):
+            self._documents, dtype=training_precision(self.run.encoder.device), token_budget=training.token_budget,
+            padding=training.padding, show_progress=self.run.show_progress, totals=Coverage(),
+        ):  # fmt: skip
             assert document.passage_vectors is not None
             self._vectors[document.document.id] = document.passage_vectors
 

@@ -178,18 +178,11 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         segmenter = training_segmenter(encoder.segmenter, settings.corpus)
         self._segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit="sentence", context="none"))
         pool = prepare_view_pool(
-            corpus,
-            rows,
-            sampler,
-            special,
-            settings.views_per_pair,
-            self._texts_of,
-            SentenceFeatures(sampler.finder, model, encoder.device),
-            run.processes,
-            is_ordered=settings.pool_range is not None,
-            workers=settings.corpus.processes,
+            corpus, rows, sampler, special, settings.views_per_pair, self._texts_of,
+            SentenceFeatures(sampler.finder, model, encoder.device), run.processes,
+            is_ordered=settings.pool_range is not None, workers=settings.corpus.processes,
             show_progress=run.show_progress,
-        )
+        )  # fmt: skip
         field = settings.views.receptive_field
         counts = corpus.passage_counts[np.unique(rows)]
         self._beyond = 0 if field is None else int(np.maximum(counts - field, 0).sum())

@@ -162,14 +162,11 @@ class RunCheckpoints:
     def save_result(self, folder: Path) -> Path:
         """Write the model as it is used, with low-rank updates added in."""
         return save_checkpoint(
-            self._model,
-            self._tokenizer,
-            folder,
-            name=self._name,
+            self._model, self._tokenizer, folder, name=self._name,
             weights=None if self._only_updates else merged_weights(self._model),
             updates=trained_updates(self._model) if self._only_updates else None,
             training=self._describe(),
-        )
+        )  # fmt: skip
 
     @staticmethod
     def load_state(checkpoint: Path) -> TrainState:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs, broadcast, reduce
 from torch import Tensor, nn
+from transformers import TrainerCallback, TrainerControl
 
 from ..errors import DocumentError, ModelError
 from ..graphs.batch import Packing
@@ -145,6 +147,7 @@ class TrainingLoop:
         processes: the processes that train together.
         show_progress: show a bar; None shows it on a terminal.
         accelerator: the one whose trackers have been started; None makes one.
+        callbacks: see :class:`~graphdoc.trainer.Trainer`.
 
     Attributes:
         state: how far the run has come.
@@ -160,6 +163,7 @@ class TrainingLoop:
         *,
         show_progress: bool | None = None,
         accelerator: Accelerator | None = None,
+        callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         self.model, self.settings, self.processes = model, settings, processes
         self._recipe, self._checkpoints, self._show_progress = recipe, checkpoints, show_progress
@@ -168,7 +172,15 @@ class TrainingLoop:
         # A stream does not say how long an epoch is.
         self._epoch_steps, often = (length, length) if length else (steps, min(STREAM_SAVE_STEPS, steps))
         self._save_steps = settings.save_steps or often
-        self.state = TrainState(max_steps=steps)
+        self.state, self._callbacks, self._control = TrainState(max_steps=steps), callbacks, TrainerControl()
+        # What callbacks read of transformers' TrainingArguments.
+        self._arguments: Any = SimpleNamespace(
+            output_dir=str(checkpoints.folder), max_steps=steps, logging_steps=settings.log_steps,
+            num_train_epochs=settings.epochs, load_best_model_at_end=True,
+            eval_strategy="steps" if recipe.evaluation else "no",
+            metric_for_best_model=recipe.evaluation and recipe.evaluation.best,
+            greater_is_better=recipe.evaluation and recipe.evaluation.greater_is_better,
+        )  # fmt: skip
         self.accelerator = accelerator or make_accelerator(model.device, checkpoints.folder, settings.trackers)
         self._step = CachedStep(
             model,
@@ -209,11 +221,8 @@ class TrainingLoop:
                     stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
                     torch.set_float32_matmul_precision("high")
                 opened: list[RunLog] = []
-                self.processes.run_first(
-                    lambda: opened.append(
-                        RunLog(self._checkpoints.folder, self.state, self.accelerator, self._show_progress)
-                    )
-                )
+                folder, show = self._checkpoints.folder, self._show_progress
+                self.processes.run_first(lambda: opened.append(RunLog(folder, self.state, self.accelerator, show)))
                 self._log = stack.enter_context(opened[0]) if opened else None
                 stack.enter_context(self._stop)
                 self._train()
@@ -248,11 +257,15 @@ class TrainingLoop:
     def _train(self) -> None:
         self._optimizer.zero_grad()
         batches = self._recipe.batches(self.state.global_step)
-        while not self._is_stopping and self.state.global_step < self.state.max_steps:
+        vars(self.state).update(
+            dict.fromkeys(("is_world_process_zero", "is_local_process_zero"), self.processes.is_first)
+        )
+        self._call("on_train_begin")
+        while not self._is_stopping and not self._is_last:
             with self._means.waiting():
                 batch = next(batches, None)
             if batch is None:
-                return
+                break
             self._compute_gradient(batch)
             norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf)
             self._optimizer.step()
@@ -266,6 +279,18 @@ class TrainingLoop:
             if self._log is not None:
                 self._log.bar.update()
             self._finish_step({"grad_norm": norm, "learning_rate": rate})
+        self._call("on_train_end")
+
+    @property
+    def _is_last(self) -> bool:
+        return self.state.global_step >= self.state.max_steps or self._control.should_training_stop
+
+    def _call(self, event: str, **values: Any) -> None:
+        """Call a method of all callbacks; where one of the first process asks to stop, all processes do."""
+        for callback in self._callbacks:
+            getattr(callback, event)(self._arguments, self.state, self._control, model=self.model, **values)
+        if self._callbacks and event in ("on_step_end", "on_evaluate"):
+            self._control.should_training_stop = self.processes.from_first(lambda: self._control.should_training_stop)
 
     def _compute_gradient(self, batch: TrainingBatch) -> None:
         """Leave the gradient of a batch on the weights, mean over all processes."""
@@ -302,7 +327,8 @@ class TrainingLoop:
 
     def _finish_step(self, numbers: Mapping[str, Any]) -> None:
         """Log, measure and save, each where it is due."""
-        step, is_last = self.state.global_step, self.state.global_step >= self.state.max_steps
+        self._call("on_step_end")
+        step, is_last = self.state.global_step, self._is_last
         saves = step % self._save_steps == 0 or is_last or self._is_stopping
         # What has been added up since the last entry is not part of a checkpoint: an entry before each makes resumed
         # runs log the same numbers.
@@ -313,6 +339,7 @@ class TrainingLoop:
         evaluation = self._recipe.evaluation
         if evaluation is not None and (step % self._save_steps == 0 or is_last):
             measured = self._write(self.measure(evaluation))
+            self._call("on_evaluate", metrics=dict(measured))
             if evaluation.chooses:
                 self.state.judge(measured, evaluation.best, greater_is_better=evaluation.greater_is_better)
         if saves:
@@ -320,11 +347,13 @@ class TrainingLoop:
             self.state.data = self._recipe.state_dict()
             state, optimizer, schedule, scaler = self.state, self._optimizer, self._schedule, self.accelerator.scaler
             self.processes.run_first(lambda: self._checkpoints.save(state, optimizer, schedule, scaler))
+            self._call("on_save")
 
     def _write(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         complete = self.state.log(entry)
         if self._log is not None:
             self._log.write(complete)
+        self._call("on_log", logs=dict(complete))
         return complete
 
     def measure(self, evaluation: RunEvaluation) -> dict[str, float]:

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, is_dataclass
 from functools import partial
@@ -17,6 +17,7 @@ import torch
 import yaml
 from accelerate import Accelerator
 from tqdm.auto import tqdm
+from transformers import TrainerCallback
 
 from ..checkpoints.backbones import backbone_config, load_tokenizer, segmenter_of
 from ..checkpoints.contents import is_checkpoint as is_checkpoint_folder
@@ -138,6 +139,7 @@ class RunContext(Generic[KindOfSettings]):
         show_progress: show bars; None shows them on a terminal.
         loss: replaces the loss of the settings.
         evaluation: replaces the evaluation of the settings.
+        callbacks: called while the model is trained.
     """
 
     settings: KindOfSettings
@@ -146,6 +148,7 @@ class RunContext(Generic[KindOfSettings]):
     show_progress: bool | None = None
     loss: Loss | None = None
     evaluation: RunEvaluation | None = None
+    callbacks: Sequence[TrainerCallback] = ()
 
 
 def run_recipe(
@@ -219,16 +222,14 @@ def _train(
     model, processes, folder = context.encoder.model, context.processes, settings.folder
     results: dict[str, Any] = {}
     checkpoints = RunCheckpoints(
-        folder,
-        model,
-        context.encoder.tokenizer,
-        name=folder.name,
-        keep=settings.training.keep_checkpoints,
+        folder, model, context.encoder.tokenizer, name=folder.name, keep=settings.training.keep_checkpoints,
         describe_training=lambda: _card(settings, recipe, record, results),
         only_updates=settings.model.store == "updates",
-    )
-    options = {"show_progress": context.show_progress, "accelerator": accelerator}
-    loop = TrainingLoop(model, recipe, settings.training, checkpoints, processes, **options)
+    )  # fmt: skip
+    loop = TrainingLoop(
+        model, recipe, settings.training, checkpoints, processes, show_progress=context.show_progress,
+        accelerator=accelerator, callbacks=context.callbacks,
+    )  # fmt: skip
     last = checkpoints.last if resume else None
     if last is not None:
         begun_at = checkpoints.load_state(last)

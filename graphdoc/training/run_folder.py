@@ -53,13 +53,9 @@ def git_revision() -> str | None:
     folder = Path(__file__).parent
     try:
         run = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=20,
-        )
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], cwd=folder, capture_output=True,
+            text=True, check=True, timeout=20,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
     return run.stdout.strip() or None
