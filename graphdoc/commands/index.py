@@ -137,7 +137,8 @@ def update_index(
     documents = not_empty(reading.documents(sources, report), sources, report)
     if opened is None:
         # Only now that there is something to put into it.
-        opened = DocumentIndex.create(path, model.load(), sentences=sentences, repeats=(repeats or LEAVE_OUT) == KEEP)
+        kept, most = (repeats or LEAVE_OUT) == KEEP, model.most_passages
+        opened = DocumentIndex.create(path, model.load(), sentences=sentences, repeats=kept, max_passages=most)
     noted = noting_languages(opened.encoder, documents)
     update = opened.update(noted, on_error=reading.on_unencodable(sources))
     report.leave_out(update.skipped)

@@ -40,7 +40,8 @@ MaxPassages = Annotated[
     int | Literal["all"] | None,
     Parameter(
         validator=_check_limit,
-        help="passages encoded of one document, 'all' for every one (default: the model's, 100 for mini)",
+        help="passages encoded of one document, 'all' for every one (default: of an index or overview 1,000, else "
+        "the model's, 100 for mini)",
     ),
 ]
 
@@ -62,6 +63,14 @@ class ModelOptions:
             name: None if value == "all" else value for name, value in values.items() if value not in (None, "auto")
         }
 
+    @property
+    def most_passages(self) -> int | None:
+        """Passages of a document that an index or an overview encodes."""
+        from ..inference.segmenting import MOST_PASSAGES
+
+        limit: int | None = self.settings.get("max_passages", MOST_PASSAGES)
+        return limit
+
     def load(self, **settings: Any) -> DocumentEncoder:
         """Load the model."""
         with quick_imports():
@@ -74,9 +83,7 @@ class ModelOptions:
         with quick_imports():
             from ..retrieval.index import DocumentIndex
 
-        if self.model is not None:
-            return DocumentIndex.open(path, self.load())
-        return DocumentIndex.open(path, **self.settings)
+        return DocumentIndex.open(path, None if self.model is None else self.load(), **self.settings)
 
 
 @Parameter(name="*", group=MODEL)

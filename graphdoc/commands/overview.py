@@ -103,10 +103,11 @@ def overview(
         with quick_imports():
             from ..overview import Overview
 
-        encoder = model.load()
+        most = model.most_passages
+        encoder = model.load().with_max_passages(most)
         encoder, kept = without_repeats(encoder, noting_languages(encoder, documents), repeats)
         given: dict[str, Any] = {"report": report, "on_error": reading.on_unencodable(sources), "fit": not no_fit}
-        make = partial(Overview.from_documents, encoder, kept, vectors=folder, **given)
+        make = partial(Overview.from_documents, encoder, kept, vectors=folder, max_passages=most, **given)
         try:
             whole = make(overwrite=overwrite)
         except OtherDocumentsError:

@@ -165,7 +165,7 @@ def open_or_index(path: str, model: ModelOptions, reading: CorpusReading, *, sen
         return model.open_index(path)
     report = ReadingReport()
     documents, encoder = reading.all_with_model([path], model, report)
-    index = DocumentIndex.create("memory://", encoder, sentences=sentences)
+    index = DocumentIndex.create("memory://", encoder, sentences=sentences, max_passages=model.most_passages)
     # Such as one whose metadata have another type than those of the first.
     report.leave_out(index.update(documents, maintain=True, on_error=reading.on_unencodable([path])).skipped)
     for skipped in report.skipped[:MOST_LISTED]:

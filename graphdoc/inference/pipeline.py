@@ -159,8 +159,14 @@ class EncodingPipeline:
     def describe(self) -> dict[str, Any]:
         """The model and its settings as plain values, for records and reports, with what it leaves out as repeated."""
         repeats = None if self.segmenter.repeats is None else self.segmenter.repeats.describe()
-        left_out = {"repeats": repeats} if repeats else {}
-        return {"name": self.name, **self.model.config.describe(), "dtype": self.precision, **left_out}
+        more = {"max_passages": self.segmenter.config.max_passages, **({"repeats": repeats} if repeats else {})}
+        return {"name": self.name, **self.model.config.describe(), "dtype": self.precision, **more}
+
+    def with_max_passages(self, most: int | None) -> Self:
+        """The same encoder, its weights shared, that encodes so many passages of a document, or all."""
+        result = copy.copy(self)
+        result.segmenter = self.segmenter.with_settings(max_passages=most)
+        return result
 
     def without_repeats(self, repeats: RepeatFilter | None) -> Self:
         """The same encoder, its weights shared, that leaves out of documents what repeats in their corpus.

@@ -40,6 +40,8 @@ ManyDocuments = Iterable[AnyDocument | SegmentedDocument]
 
 # Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
 WINDOW_PASSAGES = 4096
+# Passages of a document that an index and an overview encode: nearly no document has more.
+MOST_PASSAGES = 1000
 # Documents that are tokenized in one call.
 BLOCK_DOCUMENTS = 64
 # By default worker processes cut ahead from this many documents on.

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DocumentError, SettingsError
-from ..inference.segmenting import AnyDocument, as_document, documents_of
+from ..inference.segmenting import MOST_PASSAGES, AnyDocument, as_document, documents_of
 from ..runtime.files import write_csv, write_text
 from ..runtime.memory import quick_imports
 from ..runtime.progress import Passing, number_of
@@ -76,6 +76,7 @@ class Overview:
         documents: Iterable[AnyDocument] | AnyDocument,
         *,
         vectors: str | Path | None = None,
+        max_passages: int | None = MOST_PASSAGES,
         neighbours: int = NEIGHBOURS,
         duplicates: float = DUPLICATES,
         group_size: int | None = None,
@@ -91,6 +92,7 @@ class Overview:
             encoder: what encodes the documents.
             documents: the documents, such as :func:`~graphdoc.read_documents` gives; two at least.
             vectors: a folder for their vectors, from which a run that was interrupted goes on; None keeps none.
+            max_passages: passages of a document that are encoded, None for all; whatever the encoder's own limit is.
             neighbours: nearest documents that are kept of each.
             duplicates: cosine of two vectors from which documents count as near-duplicates.
             group_size: documents that a group has at least; None takes what suits the number of documents.
@@ -109,6 +111,7 @@ class Overview:
         if options.get("level", "document") != "document":
             raise SettingsError(f"level={options['level']!r} gives no vectors of whole documents; leave it out")
         settings = _settings(neighbours, duplicates, group_size, seed, fit)
+        encoder = encoder.with_max_passages(max_passages)
         digests = Digests(encoder.model.config.language, _lister(encoder.segmenter.repeats, encoder.segmenter.config))
         given = documents_of(documents)
         passing = Passing(digests.passing(map(as_document, given)), partial(number_of, given))

@@ -16,7 +16,7 @@ from ..documents.readers.reading import OnUnencodable
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, RetrievalError, SettingsError
 from ..inference.levels import with_sentences
-from ..inference.segmenting import AnyDocument, documents_of
+from ..inference.segmenting import MOST_PASSAGES, AnyDocument, documents_of
 from ..runtime.files import FolderLock
 from ..runtime.text import require_one_of
 from ..segmentation.spans import SegmentedDocument
@@ -65,7 +65,13 @@ class DocumentIndex:
 
     @classmethod
     def create(
-        cls, path: str | Path, encoder: DocumentEncoder, *, sentences: bool | Paragraph = False, repeats: bool = False
+        cls,
+        path: str | Path,
+        encoder: DocumentEncoder,
+        *,
+        sentences: bool | Paragraph = False,
+        repeats: bool = False,
+        max_passages: int | None = MOST_PASSAGES,
     ) -> DocumentIndex:
         """Make an empty index.
 
@@ -76,6 +82,7 @@ class DocumentIndex:
                 ``section``, ``blank_line`` or ``passage`` says which belong together (default: the encoder's setting).
             repeats: whether passages that repeat in the index, such as licences, count. If not, maintenance finds
                 them (:mod:`graphdoc.segmentation.repeats`), and rebuilds the documents that have them.
+            max_passages: passages of a document that are encoded, None for all; whatever the encoder's own limit is.
 
         Raises:
             ModelError: the encoder reads two documents together, and has no vectors of single ones.
@@ -86,7 +93,7 @@ class DocumentIndex:
             require_one_of("sentences", sentences, get_args(Paragraph))
         encoder.require_vectors()
         # What repeats is found in the index itself.
-        encoder = encoder.without_repeats(None)
+        encoder = encoder.without_repeats(None).with_max_passages(max_passages)
         config = encoder.model.config
         paragraph = config.paragraph if sentences is True else sentences or None
         origin = origin_of(encoder, {}, has_sentences=paragraph is not None)
@@ -110,7 +117,7 @@ class DocumentIndex:
 
         Args:
             path: its folder or address, as for :meth:`create`.
-            encoder: the encoder that it was made with; None loads that when it is needed.
+            encoder: the encoder that it was made with, whatever its ``max_passages``; None loads it when it is needed.
             **loading: arguments of ``DocumentEncoder.from_pretrained`` for that; it is then loaded at once.
 
         Raises:
@@ -125,6 +132,8 @@ class DocumentIndex:
                 "the documents again into another path, or install the version that wrote it"
             )
         if encoder is not None:
+            most = loading.get("max_passages", index.record["model"].get("max_passages"))
+            encoder = encoder.with_max_passages(most)
             index._require_same_model(encoder)
             index._encoder = encoder.without_repeats(None)
         elif loading:

@@ -65,9 +65,9 @@ class EncodedDocument:
 
     def differences(self, model: Mapping[str, Any]) -> list[str]:
         """Names of the settings in which the model that encoded it differs from another, as this describes itself."""
-        # A model names only those of its sentences that change something.
+        # A model names only those of its sentences that change something; how much was read makes no other vectors.
         names = dict.fromkeys((*model, *SENTENCE_SETTINGS))
-        return [name for name in names if self.model.get(name) != model.get(name)]
+        return [name for name in names if self.model.get(name) != model.get(name) and name != "max_passages"]
 
     @property
     def non_lexical_width(self) -> int:

@@ -85,15 +85,18 @@ def test_encode(run: Command, examples: Path, model: str) -> None:
 def test_overview(run: Command, examples: Path) -> None:
     out = run("overview", examples, "--html", "o.html", "--json", "o.json", "--csv", "o.csv")
     assert "11 documents" in out and len(content("o.json")["documents"]) == len(rows("o.csv")) == 11
-    run("encode", examples, "--output", "v")
+    run("encode", examples, "--output", "v", "--max-passages", "1000")
     run("overview", examples, "--vectors", "v", "--json", "again.json")
     assert content("again.json")["pairs"] == content("o.json")["pairs"]
 
 
-def test_index_search_and_mine(run: Command, examples: Path) -> None:
+def test_index_search_and_mine(run: Command, graphdoc: Command, examples: Path) -> None:
     pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
     assert "added 11 documents" in run("index", examples, "--output", "my.index", "--sentences", "section")
-    assert "unchanged 11" in run("index", examples, "--output", "my.index")
+    # The limit is that of the index, not that of the model, which is 30.
+    again = run("index", examples, "--output", "my.index", "--json", "i.json")
+    assert "unchanged 11" in again and content("i.json")["index"]["model"]["max_passages"] == 1000
+    assert graphdoc("index", examples, "--output", "my.index", "--max-passages", "5").status == 2
     assert "deleted: 1 document" in run("index", "--output", "my.index", "--delete", "koji", "--describe")
     files = ("--json", "h.json", "--csv", "h.csv", "--html", "h.html")
     run("search", "my.index", "what keeps the sea out of a city", "--top-k", "3", "--weight", "0.5", *files)

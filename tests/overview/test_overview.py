@@ -142,16 +142,10 @@ def test_the_list_of_repeats_is_what_the_encoder_leaves_out(tiny_encoder: Encode
     # White space between passages counts in the coverage.
     spaces = 4 * (len(overview.repeats.passages) - 1)
     assert Manifest.read(tmp_path / "v").coverage.left_out == {"repeated": overview.repeats.characters + spaces}
-    ids, vectors = read_vectors(tmp_path / "v")
-    stored = Overview.from_vectors(
-        ids,
-        vectors,
-        documents,
-        model=encoder.describe(),
-        repeats=read_repeats(tmp_path / "v"),
-        coverage=Manifest.read(tmp_path / "v").coverage,
-    )
-    assert stored.to_dict() == overview.to_dict()
+    made, repeats = Manifest.read(tmp_path / "v"), read_repeats(tmp_path / "v")
+    about: dict[str, Any] = {"model": made.model, "repeats": repeats, "coverage": made.coverage}
+    stored = Overview.from_vectors(*read_vectors(tmp_path / "v"), documents, **about)
+    assert made.model["max_passages"] == 1000 and stored.to_dict() == overview.to_dict()
 
 
 def test_refusals() -> None:
@@ -188,7 +182,7 @@ def test_what_was_cut_is_counted(tiny_encoder: Encoders) -> None:
     long, short = (
         Document.from_text(" ".join(["Tides rise and fall."] * times), id=f"d{times}") for times in (400, 2)
     )
-    overview = Overview.from_documents(tiny_encoder("bert", readout="mean", max_passages=2), [long, short])
+    overview = Overview.from_documents(tiny_encoder("bert", readout="mean"), [long, short], max_passages=2)
     assert overview.coverage.documents_not_whole == 1 and "1 of 2" in overview.to_dict()["not_whole"]
     assert Overview.from_vectors(["a", "b"], [[1, 0], [0, 1]]).to_dict()["not_whole"] == ""
 

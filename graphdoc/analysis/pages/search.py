@@ -103,7 +103,8 @@ def _hits(hits: Sequence[Mapping[str, Any]], kinds: Sequence[str], *, is_fused: 
             "tags": [_tag(name, value) for name, value in hit["metadata"].items() if value is not None],
             "passages": [_passage(passage, scales) for passage in hit["passages"]],
             "alignment": hit["alignment"] and _alignment(hit["alignment"]),
-            "why": hit["explanation"] and _explanation(hit),
+            "why": (why := hit["explanation"])
+            and {kind: _table(why.get(kind, ()), hit["parts"].get(kind)) for kind in ("words", "vectors")},
         }
         for hit, of_hit in zip(hits, shares, strict=True)
     ]
@@ -204,11 +205,6 @@ def _side(pair: Mapping[str, Any], side: str) -> dict[str, Any]:
 def _share(part: Any, score: Any) -> float | None:
     part, score = finite(part), finite(score)
     return part / score if part is not None and score and score > 0 else None
-
-
-def _explanation(hit: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a hit: what terms and passages add to the scores by these."""
-    return {kind: _table(hit["explanation"].get(kind, ()), hit["parts"].get(kind)) for kind in ("words", "vectors")}
 
 
 def _table(rows: Sequence[Mapping[str, Any]], ranking: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -186,15 +186,12 @@ def _note_marks(lines: Sequence[Line], size: float) -> dict[int, str]:
         for place in range(len(column) - 1, -1, -1):
             line = column[place]
             mark = note_mark(line)
-            if mark and (line.size < 0.95 * size or is_raised_first(line)) and _is_last_part(column, place):
+            is_small = line.size < 0.95 * size or is_raised_first(line)
+            if mark and is_small and (place > 0 or len(column) < 12):
                 found[id(line)] = mark
             elif line.size > 0.95 * size and not _may_be_note(column, place):
                 break
     return found
-
-
-def _is_last_part(column: Sequence[Line], place: int) -> bool:
-    return place > 0 or len(column) < 12
 
 
 def _may_be_note(column: Sequence[Line], place: int) -> bool:

@@ -37,7 +37,8 @@ def damage(content: bytes) -> list[str]:
     if b"%%EOF" not in content[-_LONGEST_END:]:
         found.append("the end of the file is missing; pages or text may be missing")
     # What is encrypted unpacks only after it is decrypted.
-    damaged = 0 if b"/Encrypt" in content else sum(_is_damaged(content, match.end()) for match in _streams(content))
+    streams = iter(()) if b"/Encrypt" in content else _STREAM.finditer(content)
+    damaged = sum(_is_damaged(content, at.end()) for at in streams if content[at.start() - 3 : at.start()] != b"end")
     if damaged:
         found.append(f"{damaged} compressed {'part is' if damaged == 1 else 'parts are'} damaged; text may be missing")
     return found
@@ -49,10 +50,6 @@ def _with_new_end(content: bytes) -> bytes | None:
     if not catalogues or b"/Encrypt" in content:
         return None
     return content + b"\ntrailer\n<< /Root " + catalogues[-1][1] + b" 0 R >>\nstartxref\n0\n%%EOF\n"
-
-
-def _streams(content: bytes) -> list[re.Match[bytes]]:
-    return [match for match in _STREAM.finditer(content) if content[match.start() - 3 : match.start()] != b"end"]
 
 
 def _is_damaged(content: bytes, start: int) -> bool:

@@ -56,7 +56,7 @@ def take_furniture(pages: Sequence[Page]) -> Counter[str]:
                     kind = "page number"
                 elif (
                     _key(row, size) in repeated
-                    or _stands_at(row, heads)
+                    or any(abs(row.base - height) <= 2.0 for height in heads)
                     or _names_its_page(page, row)
                     or _is_in_margin(page, row, size)
                 ):
@@ -181,13 +181,10 @@ def _is_in_margin(page: Page, row: Line, size: float) -> bool:
     return at_edge and row.size < 0.85 * size and _is_apart(page, row)
 
 
-def _stands_at(row: Line, heights: Sequence[float]) -> bool:
-    return any(abs(row.base - height) <= 2.0 for height in heights)
-
-
 def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
     """Take tables of contents out of lines; gives the lines that remain, and how many were taken."""
-    marks = [_is_entry(line) for line in lines]
+    ends = [_ENDS_IN_NUMBER.search(line.text) and line.right >= line.column_right - 6 for line in lines]
+    marks = [bool(end or _LEADERS.search(line.text)) for line, end in zip(lines, ends, strict=True)]
     taken = [False] * len(lines)
     place = 0
     while place < len(lines):
@@ -212,9 +209,3 @@ def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
         place = last + 1
     kept = [line for line, gone in zip(lines, taken, strict=True) if not gone]
     return kept, sum(taken)
-
-
-def _is_entry(line: Line) -> bool:
-    return bool(
-        _LEADERS.search(line.text) or (_ENDS_IN_NUMBER.search(line.text) and line.right >= line.column_right - 6)
-    )

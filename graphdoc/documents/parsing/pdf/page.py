@@ -441,29 +441,20 @@ def _bands(rows: Sequence[Line], gutter: float) -> Iterator[tuple[int, int]]:
     """Runs of rows in which nothing crosses a gutter."""
     first = 0
     for place, row in enumerate([*rows, None]):
-        crossed = row is None or any(segment.left < gutter < segment.right for segment in row.segments)
-        if crossed:
+        if row is None or any(segment.left < gutter < segment.right for segment in row.segments):
             if place - first >= _FEWEST_ROWS:
                 yield first, place
             first = place + 1
 
 
 def _sides(band: Sequence[Line], gutter: float) -> tuple[list[Segment], list[Segment]]:
-    segments = [segment for row in band for segment in row.segments]
-    return (
-        [segment for segment in segments if _middle(segment) < gutter],
-        [segment for segment in segments if _middle(segment) > gutter],
-    )
+    parts = [segment for row in band for segment in row.segments]
+    return [part for part in parts if _middle(part) < gutter], [part for part in parts if _middle(part) > gutter]
 
 
 def _count_both(band: Sequence[Line], gutter: float) -> int:
     left, right = _sides(band, gutter)
     return min(len(left), len(right))
-
-
-def _count_rows(side: Sequence[Segment]) -> int:
-    """The number of rows among segments from top to bottom and from left to right."""
-    return 1 + sum(after.left < before.right for before, after in pairwise(side))
 
 
 def _are_columns(band: Sequence[Line], gutter: float, width: float) -> bool:
@@ -473,8 +464,7 @@ def _are_columns(band: Sequence[Line], gutter: float, width: float) -> bool:
     spans = [max(part.right for part in side) - min(part.left for part in side) for side in (left, right)]
     if min(spans) < _NARROWEST * width:
         return False
-    sides = [(segment.order, False) for segment in left] + [(segment.order, True) for segment in right]
-    sides.sort()
+    sides = sorted([(segment.order, False) for segment in left] + [(segment.order, True) for segment in right])
     switches = sum(a[1] != b[1] for a, b in pairwise(sides))
     fewer = min(len(left), len(right))
     fills = [
@@ -482,7 +472,8 @@ def _are_columns(band: Sequence[Line], gutter: float, width: float) -> bool:
         for side, span in zip((left, right), spans, strict=True)
     ]
     # Of all that stands in a row: where a narrow column is justified, each word may be a segment.
-    letters = [sum(len(part.text) for part in side) / _count_rows(side) for side in (left, right)]
+    rows = [1 + sum(after.left < before.right for before, after in pairwise(side)) for side in (left, right)]
+    letters = [sum(len(part.text) for part in side) / count for side, count in zip((left, right), rows, strict=True)]
     prose = min(letters) >= 20
     if switches <= max(2, fewer // 5):
         return prose or min(fills) > 0.3

@@ -237,8 +237,7 @@ class PdfFile:
         Returns:
             ``width`` and ``height``; ``pieces`` in the order of the file, each with text, left and right edge, base
             line, style and direction; ``styles``; ``unmapped`` characters; ``unknown``, the share of characters whose
-            codes say nothing of a letter; ``cut`` strings; ``pictures``, the share
-            of the page that they cover.
+            codes say nothing of a letter; ``cut`` strings; ``pictures``, the share of the page that they cover.
 
         Raises:
             ValueError: the page cannot be loaded.
@@ -312,8 +311,14 @@ class _PageReader:
         def finish() -> None:
             if characters:
                 text = "".join(reversed(characters) if 2 * rising > len(characters) - 1 else characters)
+                # The library gives the halves of a character one by one.
+                text = (
+                    text
+                    if text.isascii()
+                    else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+                )
                 edges = round(start, 2), round(end, 2), round(base, 2)
-                self.pieces.append((_whole(text), *edges, current[0], current[2]))
+                self.pieces.append((text, *edges, current[0], current[2]))
                 characters.clear()
 
         for place in range(pdfium.FPDFText_CountChars(self._text)):
@@ -423,11 +428,6 @@ class _PageReader:
             if not self._fonts[address]["font"]:
                 self._fonts[address]["font"] = f"{_NAMELESS} {address:x}"
         return self._fonts[address]
-
-
-def _whole(text: str) -> str:
-    """Put the halves of characters together that the library gives one by one."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _edges(box: Any, direction: int) -> tuple[float, float]:
