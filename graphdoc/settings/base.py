@@ -78,17 +78,14 @@ def output_folder(output: str) -> Path:
         return Path(output)
 
 
-def _as_text(value: object) -> object:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
 def _require_usable_name(name: str) -> str:
     if not name.strip() or "\0" in name:
         raise ValueError("cannot be the name of a file; choose another name, or leave the key out")
     return name
 
 
-FileName = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str), AfterValidator(_require_usable_name)]
+_AS_TEXT = BeforeValidator(lambda value: os.fspath(value) if isinstance(value, os.PathLike) else value, str)
+FileName = Annotated[str, _AS_TEXT, AfterValidator(_require_usable_name)]
 """Name of a file or folder."""
 Count = Annotated[int, Field(ge=1, le=10**9)]
 """How many there are of something, or how often it is done."""

@@ -86,7 +86,12 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
         with pytest.raises(DocumentError, match="no text"):
             read(tmp_path / "f.eml", cut)
     letters, kind = base64.b64encode(b"The tide rose.").decode()[:17], "text/plain\nContent-Transfer-Encoding: base64"
-    assert read(tmp_path / "g.eml", mail("Tides", letters, kind)).text == "The tide ros"
+    for cut in (
+        mail("T", letters, kind),
+        multipart("T", "multipart/mixed", "A", "\nThe tide ros").rpartition("\n--")[0],
+    ):
+        document = read(tmp_path / "g.eml", cut)
+        assert document.text == "The tide ros" and len(document.metadata["warnings"]) == 1
 
 
 def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) -> None:
@@ -131,20 +136,24 @@ def test_the_text_of_a_page_is_found_where_it_is(tmp_path: Path, html: str, gone
 
 def test_encodings_of_pages(tmp_path: Path) -> None:
     style = f"<style>{'p { margin: 0 } ' * 200}</style>"
-    words = {"windows-1251": "Приливы", "iso-8859-1": "Käse’s", "x-sjis": "潮が満ちてきた", "koi8-r": "Приливы"}
-    for label, word in words.items():
+    tide, kana, capitals = "Приливы", "潮が満ちてきた", "Über Ähren: ÜBER ÄHREN, größer als Öl"
+    for label, word in (
+        *(("windows-1251", tide), ("koi8-r", tide), ("koi8-r", tide.upper()), ("windows-1251", tide.upper())),
+        *(("iso-8859-1", "Käse’s"), ("iso-8859-1", capitals), ("x-sjis", kana), ("euc-jp", kana)),
+    ):
         page = f"<html><head>{style}<meta charset={label}><title>{word}</title></head><p>{word}.</p></html>"
         name = {"iso-8859-1": "cp1252", "x-sjis": "cp932"}.get(label, label)
         assert read(tmp_path / "a.html", page.encode(name)).text == f"{word}."
-        # Old pages that declare nothing are in the encoding that is usual in their language, or in none that is known.
-        language = {"iso-8859-1": "de-AT", "x-sjis": "ja"}.get(label, "ru")
-        page = f"<html lang={language}><p>{word}.</p></html>".encode(name)
-        if label == "koi8-r":
-            with pytest.raises(DocumentError, match="utf-8"):
-                read(tmp_path / "a.html", page)
-        else:
-            document = read(tmp_path / "a.html", page)
-            assert document.text == f"{word}." and document.metadata["warnings"]
+        # Old pages that declare nothing are in the encoding that is usual in their language, or in no known one.
+        language = {"iso-8859-1": "de-AT", "x-sjis": "ja", "euc-jp": "ja"}.get(label, "ru")
+        document = read(tmp_path / "a.html", f"<html lang={language}><p>{word}.</p></html>".encode(name))
+        assert document.text == f"{word}." and document.metadata["warnings"]
+    for language, name, word in (("ru", "cp866", tide), ("de", "mac-roman", "für große Käse")):
+        with pytest.raises(DocumentError, match="utf-8"):
+            read(tmp_path / "a.html", f"<html lang={language}><p>{word}.</p></html>".encode(name, "ignore"))
+    # This is ASCII throughout, and UTF-8 too.
+    for file, before in (("a.html", "<meta charset=iso-2022-jp><p>"), ("a.txt", "")):
+        assert read(tmp_path / file, f"{before}{kana}".encode("iso2022_jp")).text == kana
     # What a body says of encodings declares none.
     said = f"<html><head></head><body>{'<p>Käse.</p>' * 300}<pre>&lt;meta charset=koi8-r></pre></body></html>"
     with pytest.raises(DocumentError, match="utf-8"):

@@ -45,16 +45,19 @@ _AS_BROWSERS = {
     **{"iso-8859-8-i": "iso-8859-8", "iso-8859-9": "cp1254", "windows-874": "cp874", "tis-620": "cp874"},
     **{"x-mac-roman": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "x-cp1251": "cp1251", "big5": "big5hkscs"},
 }
-# What browsers take for pages that declare nothing, by the language of the page, where one encoding was usual.
+# Encodings of pages that declare nothing, by the language of the page: those that were usual.
 _BY_LANGUAGE = {
-    **dict.fromkeys(["ru", "uk", "be", "bg", "mk"], "cp1251"),
+    **dict.fromkeys(["ru", "uk", "be"], "cp1251 koi8-u"),
+    **dict.fromkeys(["bg", "mk"], "cp1251"),
     **dict.fromkeys(["de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "nb", "fi"], "cp1252"),
-    **{"ja": "cp932", "zh": "gb18030", "ko": "cp949", "th": "cp874"},
+    **{"ja": "cp932 euc_jp", "zh": "gb18030", "ko": "cp949", "th": "cp874"},
     **{"ar": "cp1256", "fa": "cp1256", "he": "cp1255", "el": "cp1253", "tr": "cp1254"},
 }
 _LANGUAGE = re.compile(rb"""<html\b[^>]*?\slang\s*=\s*["']?([a-z]{2})\b(?!-(?:hant|tw|hk))""", re.IGNORECASE)
 _HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
 _LONGEST_HEAD = 500_000
+# A letter of UTF-8 read as Windows 1252, or a capital within a word.
+_MISREAD = re.compile(r"[ÂÃÄÅ][^\sA-Za-zÀ-ÿ]|(?<=[^\W\d_])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿœšž])")
 # How many bytes of letters beyond ASCII have to be right for each that is not.
 _RIGHT_BYTES, _BEYOND_ASCII = 10, bytes(range(0x80, 0x100))
 _SAMPLE, _FEWEST_NULS = 4096, 4
@@ -239,7 +242,8 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
                 return content.decode(usual)
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
-    return text
+    # The escapes of ISO 2022, all of it ASCII.
+    return (decode_declared(content, "iso2022_jp_2") or text) if "\x1b$" in text else text
 
 
 def decode_declared(content: bytes, label: str) -> str | None:
@@ -254,11 +258,18 @@ def _usual_encoding(content: bytes) -> str:
     """The encoding of old pages in the language that a page names; empty where its text cannot be that."""
     language = _LANGUAGE.search(content, 0, 2_048)
     usual = _BY_LANGUAGE.get(language[1].decode("ascii").lower(), "") if language else ""
-    text = decode_declared(content, usual) if usual else None
-    # Bytes of another encoding become capitals (KOI8-R), letters of no language (EUC-JP), or control characters.
-    letters = [character for character in text or "" if ord(character) > 0x7F]
-    wrong = sum(letter.isupper() or not letter.isprintable() or "\uff61" <= letter <= "\uff9f" for letter in letters)
-    return usual if 3 * wrong < len(letters) else ""
+    shares = [(_share_of_wrong(text), name) for name in usual.split() if (text := decode_declared(content, name))]
+    return min([(0.5, ""), *shares])[1]
+
+
+def _share_of_wrong(text: str) -> float:
+    """How much of what is beyond ASCII another encoding would have made; below a half where the encoding is right."""
+    beyond = [character for character in text if ord(character) > 0x7F]
+    if 4 * sum("\u0400" <= character < "\u0530" for character in beyond) > len(beyond):
+        # Of any text in Russian half are these, and of letters of another Cyrillic encoding few.
+        return sum(character.lower() not in "оеаинтсрвлі" for character in beyond) / len(beyond)
+    wrong = sum(not character.isprintable() or "\uff61" <= character <= "\uff9f" for character in beyond)
+    return (wrong + 2 * len(_MISREAD.findall(text))) / max(len(beyond), 1)
 
 
 def _declaration(content: bytes) -> re.Match[bytes] | None:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from email.errors import InvalidBase64LengthDefect, MissingHeaderBodySeparatorDefect
+from email.errors import CloseBoundaryNotFoundDefect, InvalidBase64LengthDefect, MissingHeaderBodySeparatorDefect
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from typing import Any, cast
@@ -22,6 +22,7 @@ from ..outline import ParsedDocument, dropped_metadata, joined_lines
 
 _KEPT = {"From": "from", "To": "to", "Date": "date"}
 _TEXTS = frozenset({"text/plain", "text/html", "text/markdown"})
+_CUT = "it was cut off, since the end of a part is missing"
 # Many newsletters have no more than a link in their plain text.
 _STUB = 0.5
 # Of longer headers the parser takes time that grows with the square of their length.
@@ -111,6 +112,8 @@ class _Content:
 def _read(part: Any, content: _Content, *, is_whole: bool = False) -> None:
     """Read a part of a mail, and the parts in it, in their order."""
     kind, name = part.get_content_type(), part.get_filename() or ""
+    if _CUT not in content.warnings and any(isinstance(one, CloseBoundaryNotFoundDefect) for one in part.defects):
+        content.warnings.append(_CUT)
     # One that says of itself that it has parts, and has none, is text.
     is_shown = kind.startswith("multipart/") or (kind in _TEXTS and (is_whole or not part.is_attachment()))
     if kind == "message/rfc822" or name.lower().endswith(".eml"):
@@ -201,7 +204,8 @@ def _text(part: Any, warnings: list[str]) -> str:
     content = bytes(part.get_payload(decode=True) or b"")
     defects = {type(defect) for defect in part.defects}
     if InvalidBase64LengthDefect in defects:
-        # It was cut off, and nothing of it was decoded.
+        # Nothing of it was decoded.
+        warnings += {_CUT} - set(warnings)
         letters = _NO_BASE64.sub(b"", content)
         content = binascii.a2b_base64(letters[: len(letters) // 4 * 4])
     elif MissingHeaderBodySeparatorDefect in defects and _HEADER_NAME.fullmatch(content):

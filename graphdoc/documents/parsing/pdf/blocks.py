@@ -189,14 +189,12 @@ def _note_marks(lines: Sequence[Line], size: float) -> dict[int, str]:
             is_small = line.size < 0.95 * size or is_raised_first(line)
             if mark and is_small and (place > 0 or len(column) < 12):
                 found[id(line)] = mark
-            elif line.size > 0.95 * size and not _may_be_note(column, place):
+            # A line of usual size may still be the second line of a note.
+            elif line.size > 0.95 * size and not any(
+                note_mark(above) and is_raised_first(above) for above in column[max(place - 4, 0) : place]
+            ):
                 break
     return found
-
-
-def _may_be_note(column: Sequence[Line], place: int) -> bool:
-    """Whether a line of usual size may still be the second line of a note."""
-    return any(note_mark(line) and is_raised_first(line) for line in column[max(place - 4, 0) : place])
 
 
 def note_mark(line: Line) -> str:

@@ -207,5 +207,4 @@ def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
                 first = place
             taken[first : last + 1] = [True] * (last + 1 - first)
         place = last + 1
-    kept = [line for line, gone in zip(lines, taken, strict=True) if not gone]
-    return kept, sum(taken)
+    return [line for line, gone in zip(lines, taken, strict=True) if not gone], sum(taken)

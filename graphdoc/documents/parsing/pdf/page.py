@@ -231,13 +231,10 @@ def _rows(pieces: Sequence[Piece], page: int) -> list[Line]:
             else:
                 rest.append(piece)
         members[:] = rest
-    lines = [Line(_segments(members), _base(members), page) for _, _, members in rows if members]
+    # A row stands on the base line of its largest letters.
+    largest = [max(members, key=lambda one: (one.style.size, len(one.text)), default=None) for _, _, members in rows]
+    lines = [Line(_segments(row[2]), top.base, page) for row, top in zip(rows, largest, strict=True) if top]
     return sorted(lines, key=lambda line: -line.base)
-
-
-def _base(pieces: Sequence[Piece]) -> float:
-    """The base line of the largest letters."""
-    return max(pieces, key=lambda piece: (piece.style.size, len(piece.text))).base
 
 
 def _is_beside(piece: Piece, members: Iterable[Piece]) -> bool:
@@ -453,8 +450,7 @@ def _sides(band: Sequence[Line], gutter: float) -> tuple[list[Segment], list[Seg
 
 
 def _count_both(band: Sequence[Line], gutter: float) -> int:
-    left, right = _sides(band, gutter)
-    return min(len(left), len(right))
+    return min(map(len, _sides(band, gutter)))
 
 
 def _are_columns(band: Sequence[Line], gutter: float, width: float) -> bool:

@@ -312,11 +312,7 @@ class _PageReader:
             if characters:
                 text = "".join(reversed(characters) if 2 * rising > len(characters) - 1 else characters)
                 # The library gives the halves of a character one by one.
-                text = (
-                    text
-                    if text.isascii()
-                    else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-                )
+                text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
                 edges = round(start, 2), round(end, 2), round(base, 2)
                 self.pieces.append((text, *edges, current[0], current[2]))
                 characters.clear()
