@@ -44,6 +44,7 @@ def test_front_matter_of_toml(tmp_path: Path) -> None:
     document = read(tmp_path / "a.md", text)
     assert (document.title, document.text) == ("Tides", "It rose.")
     assert document.metadata["date"] == "2024-01-02" and document.metadata["tags"] == ("sea", "moon")
+    assert read(tmp_path / "c.md", "+++\r\ntitle = 'Tides'\r\n+++\r\n\r\n## Ebb\r\n\r\nIt fell.\r\n").title == "Tides"
     for broken in ("+++\nno toml\n+++\nIt rose.", "+++\nIt rose."):
         assert "It rose." in read(tmp_path / "b.md", broken).text
 
@@ -109,6 +110,9 @@ def test_a_paragraph_whose_mark_was_deleted_goes_on_in_the_next(tmp_path: Path) 
     ("html", "gone"),
     [
         (f"<main><p>Photo: agency</p></main><div><p>{STORY}</p></div>", None),
+        (f"<div role=main><h1>Share</h1></div><div id=text><h1>Tide</h1><p>{STORY}</p></div>", None),
+        (f"<div id=app></div><noscript><article><h1>Tide</h1><p>{STORY}</p></article></noscript>", None),
+        (f"<p>{STORY}</p><noscript><p>Turn on scripts.</p></noscript>", "Turn on"),
         (f"<header><nav><a href='/'>Home</a><main><p>{STORY}</p></main>", "Home"),
         (f"<nav><ul><li><a href='/'>Home</a></ul><main><h1>Tide</h1><p>{STORY}</p>", "Home"),
         (f"<p>Wait.</p><noscript><p>{STORY}</p></noscript>", None),
@@ -159,9 +163,10 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="utf-8"):
         read(tmp_path / "b.html", said.encode("latin-1"))
     page = f"<html><body>{'<p>Käse reift.</p>' * 40}</body></html>".encode()
-    document = read(tmp_path / "c.html", page.replace(b"reift", b"re\xe4ft", 1))
-    assert document.text.count("\ufffd") == 1 and document.text.count("Käse") == 40
-    assert document.metadata["warnings"] and "1" in document.metadata["warnings"][0]
+    for wrong in (b"re\xe4ft", b"reift\xff", b"\x93reift"):
+        document = read(tmp_path / "c.html", page.replace(b"reift", wrong, 1))
+        assert document.text.count("\ufffd") == 1 and document.text.count("Käse") == 40
+        assert document.metadata["warnings"] and "1" in document.metadata["warnings"][0]
 
 
 @pytest.mark.parametrize(
@@ -196,6 +201,8 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("q.txt", "From: a@example.org\nSubject: Tides\nX-I.D.: b\nX-I.D.: c\nSummary: They rise.\n\nSo.\n", "Tides"),
         ("p.md", "% Tides\n% A. Doe\n\nThey rise.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
+        ("2.md", "### Tides\n\nThey rise.\n", "Tides"),
+        ("3.md", "## Tides\n\n### Ebb\n\nThey rise.\n", "Tides"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
         ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),
         ("g.html", "<title>Microsoft Word - tides.doc</title><p>They rise.</p>", "Microsoft Word - tides.doc"),
@@ -229,9 +236,11 @@ def test_readings_above_words_are_left_out_and_notes_of_books_are_kept(tmp_path:
     ruby = "The <ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby> is read."
     document = read(tmp_path / "a.html", f"<p>{ruby}</p>")
     assert document.text == "The 漢字 is read." and document.metadata["dropped_elements"] == {"rp": 2, "rt": 2}
+    for ruby in ("<ruby><rb>漢</rb><rb>字</rb><rtc><rt>かん</rt></rtc></ruby>", "<ruby>漢<rt>かん</rt>字</ruby>"):
+        assert read(tmp_path / "d.html", f"<p>{ruby}</p>").text == "漢字"
     base, above = (f"<w:r><w:t>{text}</w:t></w:r>" for text in ("漢字", "かんじ"))
     body = f"<w:p><w:r><w:ruby><w:rt>{above}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r></w:p>"
-    assert read(tmp_path / "a.docx", docx(body)).text == "漢字"
+    assert read(tmp_path / "a.docx", docx(body + body)).text == "漢字\n\n漢字"
     note = "<aside epub:type='footnote' id='n'><p>By three feet.</p></aside>"
     for other in (note, note.replace("epub:type='footnote'", "role=doc-footnote"), note.replace(" id", " hidden id")):
         assert "By three feet." in read(tmp_path / "b.html", f"<h1>One</h1><p>{STORY}</p>{other}").text

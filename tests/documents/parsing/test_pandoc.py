@@ -165,6 +165,7 @@ def test_other_formats(
             "A long paper on things and more, 50%",
         ),
         (r"\title{\texorpdfstring{Making \texttt{dough}}{Making dough}}", "Making dough"),
+        (r"\title{Dough \texorpdfstring{\emph{rises}}{rises} twice}", "Dough rises twice"),
         (r"% \title{No}" + "\n", "One"),
     ],
 )

@@ -135,7 +135,7 @@ def test_epub() -> None:
         "n": "<h1>Contents</h1><ol><li>High water</li></ol>",
         "a": f"<h1>High water</h1><p>{TEXT}</p><aside><h2>Spring</h2><p>More.</p></aside>",
         "b": "<p>Between.</p>",
-        "c": "<h2>Low water</h2><p>Less.</p>",
+        "c": "<h2>Low water</h2><p>Less.</p><aside epub:type='footnote'><p>By a foot.</p></aside>",
     }
     parsed = parse_epub(epub(chapters))
     assert (parsed.title, parsed.metadata["creator"]) == ("Tides", "The keeper")
@@ -143,7 +143,7 @@ def test_epub() -> None:
         (1, "High water", TEXT),
         (2, "Spring", "More."),
         (1, "", "Between."),
-        (2, "Low water", "Less."),
+        (2, "Low water", "Less.\n\nBy a foot."),
     ]
     assert parsed.metadata["dropped_elements"]["nav"] == 1
 
