@@ -64,14 +64,12 @@ def stored(path: Path, content: str | bytes) -> Path:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.txt", "Words."),
-        ("a.md.gz", "# T\n\nWords."),
-        ("a.HTM", "<p>Words."),
+        ("a.txt", "Words."), ("a.md.gz", "# T\n\nWords."), ("a.HTM", "<p>Words."),
         ("a.xhtml", '<?xml version="1.0"?><html><body><p>Words.</p></body></html>'),
         ("a.xml.gz", "<article><body><p>Words.</p></body></article>"),
         ("a.tei", "<TEI><text><body><p>Words.</p></body></text></TEI>"),
     ],
-)
+)  # fmt: skip
 def test_files_of_one_document(tmp_path: Path, name: str, content: str) -> None:
     (document,) = read_documents(stored(tmp_path / name, content))
     assert (document.id, document.text) == ("a", "Words.")
@@ -334,18 +332,11 @@ def test_damage_to_a_group_of_rows_leaves_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "value"),
     [
-        ("a.md", "a.md"),
-        ("x" * 5000, "xxx"),
-        ("c.jsonl#d1", "c.jsonl#d1"),
-        ("none/*.md", "none/*.md"),
-        ("empty", "empty"),
-        ("other", "1 of unknown type .7z"),
-        ("links", "1 of a broken link"),
-        (b"a.md", "b'a.md' (bytes)"),
-        (" ", "' '"),
-        (5, "5 (int)"),
+        ("a.md", "a.md"), ("x" * 5000, "xxx"), ("c.jsonl#d1", "c.jsonl#d1"), ("none/*.md", "none/*.md"),
+        ("empty", "empty"), ("other", "1 of unknown type .7z"), ("links", "1 of a broken link"),
+        (b"a.md", "b'a.md' (bytes)"), (" ", "' '"), (5, "5 (int)"),
     ],
-)
+)  # fmt: skip
 def test_missing_things(tmp_path: Path, monkeypatch: Patch, source: Any, value: str) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("empty", "links"):

@@ -136,14 +136,12 @@ def test_the_main_part_is_read_and_what_is_not_shown_is_not(html: str, text: str
 @pytest.mark.parametrize(
     ("heading", "expected"),
     [
-        ("Title <a href='#t'>#</a>", "Title"),
-        ("<a href='page.html#t'>§</a>Title", "Title"),
+        ("Title <a href='#t'>#</a>", "Title"), ("<a href='page.html#t'>§</a>Title", "Title"),
         ("Title <a href='#t'><img alt='Permanent link'></a>", "Title"),
         ("Title<a href='#t' class='hash-link'>&#8203;</a>", "Title"),
-        ("<a href='#t'>Link</a>", "Link"),
-        ("<a href='x'>#</a> and <code>#</code>", "# and #"),
+        ("<a href='#t'>Link</a>", "Link"), ("<a href='x'>#</a> and <code>#</code>", "# and #"),
     ],
-)
+)  # fmt: skip
 def test_signs_of_permanent_links_stay_out_of_headings(heading: str, expected: str) -> None:
     (section,) = parse_html(f"<h2>{heading}</h2><p>x</p>").sections
     assert section.heading == expected
