@@ -24,8 +24,8 @@ from .runtime.processes import move_to_device
 from .sampling.tasks import Task
 from .settings.base import Settings
 from .settings.run import CorpusSettings, RunSettings, TrainingSettings, Tune
-from .training.data import RunEvaluation
 from .training.optimizer import finish_tuning
+from .training.recipe import RunEvaluation
 from .training.run import RunContext, join_run, load_start, run_recipe
 
 # What messages and model cards call documents that are passed as objects.

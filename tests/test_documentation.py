@@ -45,6 +45,7 @@ _DECIMAL = re.compile(r"(\d+\.\d+)")
 _LINK = re.compile(r"(?<!\\)!?\[[^\]]*\]\(([^)\s]+)\)")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
 _MEASURED = re.compile(r"^\|[^|]+\|([^|]+)\| \[[^\]]+\]\(\.\./(benchmarks/results/\w+\.md)\) \|$", re.MULTILINE)
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):`[~.]*([\w.]+)`")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 
 # Pages whose code trains or encodes much; of what they show, README.md has the most used.
@@ -273,24 +274,19 @@ def test_every_graph_kind_and_readout_is_explained() -> None:
 
 
 FOLDER = Path(graphdoc.__file__).parent
-
-
-def modules_with_examples() -> list[str]:
-    files = {
-        module.name: FOLDER.parent / (module.name.replace(".", "/") + ".py")
-        for module in pkgutil.walk_packages([str(FOLDER)], "graphdoc.")
-        if not module.ispkg
-    }
-    return sorted(name for name, path in files.items() if ">>>" in path.read_text(encoding="utf-8"))
+# The text of every module, by its name.
+MODULES = {
+    ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts): path.read_text(encoding="utf-8")
+    for path in sorted(FOLDER.rglob("*.py"))
+}
+WITH_EXAMPLES = [name for name, text in MODULES.items() if ">>>" in text]
 
 
 def test_examples_are_found() -> None:
-    assert {"graphdoc.encoder", "graphdoc.losses.contrastive", "graphdoc.documents.document"} <= set(
-        modules_with_examples()
-    )
+    assert {"graphdoc.encoder", "graphdoc.losses.contrastive", "graphdoc.documents.document"} <= set(WITH_EXAMPLES)
 
 
-@pytest.mark.parametrize("name", modules_with_examples())
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_give_what_they_show(name: str) -> None:
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0
@@ -315,3 +311,19 @@ def test_public_functions_have_examples() -> None:
     for name in public_functions():
         module, _, function = name.partition(":")
         assert ">>>" in (getattr(importlib.import_module(module), function).__doc__ or ""), name
+
+
+def test_cross_references_lead_somewhere() -> None:
+    for module, text in MODULES.items():
+        for target in _ROLE.findall(text):
+            place = target if target.startswith("graphdoc.") else f"{module.removesuffix('.__init__')}:{target}"
+            try:
+                pkgutil.resolve_name(place)
+            except ImportError:
+                # An extra is not installed.
+                continue
+            except AttributeError:
+                # Only instances have it.
+                owner, _, name = place.replace(":", ".").rpartition(".")
+                source = _ROLE.sub("", inspect.getsource(pkgutil.resolve_name(owner)))
+                assert re.search(rf"\b{name}\b", source), f"{module}: {target}"

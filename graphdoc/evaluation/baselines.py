@@ -66,16 +66,9 @@ def untrained_mean(
         raise ModelError(f"{encoder.name} does not say what its backbone is; name one")
     kept = {name: getattr(config, name) for name in _KEPT}
     result = DocumentEncoder.from_backbone(
-        source,
-        device=device,
-        dtype=dtype,
-        projection_size=None,
-        normalize_passages=True,
-        graph_layers=0,
-        readout="mean",
-        similarity="cosine",
-        **kept,
-    )
+        source, device=device, dtype=dtype, projection_size=None, normalize_passages=True, graph_layers=0,
+        readout="mean", similarity="cosine", **kept,
+    )  # fmt: skip
     result.name = f"{Path(source).name}, {UNTRAINED}"
     return result
 

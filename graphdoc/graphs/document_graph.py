@@ -1,4 +1,4 @@
-"""The graph of one document, as PyG data; apart from :mod:`.kinds`, since encoding has no need of PyG."""
+"""The graph of one document, as PyG data; apart from ``kinds``, since encoding has no need of PyG."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def stream_sentences(
     padding: float | None = None,
     **options: Any,
 ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
-    """Encode the sentences of documents one window after another (options: :meth:`EncodingPipeline.windows`).
+    """Encode the sentences of documents one window after another (options: ``EncodingPipeline.windows``).
 
     Documents that are cut into passages are cut again, but where they bring the vectors of their passages these are
     taken for what sentences have of their document.

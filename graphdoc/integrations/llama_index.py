@@ -31,7 +31,7 @@ _HIDDEN = (*("id", "rank", "score", "parts", "passages"), *("number", "section",
 class GraphdocRetriever(BaseRetriever):  # type: ignore[misc]
     """Finds passages or documents in an index, for query engines of LlamaIndex.
 
-    A node knows its document (``ref_doc_id``) and where it stands in the text of that, :attr:`Document.text`
+    A node knows its document (``ref_doc_id``) and where it stands in the text of that, ``Document.text``
     (``start_char_idx``, ``end_char_idx``).
 
     Settings are those of :class:`graphdoc.integrations.langchain.GraphdocRetriever`, with one node for each passage by

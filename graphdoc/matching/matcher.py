@@ -308,15 +308,9 @@ def match_pairs(
         values = scores.tolist() if len(scores) == len(pair.views) else [None] * len(pair.views)
         views = [_matched_view(view, value, first, second) for view, value in zip(pair.views, values, strict=True)]
         yield PairMatch(
-            first.segmented,
-            second.segmented,
-            matcher.aggregate(scores),
-            bool(matcher.reader.labels),
-            tuple(views),
-            pair.subtopics,
-            (first.field.beyond, second.field.beyond),
-            description,
-        )
+            first.segmented, second.segmented, matcher.aggregate(scores), bool(matcher.reader.labels), tuple(views),
+            pair.subtopics, (first.field.beyond, second.field.beyond), description,
+        )  # fmt: skip
 
 
 def _matched_view(view: ViewPair, score: float | None, first: PairDocument, second: PairDocument) -> MatchedView:

@@ -29,8 +29,9 @@ from ..runtime.arrays import Rows
 from ..sampling.batches import DocumentBatches, random_generator
 from ..settings.base import Settings
 from ..settings.run import CorpusSettings
-from ..training.data import Collate, Corpus, EpochLoader, Recipe
+from ..training.data import Collate, Corpus, EpochLoader
 from ..training.objectives import Objective
+from ..training.recipe import Recipe
 from ..training.run import KindOfSettings, RunContext
 from ..training.step import CachedStep
 

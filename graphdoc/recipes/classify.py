@@ -27,8 +27,8 @@ from ..losses import ClassificationLoss, balanced_weights
 from ..runtime.text import counted
 from ..sampling import DocumentSections, EpochBatches
 from ..settings.finetuning import ClassificationSettings
-from ..training.data import RunEvaluation
 from ..training.objectives import ClassificationObjective, TrainingBatch
+from ..training.recipe import RunEvaluation
 from ..training.run import begin_training
 from .base import CorpusRecipe, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
 
@@ -61,14 +61,9 @@ class LabelledCollator:
         """Make a batch of documents of one epoch."""
         examples, (epoch, *_), rows = zip(*places, strict=True)
         return section_batch(
-            examples,
-            self.sections,
-            epoch,
-            {self.target: torch.from_numpy(self.values[list(rows)])},
-            graph=self.graph,
-            passage_vectors=vectors_at(self.passage_vectors, rows),
-            most_tokens=self.most_tokens,
-        )
+            examples, self.sections, epoch, {self.target: torch.from_numpy(self.values[list(rows)])},
+            graph=self.graph, passage_vectors=vectors_at(self.passage_vectors, rows), most_tokens=self.most_tokens,
+        )  # fmt: skip
 
 
 def token_counts(example: TrainingDocument) -> npt.NDArray[np.int64]:

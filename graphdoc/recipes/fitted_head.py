@@ -152,15 +152,9 @@ def _fitted(
     there, classes = [str(name) for name in machine.classes_], ordered_classes(labels.tolist())
     order = [there.index(name) for name in classes]
     return WordClassifier(
-        tuple(classes),
-        slope * of_vectors[order],
-        slope * weights[order, hidden:],
-        slope * bias[order],
-        len(labels),
-        strength,
-        length,
-        *held_out,
-    )
+        tuple(classes), slope * of_vectors[order], slope * weights[order, hidden:], slope * bias[order], len(labels),
+        strength, length, *held_out,
+    )  # fmt: skip
 
 
 def fit_head(

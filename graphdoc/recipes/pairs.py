@@ -23,7 +23,7 @@ from ..runtime.arrays import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import PairRunSettings
-from ..training.data import RunEvaluation
+from ..training.recipe import RunEvaluation
 from ..training.run import RunContext
 from .base import prepared_once
 

@@ -25,7 +25,7 @@ from ..runtime.text import counted
 from ..sampling.batches import random_generator
 from ..segmentation.sentences import first_sentence
 from ..settings.finetuning import TEXT_COLUMN, MadeFrom, RetrievalSettings
-from ..training.data import RunEvaluation
+from ..training.recipe import RunEvaluation
 from ..training.run import RunContext
 from ..training.run_folder import MODEL_FOLDER
 from .base import prepared_once

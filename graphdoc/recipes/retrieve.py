@@ -194,7 +194,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         )  # fmt: skip
 
     def begin_epoch(self, epoch: int) -> None:
-        """Draw from the lists that an epoch has (see :class:`~graphdoc.training.data.Recipe`)."""
+        """Draw from the lists that an epoch has (see :class:`~graphdoc.training.recipe.Recipe`)."""
         if self.mined is not None and (lists := self.mined.lists_for(epoch)) is not None:
             self.use_lists(lists.lists)
 
@@ -220,14 +220,10 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         """Counts of the training, validation and test data."""
         queries, measured, wanted = self.judgements, self._sets.validation, self.settings.negatives.per_query
         values = {
-            "queries": len(queries),
-            "queries_hash": values_hash(queries.queries.items()),
-            "pairs": len(self._rows),
-            "pairs_hash": _grades_hash(queries),
-            "train": len(np.unique(self._rows)),
-            "left_out": dict(queries.left_out),
-            **self._sets.counts(),
-        }
+            "queries": len(queries), "queries_hash": values_hash(queries.queries.items()), "pairs": len(self._rows),
+            "pairs_hash": _grades_hash(queries), "train": len(np.unique(self._rows)),
+            "left_out": dict(queries.left_out), **self._sets.counts(),
+        }  # fmt: skip
         if measured is not None:
             values["measured_queries_hash"] = values_hash(measured.queries.items())
             values["measured_grades_hash"] = _grades_hash(measured)

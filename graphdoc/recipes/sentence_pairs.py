@@ -28,8 +28,8 @@ from ..sampling import EpochBatches
 from ..sampling.batches import random_generator
 from ..sampling.sentence_pairs import INTRA_PROBABILITY, MaskedSentence, SentencePairSampler, TokenMasks
 from ..settings.pretraining import SentencePairSettings
-from ..training.data import RunEvaluation
 from ..training.objectives import SentencePairObjective, TrainingBatch
+from ..training.recipe import RunEvaluation
 from ..training.run import begin_training, is_checkpoint_name
 from ..training.step import CachedStep
 from .base import HELD_OUT_EPOCH, CorpusRecipe, Examples, LossSettings, measuring_step

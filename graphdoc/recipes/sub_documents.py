@@ -20,8 +20,9 @@ from ..losses import SubDocumentLoss
 from ..runtime.processes import Processes
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import PretrainingSettings
-from ..training.data import Collate, Recipe, RunEvaluation, StreamLoader
+from ..training.data import Collate, StreamLoader
 from ..training.objectives import Objective, SubDocumentObjective, TrainingBatch
+from ..training.recipe import Recipe, RunEvaluation
 from ..training.run import RunContext, begin_training
 from ..training.step import CachedStep
 from .base import (

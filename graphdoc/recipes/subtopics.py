@@ -29,8 +29,8 @@ from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import ClusteringSettings
 from ..settings.finetuning import SubtopicRunSettings
 from ..subtopics.subtopics import columns_of, number_of_subtopics, pair_graphs
-from ..training.data import RunEvaluation
 from ..training.objectives import SubtopicObjective, TrainingBatch, paired_sentences
+from ..training.recipe import RunEvaluation
 from ..training.run import RunContext, begin_training
 from .base import CorpusRecipe, Examples, LossSettings, measuring_step
 from .pairs import CorpusPairs, PairValidation

@@ -232,7 +232,7 @@ class SearchResults:
         Args:
             path: the HTML file.
             explain: whether every hit carries its explanation.
-            compare: compares the query document with a hit (:meth:`DocumentIndex.comparer`); each hit then leads to
+            compare: compares the query document with a hit (``DocumentIndex.comparer``); each hit then leads to
                 the report of that, in a folder beside the page (:func:`report_paths`).
 
         Raises:

@@ -85,7 +85,7 @@ class UpdateReport:
 
 
 class Update:
-    """One update of an index (see :meth:`DocumentIndex.update`)."""
+    """One update of an index (see :meth:`~graphdoc.retrieval.index.DocumentIndex.update`)."""
 
     def __init__(
         self,

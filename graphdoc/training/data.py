@@ -1,10 +1,8 @@
-"""Where training batches come from: loading them ahead of the steps, and what a recipe says of a run."""
+"""Where training batches come from: loading them ahead of the steps."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count, islice
 from multiprocessing import connection
 from multiprocessing.util import Finalize
@@ -15,12 +13,12 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from ..corpus.document import CorpusReport, TrainingDocument
+from ..corpus.document import TrainingDocument
 from ..corpus.source import StreamingCorpus
 from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent
 from ..sampling import DocumentBatches, EpochRow
-from .objectives import Objective, TrainingBatch
+from .objectives import TrainingBatch
 
 
 class Corpus(Protocol):
@@ -33,9 +31,6 @@ class Corpus(Protocol):
 
 
 Collate = Callable[[Sequence[tuple[TrainingDocument, int, int]]], TrainingBatch]
-
-# By fewer documents, pairs or queries chance would choose the checkpoint.
-FEWEST_TO_CHOOSE = 50
 
 # Seconds in which the system ends a worker whose connection has broken.
 WORKER_EXIT_SECONDS = 10.0
@@ -65,7 +60,7 @@ class EpochLoader:
         workers: processes that load; with 0 batches are made when they are asked for.
         steps: batches of the whole run, after which there are none; None for a run without end.
         across_epochs: whether an epoch's batches may be made before it begins; not where
-            :meth:`Recipe.begin_epoch` has a say in them.
+            :meth:`~graphdoc.training.recipe.Recipe.begin_epoch` has a say in them.
     """
 
     def __init__(
@@ -173,94 +168,3 @@ class StreamLoader:
     def close(self) -> None:
         """End the processes that cut documents."""
         getattr(self._under_way, "close", int)()
-
-
-@dataclass(frozen=True)
-class RunEvaluation:
-    """How a model is measured while it is trained.
-
-    Args:
-        measure: measures the model, called by all processes; the numbers by name, those of the first count.
-        best: the number by which the best checkpoint is chosen.
-        greater_is_better: whether more of it is better.
-        at_start: also measure before the first step.
-        size: number of documents, pairs or queries that are measured; None where it is not known.
-    """
-
-    measure: Callable[[], Mapping[str, float]]
-    best: str
-    greater_is_better: bool
-    at_start: bool = True
-    size: int | None = None
-
-    @property
-    def chooses(self) -> bool:
-        """Whether there is enough to choose the best checkpoint by; otherwise the last one is the result."""
-        return self.size is None or self.size >= FEWEST_TO_CHOOSE
-
-
-class Recipe(ABC):
-    """What a run trains: where its batches come from, what the loss looks at, and how the model is measured.
-
-    Whatever can be refused is refused before :meth:`load`, which does what takes long.
-
-    Attributes:
-        objective: what the loss looks at, and the loss.
-        evaluation: how the model is measured during training; None for not at all.
-        loader: gives this process's share of every batch; there once the data is loaded.
-        batch_size: documents, or pairs, of a batch, over all processes.
-        steps: steps of the whole run.
-        report: what was read, kept and left out.
-    """
-
-    # How the model is trained, for its card; and what a batch holds.
-    summary: str
-    unit: str = "documents"
-
-    objective: Objective
-    evaluation: RunEvaluation | None = None
-    loader: EpochLoader | StreamLoader
-    batch_size: int
-    steps: int
-    report: CorpusReport
-
-    @abstractmethod
-    def load(self) -> None:
-        """Make the loader, for which passages may have to be encoded; all processes call it, after the checks."""
-
-    @abstractmethod
-    def counts(self) -> dict[str, Any]:
-        """What there is to train on and to measure: numbers, numbers by name, and hashes."""
-
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
-        return self.counts()
-
-    def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (a hook)
-        """Prepare the batches of an epoch, such as negatives that the model chooses.
-
-        Every process calls it before the first batch of an epoch, and a resumed run before the first batch that is
-        left. What a resumed run could not compute again belongs into :meth:`state_dict`, and the loader of such
-        batches may not work ahead of the epoch (see :class:`EpochLoader`).
-        """
-
-    def finish(self) -> str | None:
-        """Do what is left when the run is over, in all processes; the first says in a line what came of it."""
-        return None
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """The place in the data for a checkpoint; None where it follows from the number of the step."""
-        return None
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (a hook)
-        """Go on from a place that :meth:`state_dict` gave."""
-
-    def batches(self, first: int) -> Iterator[TrainingBatch]:
-        """This process's share of every batch from a step of the run on; epochs begin on the way."""
-        length, batches = self.loader.epoch_steps, self.loader.batches(first)
-        for step in count(first):
-            if step == first or (length is not None and step % length == 0):
-                self.begin_epoch(step // length if length is not None else 0)
-            if (batch := next(batches, None)) is None:
-                return
-            yield batch

@@ -26,9 +26,9 @@ from ..runtime.processes import LONGEST_WAIT, Processes, StopRequest, exchange
 from ..sampling.batches import random_generator
 from ..settings.run import TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite_weights
-from .data import Recipe, RunEvaluation
 from .objectives import TrainingBatch
 from .optimizer import make_optimizer, make_schedule
+from .recipe import Recipe, RunEvaluation
 from .run_folder import WRONG_BATCH, RunLog, require_trackers, write_run_file
 from .step import CachedStep
 

@@ -35,9 +35,9 @@ from ..runtime.text import printable
 from ..segmentation.segmenter import Segmenter
 from ..settings.run import ModelSettings, RunSettings, TrainingSettings
 from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite_weights
-from .data import Recipe, RunEvaluation
 from .loop import TrainingLoop, make_accelerator
 from .optimizer import fixed_weights, prepare_tuning, trained_weights
+from .recipe import Recipe, RunEvaluation
 from .run_folder import CONFIG_FILE as SETTINGS_FILE
 from .run_folder import (
     CURVE_FILE,
@@ -122,7 +122,7 @@ def load_segmenter(settings: ModelSettings) -> tuple[Segmenter, DocumentConfig]:
 
 
 def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopics: bool = False) -> None:
-    """Mark the weights that are trained, after a head was added (see :func:`~.optimizer.prepare_tuning`)."""
+    """Mark the weights that are trained, after a head was added (see ``prepare_tuning``)."""
     prepare_tuning(encoder.model, settings.tune, settings.lora_rank, subtopics=subtopics)
     encoder.model.config.trained = True
     encoder.model.config.background = None

@@ -118,7 +118,7 @@ def test_groups_by_pairs_and_links(compare: Command, write: Command, tmp_path: P
 
 
 def test_pairs_themselves(compare: Command, write: Command, tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("graphdoc.training.data.FEWEST_TO_CHOOSE", 20)
+    monkeypatch.setattr("graphdoc.training.recipe.FEWEST_TO_CHOOSE", 20)
     path = write("pairs.tsv", [*pairs(28), ("d0", "d0", 1), ("d4", "d0", 1)])
     told(compare("loss.kind=cosine", "groups.by=pairs", f"groups.file={path}", "training.epochs=3",
                  f"validation.pairs={write('dev.tsv', pairs(32, first=8))}", "validation.best=f1"))  # fmt: skip

@@ -112,7 +112,7 @@ def test_what_is_tuned_changes_and_what_is_not_does_not(
 def test_documents_held_out_are_measured_and_a_run_that_is_over_stays_as_it_is(
     pretrain: Pretrain, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr("graphdoc.training.data.FEWEST_TO_CHOOSE", 3)
+    monkeypatch.setattr("graphdoc.training.recipe.FEWEST_TO_CHOOSE", 3)
     options, run = ("validation.share=0.3", "training.save_steps=2"), tmp_path / "run"
     told(pretrain(*options))
     assert corpus_of(run)["held_out"] == 3

@@ -73,13 +73,8 @@ def test_a_run_leaves_a_model_and_what_was_measured(
     assert results["after"]["masked_loss"] < results["before"]["masked_loss"]
     # Copies lie on both sides or on one; sentences alone in a paragraph are left out.
     expected = {
-        "documents": 13,
-        "held_out": 3,
-        "train": 10,
-        "sentences": 50,
-        "unpaired_sentences": 10,
-        "held_out_pairs": 15,
-    }
+        "documents": 13, "held_out": 3, "train": 10, "sentences": 50, "unpaired_sentences": 10, "held_out_pairs": 15,
+    }  # fmt: skip
     assert expected.items() <= record["corpus"].items()
 
     # The head is that of the language model, trained, in the checkpoints and not in the model.

@@ -108,14 +108,10 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     }
     first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
     expected = {
-        "empty": "empty.jsonl",
-        "short": "2 passages",
-        "stop": "broken.jsonl",
-        "no such number": "validation.best='beauty'",
-        "taken": "two",
-        "no numbers": "wrong-batch-",
+        "empty": "empty.jsonl", "short": "2 passages", "stop": "broken.jsonl",
+        "no such number": "validation.best='beauty'", "taken": "two", "no numbers": "wrong-batch-",
         "not writable": "Not a directory",
-    }
+    }  # fmt: skip
     for name in runs:
         for seen in (first[name], second[name]):
             assert seen["status"] == (2 if name in expected else 0), (name, seen["err"])

@@ -189,14 +189,10 @@ except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, tmp_path / "program.py"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        [sys.executable, tmp_path / "program.py"], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=listen_to_control_c,
-    )
+    )  # fmt: skip
     assert process.stdout is not None
     pids = {int(process.stdout.readline()) for _ in range(8)}
     os.killpg(process.pid, signal.SIGINT)

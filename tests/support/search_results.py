@@ -14,17 +14,11 @@ def make_passage(number: int, text: str, term: str | None = "tidal", **changes: 
     """A passage in which every place of a term is a match."""
     starts = [place for place in range(len(text)) if term and text.startswith(term, place)]
     return {
-        "number": number,
-        "section": number // 2,
-        "heading": f"Part {number // 2 + 1}",
-        "start": 700 * number,
-        "end": 700 * number + len(text),
-        "text": text,
-        "words": 12.5 / (number + 1) if starts else None,
-        "vectors": 0.75 - 0.125 * number,
-        "matches": [[start, start + len(term or "")] for start in starts],
+        "number": number, "section": number // 2, "heading": f"Part {number // 2 + 1}", "start": 700 * number,
+        "end": 700 * number + len(text), "text": text, "words": 12.5 / (number + 1) if starts else None,
+        "vectors": 0.75 - 0.125 * number, "matches": [[start, start + len(term or "")] for start in starts],
         **changes,
-    }
+    }  # fmt: skip
 
 
 def make_hit(rank: int, passages: int = 2, characters: int = 300, **changes: Any) -> dict[str, Any]:

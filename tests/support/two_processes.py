@@ -21,13 +21,9 @@ def launch(*arguments: object, check: bool = True, folder: Path | None = None) -
     # As torchrun does it: the store is the launcher's, at a port that is free for certain.
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=PATIENCE))
     known = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(store.port),
-        "TORCHELASTIC_USE_AGENT_STORE": "True",
-        "TORCHELASTIC_RESTART_COUNT": "0",
-        "WORLD_SIZE": str(PROCESSES),
-        "LOCAL_WORLD_SIZE": str(PROCESSES),
-    }
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0", "WORLD_SIZE": str(PROCESSES), "LOCAL_WORLD_SIZE": str(PROCESSES),
+    }  # fmt: skip
     programs = [
         Forked(*arguments, folder=folder, environment={**known, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(PROCESSES)

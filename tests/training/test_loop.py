@@ -25,10 +25,11 @@ from graphdoc.sampling import EpochBatches, SubDocumentSplit
 from graphdoc.settings.run import TrainingSettings
 from graphdoc.training import checkpoint as checkpointing
 from graphdoc.training.checkpoint import RunCheckpoints, TrainState
-from graphdoc.training.data import EpochLoader, Recipe, RunEvaluation
+from graphdoc.training.data import EpochLoader
 from graphdoc.training.loop import TrainingLoop, make_accelerator
 from graphdoc.training.objectives import SubDocumentObjective
 from graphdoc.training.optimizer import prepare_tuning
+from graphdoc.training.recipe import Recipe, RunEvaluation
 from graphdoc.training.run_folder import RunLog
 
 SETTINGS = TrainingSettings(

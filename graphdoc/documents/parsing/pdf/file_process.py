@@ -165,8 +165,8 @@ _process = _Process()
 def read_pages(content: bytes) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]], list[str]]:
     """Read the pages of a PDF file.
 
-    Gives what :meth:`~.pdfium.PdfFile.describe` gives; numbers, from 0, and contents of the pages that could be read,
-    as :meth:`~.pdfium.PdfFile.page` gives them; and warnings about the others.
+    Gives what ``PdfFile.describe`` gives; numbers, from 0, and contents of the pages that could be read,
+    as ``PdfFile.page`` gives them; and warnings about the others.
     """
     pages: list[tuple[int, dict[str, Any]]] = []
     lost: dict[int, str] = {}

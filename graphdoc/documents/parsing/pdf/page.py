@@ -25,7 +25,7 @@ _MOST_OF_LINE, _ENDS = 0.8, (".", ",", ";", ":", "!", "?")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The look of a piece of text, one of the ``styles`` of :mod:`.pdfium`."""
+    """The look of a piece of text, one of the ``styles`` of ``pdfium``."""
 
     font: str
     size: float
@@ -160,7 +160,7 @@ class Page:
 
 
 def read_page(content: Mapping[str, Any], number: int) -> Page:
-    """Make rows of what :meth:`~.pdfium.PdfFile.page` gives."""
+    """Make rows of what ``PdfFile.page`` gives."""
     styles = [Style(**style) for style in content["styles"]]
     by_direction: dict[int, list[Piece]] = {}
     for order, (text, left, right, base, style, direction) in enumerate(content["pieces"]):

@@ -1,6 +1,6 @@
 """What PDFium says of a PDF file: its pages as pieces of text with place and style, its outline, its title.
 
-Runs in the process of :mod:`.pdfium_program`, because a hostile file may bring the library down.
+Runs in the process of ``pdfium_program``, because a hostile file may bring the library down.
 """
 
 from __future__ import annotations
