@@ -6,7 +6,8 @@
     python benchmarks/published_data.py coliee --cases task1_train_files/ --labels task1_train_labels.json --output coliee/
     python benchmarks/published_data.py sdr video_games.csv --relevant video_games.json --output games/
     python benchmarks/published_data.py aan --papers aan/papers_text/ --citations aan/release/2014/acl.txt --output aan/
-    python benchmarks/published_data.py wiki links.tsv.gz --output wiki/
+    python benchmarks/published_data.py wikipedia enwiki-20201220-pages-articles.xml.bz2 --output wiki/
+    python benchmarks/published_data.py wiki wiki/links.tsv --output wiki/
     python benchmarks/published_data.py hyperpartisan --articles articles.xml --labels ground-truth.xml --split hp-splits.json --output hp/
 
 Nothing in the files is executed.
@@ -16,13 +17,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import bz2
 import csv
+import html
 import json
 import math
 import re
 import sys
+import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -51,6 +55,16 @@ LABEL, SIDES = "label", ({"id": "doc_id1", "title": "title1", "text": "content1"
 CASE_PARTS = ("fact", "reason", "charge", "article")
 # A line of a paper that is a heading.
 _HEADING = re.compile(r"^\s*((?i:abstract|references|bibliography)|\d[\d.]*\s+[A-Z][^\n.]{2,60})\s*$", re.MULTILINE)
+# In the text of a page of an encyclopedia: what goes with all that is in it, templates and tables from the inmost
+# outwards, links likewise, marks that go alone, and headings.
+_INSIDE = re.compile(
+    r"<!--.*?-->|<(ref|gallery|math|chem|score|timeline|imagemap|syntaxhighlight)\b[^>]*?(?:/>|>.*?</\1\s*>)",
+    re.DOTALL | re.IGNORECASE,
+)
+_BRACES = re.compile(r"\{\{[^{}]*\}\}|\{\|[^{}]*\|\}")
+_LINK, _ADDRESS = re.compile(r"\[\[([^][|]*)(?:\|([^][]*))?\]\]"), re.compile(r"\[\w+://\S+ ?([^]\n]*)\]")
+_MARKS = re.compile(r"'{2,}|<[^>]*>|__[A-Z]+__|^[*#:;]+ *", re.MULTILINE)
+_PAGE_HEADING = re.compile(r"^={2,6}\s*(.+?)\s*={2,6}\s*$", re.MULTILINE)
 # A space between words of a script that has none: one that does not stand between two Latin words or numbers.
 _SPACE = re.compile(r"(?<![A-Za-z0-9])[ \t]+|[ \t]+(?![A-Za-z0-9])")
 
@@ -214,6 +228,70 @@ def aan(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     return [f"{count:,} papers and {len(pairs):,} citations", *lines]
 
 
+def wikipedia(options: argparse.Namespace, skipped: list[str]) -> list[str]:
+    """The dump of an encyclopedia (pages-articles, XML, bz2): articles in sections, and the links of their text.
+
+    Templates, tables and references are left out with their links; a link to a redirect leads to its article.
+    """
+    articles, redirects, namespaces = set[str](), dict[str, str](), {"image"}
+
+    def pages(links: Any) -> Iterator[Row]:
+        with bz2.open(options.dump) as stream:
+            elements = ElementTree.iterparse(stream, ["start", "end"])
+            _, root = next(elements)
+            for event, element in elements:
+                kind = element.tag.rpartition("}")[2]
+                if event == "end" and kind == "namespace" and element.text:
+                    namespaces.add(element.text.lower())
+                if event == "end" and kind == "page":
+                    parts = {part.tag.rpartition("}")[2]: part for part in element.iter()}
+                    title = parts["title"].text or ""
+                    if parts["ns"].text == "0" and "redirect" in parts:
+                        redirects[page_id(title)] = page_id(parts["redirect"].get("title", ""))
+                    elif parts["ns"].text == "0" and (page := text_of_page(parts["text"].text or "", namespaces))[0]:
+                        articles.add(id := page_id(title))
+                        links.writelines(f"{id}\t{target}\n" for target in dict.fromkeys(page[1]))
+                        yield {"id": id, "title": title, "sections": page[0]}
+                    root.clear()
+
+    def known(links: Any) -> Iterator[str]:
+        links.seek(0)
+        for source, target in (line.rstrip("\n").split("\t") for line in links):
+            if (target := redirects.get(target, target)) in articles and target != source:
+                yield f"{source}\t{target}\n"
+
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as links:
+        count = write_rows(options.output / "articles.jsonl", pages(links))
+        return [f"{count:,} articles and {write_lines(options.output / 'links.tsv', known(links)):,} links"]
+
+
+def page_id(title: str) -> str:
+    """The name of a page as links have it, without white space."""
+    name = "_".join(title.partition("#")[0].replace("_", " ").split())
+    return name[:1].upper() + name[1:]
+
+
+def text_of_page(text: str, namespaces: Collection[str]) -> tuple[list[Row], list[str]]:
+    """Sections of a page in wikitext, as plain text, and the pages that it links to."""
+    targets: list[str] = []
+
+    def shown(link: re.Match[str]) -> str:
+        name, _, rest = link[1].partition(":")
+        if rest and name.strip().lower() in namespaces:
+            return ""
+        targets.append(page_id(link[1].lstrip(" :")))
+        return str(link[1] if link[2] is None else link[2])
+
+    text = _INSIDE.sub("", text)
+    for pattern, new in ((_BRACES, ""), (_LINK, shown)):
+        count = 1
+        while count:
+            text, count = pattern.subn(new, text)
+    parts = ["", *_PAGE_HEADING.split(html.unescape(_MARKS.sub("", _ADDRESS.sub(r"\1", text))))]
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return [{"heading": name, "text": text.strip()} for name, text in pairs if text.strip()], targets
+
+
 def wiki(options: argparse.Namespace, skipped: list[str]) -> list[str]:
     """Pairs of articles as CoLDE builds WIKI (section 4.1.1): more than half of their outgoing links agree.
 
@@ -275,13 +353,18 @@ def parsed(text: str, place: str, needed: Sequence[str], skipped: list[str]) -> 
 
 def write_rows(path: Path, rows: Iterator[Row]) -> int:
     """Write JSON Lines one by one; how many there are."""
+    return write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def write_lines(path: Path, lines: Iterator[str]) -> int:
+    """Write lines one by one; how many there are."""
     count = 0
 
     def write(temporary: Path) -> None:
         nonlocal count
-        with temporary.open("w", encoding="utf-8") as file, progress_bar(None, None, "Reading", "documents") as bar:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        with temporary.open("w", encoding="utf-8") as file, progress_bar(None, None, "Writing", "lines") as bar:
+            for line in lines:
+                file.write(line)
                 count += 1
                 bar.update(1)
 
@@ -300,6 +383,7 @@ SETS: dict[str, tuple[Callable[[argparse.Namespace, list[str]], list[str]], dict
     "coliee": (coliee, {"--cases": "folder of texts", "--labels": "JSON of queries and the cases they cite"}),
     "sdr": (sdr, {"articles": "CSV of titles and sections", "--relevant": "JSON of titles and similar ones"}),
     "aan": (aan, {"--papers": "folder of texts", "--citations": "lines such as P00-1001 ==> P99-1002"}),
+    "wikipedia": (wikipedia, {"dump": "pages-articles, XML, bz2"}),
     "wiki": (wiki, {"links": "two ids in a line"}),
     "hyperpartisan": (
         hyperpartisan,
@@ -322,7 +406,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     skipped: list[str] = []
     try:
         lines = SETS[options.set][0](options, skipped)
-    except GraphdocError as error:
+    except (GraphdocError, ElementTree.ParseError, EOFError) as error:
         parser.exit(2, f"{parser.prog}: {one_line(str(error))}\n")
     except OSError as error:
         parser.exit(2, f"{parser.prog}: {error.filename}: {error.strerror}; check the path\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bz2
 import csv
 import gzip
 import importlib
@@ -173,6 +174,31 @@ def test_articles_that_link_alike_are_pairs(convert: Convert) -> None:
     for pairs in parts.values():
         assert sum(pair.label for pair in pairs) == len(pairs) / 2
         assert all((pair.a[0] == pair.b[0]) == pair.label for pair in pairs)
+
+
+DUMP = """<mediawiki xmlns="a:b"><siteinfo><namespace/><namespace>File</namespace><namespace>Category</namespace>
+</siteinfo><page><title>Mold (fungus)</title><ns>0</ns><redirect title="Mould"/><revision><text/></revision></page>
+{}</mediawiki>"""
+PAGE = """{{Infobox|map={{nested|{| class=x |}}}}}[[File:Koji.jpg|thumb|On [[rice]] grains]]
+'''Koji''' is a [[mold (fungus)|mould]].&lt;ref name="a/b"&gt;[[Oak]]&lt;/ref&gt;&lt;ref name=x /&gt; It makes
+[[sake#Brewing|sake]]&amp;nbsp;and [https://x.org miso].&lt;!-- [[Oak]] --&gt;
+== Use ==
+* [[Soy sauce]] in [[:Category:Sauces|all]] kinds
+{| class="wikitable" | [[Oak]] |}
+=== Today ===
+[[Category:Food]]"""
+
+
+def test_a_dump_of_an_encyclopedia(convert: Convert) -> None:
+    pages = (("Koji", 0, PAGE), ("Mould", 0, "On [[koji]]."), ("Talk:Koji", 1, "[[Koji]]"), ("Oak", 0, "Oak."))
+    page = "<page><title>{}</title><ns>{}</ns><revision><text>{}</text></revision></page>"
+    Path("dump.bz2").write_bytes(bz2.compress(DUMP.format("".join(page.format(*one) for one in pages)).encode()))
+    status, said = convert("wikipedia", "dump.bz2")
+    first, *others = read_documents("out/articles.jsonl")
+    assert status == 0 and "3 articles and 2 links" in said and [one.id for one in others] == ["Mould", "Oak"]
+    sections = ("", "Koji is a mould. It makes\nsake\xa0and miso."), ("Use", "Soy sauce in all kinds")
+    assert tuple((one.heading, one.text) for one in first.sections) == sections
+    assert Path("out/links.tsv").read_text().split() == ["Koji", "Mould", "Mould", "Koji"]
 
 
 def test_papers_lose_abstract_and_references_by_their_headings(convert: Convert) -> None:

@@ -195,8 +195,7 @@ def test_every_process_reads_its_own_share(
     chosen = settings(dataset=str(web), streaming=True)
     shares: list[set[int]] = []
     for rank in range(processes):
-        process: Any = SimpleNamespace(rank=rank, count=processes)
-        corpus = stream(process, shuffled=1, dataset=str(web))
+        corpus = stream(process(rank, processes), shuffled=1, dataset=str(web))
         shares.append({document.group for document in corpus})
         assert corpus.report.documents == len(shares[-1])
     assert len(set.union(*shares)) == sum(map(len, shares)) == FILES * ROWS

@@ -281,8 +281,7 @@ def test_what_is_moved_is_cut_and_split_from_where_it_came(random_document) -> N
 def test_a_gpu_fetches_what_is_pinned(monkeypatch: Patch) -> None:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor + 1)
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, non_blocking: (tensor.tolist(), non_blocking))
-    moved = [sent(torch.device(device), torch.tensor([1])) for device in ("cuda", "cpu")]
-    assert moved == [([2], True), ([1], True)]
+    assert [sent(torch.device(to), torch.tensor([1])) for to in ("cuda", "cpu")] == [([2], True), ([1], True)]
 
 
 lengths = st.lists(st.integers(1, 400), max_size=300)

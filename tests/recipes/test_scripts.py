@@ -14,7 +14,7 @@ import pytest
 import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
-from training_runs import write_config
+from training_runs import corpus_of, write_config
 from two_processes import COMMANDS_JOB
 from typed import Backbones, Output, Patch
 
@@ -173,8 +173,7 @@ def test_a_recipe_reads_its_data_as_they_are_published(
     tiny = [f"model.start={backbone_folder('roberta')}", "training.max_steps=2", "training.batch_size=4",
             "training.loading_processes=0", "corpus.preparing_processes=1", "corpus.cache=cache"]  # fmt: skip
     assert main(["finetune", task, "--config", name, "--device", "cpu", "output=run", *tiny, *options]) == 0
-    counts = json.loads(Path("run/record.json").read_text(encoding="utf-8"))["corpus"]
-    assert counts["documents"] == 8
+    assert corpus_of(Path("run"))["documents"] == 8
 
 
 def test_help_of_a_script_is_that_of_its_command(capsys: Output) -> None:
@@ -183,9 +182,7 @@ def test_help_of_a_script_is_that_of_its_command(capsys: Output) -> None:
 
 
 def test_every_script_is_that_of_a_recipe() -> None:
-    there = {
-        str(path.relative_to(ROOT)) for folder in ("pretrain", "finetune") for path in (ROOT / folder).glob("*.py")
-    }
+    there = {str(path.relative_to(ROOT)) for of in ("pretrain", "finetune") for path in (ROOT / of).glob("*.py")}
     assert there <= {script_of(words) for words in RECIPES}
 
 

@@ -13,7 +13,7 @@ import torch
 from corpus_examples import rows_of, write_rows
 from pretraining_job import PASSAGES, all_gradients
 from safetensors.torch import load_file
-from training_runs import write_config
+from training_runs import losses_of, write_config
 from two_processes import COMMANDS_JOB as JOB
 from two_processes import launch, run_commands
 from typed import Backbones, Encoders, Patch
@@ -35,8 +35,7 @@ def config(backbone_folder: Backbones, tmp_path: Path) -> Path:
 
 def log_of(folder: Path) -> np.ndarray:
     """Loss and length of the gradient of every step, ``(steps, 2)``."""
-    lines = map(json.loads, (folder / "log.jsonl").read_text(encoding="utf-8").splitlines())
-    return np.array([[line["loss"], line["grad_norm"]] for line in lines if "loss" in line])
+    return np.array([[line["loss"], line["grad_norm"]] for line in losses_of(folder)])
 
 
 def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:

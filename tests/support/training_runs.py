@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,29 @@ def corpus_of(folder: Path) -> dict[str, Any]:
     return found
 
 
+def entries_of(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log, up to one that is being written."""
+    path, found = folder / "log.jsonl", []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
 def losses_of(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's log that tell of its steps."""
-    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [entry for entry in entries if "loss" in entry]
+    return [entry for entry in entries_of(folder) if "loss" in entry]
+
+
+def losses_by_step(folder: Path) -> dict[int, float]:
+    """The loss of every step of a run."""
+    return {entry["step"]: entry["loss"] for entry in losses_of(folder)}
+
+
+def untimed(folder: Path) -> list[dict[str, Any]]:
+    """The log of a run, but for how long things took."""
+    timed = ("_per_second", "waiting_share")
+    return [{name: one for name, one in entry.items() if not name.endswith(timed)} for entry in entries_of(folder)]
 
 
 def told(result: Any) -> str:

@@ -7,13 +7,12 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from corpus_examples import rows_of, write_rows
 from forked import Forked
-from safetensors.torch import load_file
-from training_runs import write_config
+from training_runs import losses_by_step, results_of, same_model, untimed, write_config
 from typed import Backbones, Folders
 
 from graphdoc.cli import main
@@ -47,30 +46,8 @@ def undisturbed(backbone_folder: Backbones, tmp_path_factory: Folders) -> Undist
         training={"batch_size": 4, "epochs": EPOCHS, "learning_rate": 1e-3, "save_steps": 5},
     )  # fmt: skip
     assert main(["pretrain", "--config", str(path), "--device", "cpu"]) == 0
-    assert max(losses(tmp_path / "run")) == STEPS
+    assert max(losses_by_step(tmp_path / "run")) == STEPS
     return Undisturbed(path, tmp_path / "run")
-
-
-def entries(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "log.jsonl"
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            # It is being written.
-            break
-    return found
-
-
-def losses(folder: Path) -> dict[int, float]:
-    return {entry["step"]: entry["loss"] for entry in entries(folder) if "loss" in entry}
-
-
-def told(folder: Path) -> list[dict[str, Any]]:
-    """The log, losses and what was measured, but for how long things took."""
-    timed = ("_per_second", "waiting_share")
-    return [{name: one for name, one in entry.items() if not name.endswith(timed)} for entry in entries(folder)]
 
 
 def start(config: Path, output: Path, *options: str) -> Forked:
@@ -98,19 +75,15 @@ def resume(undisturbed: Undisturbed, folder: Path) -> None:
 
 def wait_for(run: Forked, folder: Path, step: int) -> None:
     begin = time.monotonic()
-    while max(losses(folder), default=0) < step and run.poll() is None:
+    while max(losses_by_step(folder), default=0) < step and run.poll() is None:
         assert time.monotonic() - begin < PATIENCE
         time.sleep(0.005)
 
 
 def assert_same(folder: Path, undisturbed: Path) -> None:
     """The models that are left, the losses and what was measured, all bit for bit."""
-    assert told(folder) == told(undisturbed)
-    found, expected = (load_file(run / "model" / "model.safetensors") for run in (folder, undisturbed))
-    assert found.keys() == expected.keys()
-    assert all(found[name].equal(expected[name]) for name in expected)
-    results = (json.loads((run / "results.json").read_text(encoding="utf-8")) for run in (folder, undisturbed))
-    assert next(results) == next(results)
+    assert untimed(folder) == untimed(undisturbed)
+    assert same_model(folder, undisturbed) and results_of(folder) == results_of(undisturbed)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
@@ -123,7 +96,7 @@ def test_a_run_that_was_killed_and_resumed_is_the_undisturbed_one(
     after = draw.choice([step for step in range(2, STEPS - 8) if step % STEPS_OF_EPOCH not in (0, STEPS_OF_EPOCH - 1)])
     interrupt(run, tmp_path / "run", after, signal.SIGKILL, draw.uniform(0, 0.1))
     assert run.returncode == -signal.SIGKILL
-    assert after <= max(losses(tmp_path / "run")) < STEPS
+    assert after <= max(losses_by_step(tmp_path / "run")) < STEPS
     assert not (tmp_path / "run" / "model").exists()
 
     resume(undisturbed, tmp_path / "run")
@@ -135,7 +108,7 @@ def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_and_goes_on_later(
     run = start(undisturbed.config, tmp_path / "run")
     out, err = interrupt(run, tmp_path / "run", 7, signal.SIGTERM)
     assert run.returncode == 128 + signal.SIGTERM, err
-    last = max(losses(tmp_path / "run"))
+    last = max(losses_by_step(tmp_path / "run"))
     assert 7 <= last < STEPS
     assert f"the run was asked to stop after step {last}; go on with --resume" in err
     assert (tmp_path / "run" / f"checkpoint-{last}").is_dir()
@@ -154,7 +127,7 @@ def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed:
         run = start(undisturbed.config, folder, "training.loading_processes=2", *options)
         _, err = interrupt(run, folder, last + 3, signal.SIGTERM, group=True)
         assert run.returncode == 128 + signal.SIGTERM, err
-        before, last = last, max(losses(folder))
+        before, last = last, max(losses_by_step(folder))
         assert before < last < STEPS
         assert (folder / f"checkpoint-{last}").is_dir()
         assert "Traceback" not in err

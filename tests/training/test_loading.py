@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from corpus_examples import rows_of, write_rows
 from forked import run
-from safetensors.torch import load_file
-from training_runs import write_config
+from training_runs import losses_of, same_model, write_config
 from typed import Backbones, Patch
 
 from graphdoc.sampling import EpochBatches
@@ -168,8 +166,7 @@ def settings(backbone_folder: Backbones, tmp_path: Path) -> PretrainingSettings:
 
 def losses(folder: Path) -> dict[int, tuple[float, float]]:
     """Loss and place in the run at every step."""
-    lines = (json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines())
-    return {entry["step"]: (entry["loss"], entry["epoch"]) for entry in lines if "loss" in entry}
+    return {entry["step"]: (entry["loss"], entry["epoch"]) for entry in losses_of(folder)}
 
 
 def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
@@ -198,5 +195,4 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
     train(interrupted, resume=True, device="cpu")
 
     assert losses(tmp_path / "other") == losses(tmp_path / "run")
-    first, second = (load_file(tmp_path / run / "model" / "model.safetensors") for run in ("run", "other"))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert same_model(tmp_path / "run", tmp_path / "other")

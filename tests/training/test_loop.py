@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file
 from torch import Tensor
+from training_runs import entries_of, losses_by_step, untimed
 from typed import Backbones, Encoders, Patch
 
 from graphdoc import DocumentEncoder
@@ -92,14 +93,6 @@ def make_loop(tiny_encoder: Encoders, training_examples: Any) -> Callable[..., T
     return make
 
 
-def entries(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-def losses(folder: Path) -> dict[int, float]:
-    return {entry["step"]: entry["loss"] for entry in entries(folder) if "loss" in entry}
-
-
 def weights(loop: TrainingLoop) -> dict[str, Tensor]:
     return {name: weight.detach().clone() for name, weight in loop.model.named_parameters()}
 
@@ -142,11 +135,11 @@ def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     if precision == "fp16":
         assert undisturbed.accelerator.scaler.get_scale() == resumed.accelerator.scaler.get_scale() == 2.0**12
     assert set(active_children()) == others
-    assert losses(tmp_path / "b") == losses(tmp_path / "a")
-    assert sorted(losses(tmp_path / "a")) == list(range(1, 11))
+    assert losses_by_step(tmp_path / "b") == losses_by_step(tmp_path / "a")
+    assert sorted(losses_by_step(tmp_path / "a")) == list(range(1, 11))
     logged = {"accuracy", "positive_similarity", "negative_similarity", "embedding_norm", "spread", "learning_rate",
               "documents_per_second", "tokens_per_second", "waiting_share", "grad_norm"}  # fmt: skip
-    assert logged <= entries(tmp_path / "a")[0].keys()
+    assert logged <= entries_of(tmp_path / "a")[0].keys()
     for name, weight in weights(undisturbed).items():
         assert torch.equal(weight, weights(resumed)[name]), name
     assert not torch.equal(before["projection.weight"], weights(resumed)["projection.weight"])
@@ -215,7 +208,7 @@ def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Pat
     # The last one stays too: a run that was asked to stop goes on from there.
     assert {path.name for path in folder.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-10"}
     best_weights(loop, folder, 4)
-    assert [entry["eval_score"] for entry in entries(folder) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
+    assert [entry["eval_score"] for entry in entries_of(folder) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
     # It is found where the folder was moved to.
     moved = folder.rename(tmp_path / "moved")
     resumed = make_loop(moved, evaluation=lambda: {"score": 0.0}, save_steps=2, keep_checkpoints=1)
@@ -293,12 +286,8 @@ def test_learning_rates_of_encoder_and_head_can_differ(make_loop: Any, tmp_path:
 
 
 def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_loop: Any, tmp_path: Path) -> None:
-    def told(folder: Path) -> list[dict[str, Any]]:
-        timed = ("documents_per_second", "tokens_per_second", "waiting_share")
-        return [{name: value for name, value in one.items() if name not in timed} for one in entries(folder)]
-
     make_loop(tmp_path / "a").run()
-    undisturbed, log = told(tmp_path / "a"), tmp_path / "a" / "log.jsonl"
+    undisturbed, log = untimed(tmp_path / "a"), tmp_path / "a" / "log.jsonl"
     assert [entry["step"] for entry in undisturbed] == list(range(1, 11)), "a line for every step, and no other"
     # What a kill or a disk has damaged is left out.
     lines = log.read_bytes().splitlines(keepends=True)
@@ -306,10 +295,10 @@ def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_loop: Any, 
     resumed = make_loop(tmp_path / "a")
     resumed.run(tmp_path / "a" / "checkpoint-6")
     assert resumed._recipe.begun == [1]
-    assert told(tmp_path / "a") == undisturbed
+    assert untimed(tmp_path / "a") == undisturbed
     # At its end already.
     make_loop(tmp_path / "a").run(tmp_path / "a" / "checkpoint-10")
-    assert told(tmp_path / "a") == undisturbed
+    assert untimed(tmp_path / "a") == undisturbed
 
 
 def test_the_log_is_json_whatever_the_numbers_are(tmp_path: Path) -> None:
@@ -357,9 +346,9 @@ def test_trackers_get_the_numbers_and_the_settings_without_a_network(
                 break
             time.sleep(0.1)
         assert b"training.seed" in content and b"eval/score" in content
-        values = losses(run)
+        values = losses_by_step(run)
         found = {step: value for step, value in values.items() if json.dumps(value).encode() in content}
-    assert found == pytest.approx(losses(run))
+    assert found == pytest.approx(losses_by_step(run))
 
 
 def test_a_tracker_that_does_not_start_is_named(make_loop: Any, tmp_path: Path, monkeypatch: Patch) -> None:
