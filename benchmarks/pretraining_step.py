@@ -268,14 +268,10 @@ def main() -> None:
     small, large = results[first, "cached"], results[last, "cached"]
     assert small is not None and large is not None
     growth = (large["megabytes"] - small["megabytes"]) / (last - first) if last > first else float("nan")
-    sizes = " ".join(map(str, options.sizes))
-    is_cut = last > options.whole_below
-    whole = f" --whole-below {options.whole_below}" if is_cut else ""
     lines = [
         f"# Memory and time of a pretraining step ({options.encoder} encoder, {options.precision})",
         "",
-        f"`python benchmarks/pretraining_step.py --encoder {options.encoder} --sizes {sizes} "
-        f"--memory {options.memory:g} --precision {options.precision} --repeats {options.repeats}{whole}`",
+        f"`python {' '.join(['benchmarks/pretraining_step.py', *sys.argv[1:]])}`",
         "",
         describe_machine(),
         "",
@@ -292,7 +288,7 @@ def main() -> None:
         "against plain where it fits: cached at most 1.40, kept at most 1.05.",
         "",
     ]
-    if is_cut:
+    if last > options.whole_below:
         lines += [f"Above {options.whole_below} documents the second pass stopped after as many: memory alone.", ""]
     print("\n".join(lines))
     write_result(f"pretraining_step_{options.encoder}", "\n".join(lines))
