@@ -171,7 +171,7 @@ def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]
         index = index_words(found, "en", str(place))
     return {
         way: {
-            query: index.scores(text, DEPTH, by="words", words_unit=unit, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]
+            query: index.scores(text, by="words", words_unit=unit, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]
             for query, text in judgements.queries.items()
         }
         for way, unit in (("words", "passage"), ("words-documents", "document"), ("words-both", "both"))

@@ -68,7 +68,6 @@ def rank_queries(
     qrels: Qrels,
     *,
     top_k: int = 1000,
-    depth: int | None = None,
     measure: str = DEFAULT_MEASURES[0],
     folds: int = FOLDS,
     excluded: Mapping[str, Collection[str]] | None = None,
@@ -80,7 +79,6 @@ def rank_queries(
         queries: texts by query id, at least one.
         qrels: grades by query id and document id, which the weight of the fusion is chosen by.
         top_k: documents that are kept of each ranking.
-        depth: rows that each search fetches; None for five a document.
         measure: what the weight makes greatest.
         folds: folds of the cross-validation; where there are fewer queries, there is no ``graph-roberta+bm25``.
         excluded: documents by query id that are taken out before rankings are fused (see
@@ -90,19 +88,17 @@ def rank_queries(
     runs: dict[str, dict[str, Scores]] = {name: {} for name in SEARCHES}
     times: dict[str, list[float]] = {name: [] for name in SEARCHES}
     # What is loaded on first use is no part of a query's time.
-    index.scores(next(iter(queries.values())), top_k)
-    start = time.perf_counter()
-    # All at once, so that there is one message on what is cut.
-    vectors = index.encoder.encode_query(list(queries.values()))
-    encoding = (time.perf_counter() - start) / len(queries)
+    index.scores(next(iter(queries.values())))
     with progress_bar(None, len(queries), "Searching", "queries") as bar:
-        for (query, text), vector in zip(queries.items(), vectors, strict=True):
+        for query, text in queries.items():
+            # One at a time, as a search does: together, the last digits of vectors would differ.
+            start, asked = time.perf_counter(), index.query(text)
+            asked.vector()
+            encoding = time.perf_counter() - start
             for name, options in SEARCHES.items():
-                settings: SearchOptions = {**options, "depth": depth or 5 * top_k}
-                start = time.perf_counter()
-                scores = index.ranked(text, top_k, vector=vector, **settings)
-                seconds = time.perf_counter() - start
-                times[name].append(seconds + (0.0 if options.get("by") == "words" else encoding))
+                start = time.perf_counter() - (0.0 if options.get("by") == "words" else encoding)
+                scores = index.ranked(asked, top_k, **options)
+                times[name].append(time.perf_counter() - start)
                 runs[name][query] = {id: score for id, score in scores.items() if id not in excluded.get(query, ())}
             bar.update(1)
     answered = sum(any(grade > 0 for grade in qrels.get(query, {}).values()) for query in queries)
@@ -201,7 +197,7 @@ def keywords(corpus: RankedCorpus) -> Scorer:
 
     def scores(place: int) -> Floats:
         query = corpus.documents[place]
-        hits = index.scores(query, count, by="words", words_unit="document", depth=count)["words"]
+        hits = index.scores(query, by="words", words_unit="document", depth=count)["words"]
         return np.array([hits.get(id, 0.0) for id in corpus.places])
 
     return scores

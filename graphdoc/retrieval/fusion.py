@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -133,6 +133,15 @@ def fused_scores(
     ['b', 'a', 'c']
     """
     return summed(_shares(rankings, fusion, weights, {}).values())
+
+
+def lowered(found: Sequence[Fused], highest: float) -> list[Fused]:
+    """Documents below a score: where the best is not, all are by as much lower, and their shares together."""
+    by = max(0.0, found[0].score - highest + 1e-9) if found else 0.0
+    return [
+        Fused(id, score - by, {one: replace(part, share=part.share - by / len(parts)) for one, part in parts.items()})
+        for id, score, parts in found
+    ]
 
 
 def best_first(scores: Mapping[str, float]) -> Scores:

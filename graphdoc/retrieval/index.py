@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Unpack, get_args
@@ -45,7 +44,7 @@ from .table import (
     schema_of,
     table_of,
 )
-from .terms import QueryFactory, Vector, random_queries, word_settings
+from .terms import Query, QueryFactory, random_queries, word_settings
 from .updating import Update, UpdateReport, encode_with_known
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 4
@@ -359,40 +358,32 @@ class DocumentIndex:
         return SearchResults(hits, shown, chosen.by, chosen.fused_by, chosen.where, top_k, about, tuple(warnings))
 
     def scores(
-        self,
-        query: str | Document,
-        top_k: int = 10,
-        *,
-        vector: Vector | None = None,
-        ids: Sequence[str] | None = None,
-        **settings: Unpack[SearchOptions],
+        self, query: str | Document, *, ids: Sequence[str] | None = None, **settings: Unpack[SearchOptions]
     ) -> dict[str, Scores]:
         """Scores by document of ``words``, ``vectors`` or both, before they are fused and cut (see :meth:`search`).
 
         Args:
             query: words, a question, or a whole document.
-            top_k: documents wanted, which says how many rows each ranking fetches.
-            vector: vector of the query, where it is there already.
             ids: the documents that are scored; None for all.
             **settings: as for :meth:`search`.
         """
-        search = self._search(query, SearchSettings(top_k=top_k, **settings), vector)
+        search = self._search(self.query(query), SearchSettings(**settings))
         rankings = search.rankings(None if ids is None else is_one_of("id", ids))
         return {name: ranking.scores for name, ranking in rankings.items()}
 
-    def ranked(
-        self, query: str | Document, top_k: int = 10, vector: Vector | None = None, **settings: Unpack[SearchOptions]
-    ) -> Scores:
-        """Scores by document as :meth:`search` gives them, best first, perhaps with a ``vector`` that is there."""
-        search = self._search(query, SearchSettings(top_k=top_k, **settings), vector)
-        return {fused.id: fused.score for fused in search.fused(search.rankings(), top_k)}
+    def query(self, value: str | Document) -> Query:
+        """A query that is asked several times: its words are weighed, and it is encoded, once."""
+        _ = self._latest
+        return self._queries.query(value)
 
-    def _search(self, query: str | Document, chosen: SearchSettings, vector: Vector | None) -> Search:
+    def ranked(self, query: Query, top_k: int = 10, **settings: Unpack[SearchOptions]) -> Scores:
+        """Scores by document as :meth:`search` gives them, best first."""
+        levels = self._search(query, SearchSettings(top_k=top_k, **settings)).levels()
+        return {fused.id: fused.score for _, level in levels for fused in level}
+
+    def _search(self, query: Query, chosen: SearchSettings) -> Search:
         require_one_of("by", chosen.by, BY_PASSAGES)
-        store, terms = self._latest, self._queries.query(query)
-        # A long text is searched for as a document is.
-        known = terms if vector is None or terms.document else replace(terms, vector=lambda: vector)
-        return Search(store, known, chosen)
+        return Search(self._latest, query, chosen)
 
     def _about(self, state: State) -> dict[str, Any]:
         """Path, size and model as plain values."""

@@ -30,6 +30,7 @@ from ..segmentation.terms import TermMaker
 from .fusion import Ranking, Scores, fused_scores
 from .index import DocumentIndex
 from .lance import DOCUMENT, RankedRows
+from .search import SearchOptions
 from .table import DOCUMENT_COLUMNS, document_of, headings_above, text_hash, vectors_of
 
 MinedBy = Literal["words", "vectors", "both"]
@@ -283,10 +284,11 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
     """The word search of an index as :func:`mine` asks it; positives that it does not find are looked for by id."""
 
     def scores(query: str, positives: Sequence[str]) -> Scores:
-        wanted = _FOUND_PER_NEGATIVE * depth + len(positives)
-        found = index.scores(queries[query], wanted, by="words", words_unit="passage")["words"]
+        rows = 20 * (_FOUND_PER_NEGATIVE * depth + len(positives))
+        options: SearchOptions = {"by": "words", "words_unit": "passage", "depth": max(_FEWEST_PASSAGES, rows)}
+        found = index.scores(queries[query], **options)["words"]
         if missing := [id for id in positives if id not in found]:
-            found |= index.scores(queries[query], len(missing), ids=missing, by="words", words_unit="passage")["words"]
+            found |= index.scores(queries[query], ids=missing, **options)["words"]
         return found
 
     return scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, TypedDict, get_args
@@ -18,7 +18,7 @@ from ..segmentation.term_weights import TermCounts
 from ..similarity.hierarchical import Direction, Normalization, SentenceScoring
 from ..similarity.kinds import maxsim_weights
 from .filters import no_filter, store_filter
-from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, shared_places, summed
+from .fusion import PASSAGE_WEIGHTS, Fused, Fusion, Ranking, best_first, fuse, lowered, shared_places, summed
 from .lance import DOCUMENT, IS_DOCUMENT, PASSAGE, RANDOM_SCORE, LanceStore, all_of, is_one_of, key_of, quoted
 from .results import Explanation, Hit, PassageContribution, PassageHit, TermContribution
 from .table import TERMS, field_columns, filter_columns, l2_normalized, vectors_of
@@ -35,8 +35,8 @@ RANKINGS: dict[str, dict[str, str]] = {
     "words": {"passage": "text", "document": "document_text"},
     "vectors": {"passage": "passage_vector", "document": "document_vector"},
 }
-# Documents whose passages are compared with those of a query document, of each ranking, and how many are read at once.
-_COMPARED, _READ_TOGETHER = 200, 32
+# Documents whose passages are read at once, to compare them with those of a query document.
+_READ_TOGETHER = 32
 # With more rows the three best passages of a document are more often all found; by words they cost little time.
 _DEPTH = {"words": 1_000, "vectors": 200}
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -86,8 +86,7 @@ class SearchSettings:
         fusion: how both rankings are fused (:func:`fuse`); None for ``score``.
         vectors_unit: whether vector search ranks by passages, of which the best three count for a text and all for a
             document (:func:`~graphdoc.similarity.kinds.maxsim`), or by document vectors; None for what was trained.
-        depth: rows that each ranking fetches; None for 20 a document wanted, and at least 1,000 by words and 200 by
-            vectors.
+        depth: rows that each ranking fetches first; None for 1,000 by words and 200 by vectors.
         pool: how many of the documents that a hybrid search finds are ranked by sentences; None for all. By sentences
             alone, as are the two that follow.
         normalization: ``none`` or ``zscore`` as in the paper: scores of a paragraph are compared with those that it
@@ -151,6 +150,7 @@ class Search:
             "words": settings.words_unit or "both",
             "vectors": settings.vectors_unit or store.record.get("search_by") or "passage",
         }
+        self._depth = {name: settings.depth or rows for name, rows in _DEPTH.items()}
         # What the reader should know of the query.
         self.warnings: list[str] = []
 
@@ -168,14 +168,16 @@ class Search:
         """The hits, best first."""
         if "words" in self._settings.rankings and not self._terms:
             self.warnings.append("no word of the query is searched for: all are stop words or signs")
-        rankings = self.rankings()
-        chosen = self.fused(rankings, self._settings.top_k)
+        levels = list(self.levels())
+        chosen = [fused for _, level in levels for fused in level]
         if not chosen:
             return ()
-        if not self._stands_out(rankings):
+        if not self._stands_out(levels[0][0]):
             self.warnings.append("no hit stands out: random words come as close to a document as this query does")
-        ids = [fused.id for fused in chosen]
-        found = {name: {id: ranking.passages(id) for id in ids} for name, ranking in rankings.items()}
+        ids, found = [fused.id for fused in chosen], dict[str, dict[str, Mapping[int, float]]]()
+        for rankings, level in levels:
+            for name, ranking in rankings.items():
+                found.setdefault(name, {}).update((fused.id, ranking.passages(fused.id)) for fused in level)
         passages = self._with_passages(ids, found) if self._settings.passages else {}
         numbers = self._best_numbers(ids, passages)
         documents, rows = rows_of_hits(self._store, ids, numbers)
@@ -202,6 +204,22 @@ class Search:
         is_close = max(best, default=1.0) > reached
         return is_close or ("words" in rankings and self._store.holds_all(self._query.text))
 
+    def levels(self) -> Iterator[tuple[dict[str, Ranking], list[Fused]]]:
+        """Rankings, each with the documents that they add, until there are as many as are wanted.
+
+        No score depends on how many those are: what only more rows find stands below what fewer do.
+        """
+        known, lowest, times, k = set[str](), np.inf, 1, self._settings.top_k
+        while times <= max(25, k / 40):
+            rankings = self.rankings(times=times)
+            found = self.fused(rankings, None if known else k)
+            new = lowered([fused for fused in found if fused.id not in known][: k - len(known)], lowest)
+            yield rankings, new
+            known |= {fused.id for fused in new}
+            if len(known) == k or all(ranking.is_complete for ranking in rankings.values()):
+                return
+            lowest, times = new[-1].score if new else lowest, 5 * times
+
     def fused(self, rankings: Mapping[str, Ranking], top_k: int | None = None) -> list[Fused]:
         """The documents of rankings, fused as the settings say, best first."""
         fusion = self._settings.fused_by or "score"
@@ -212,18 +230,19 @@ class Search:
         floors = {"words": 0.0} if "words" in rankings and rankings["words"].is_complete else {}
         return fuse(scores, fusion, weights, top_k, floors)
 
-    def rankings(self, where: str | None = None) -> dict[str, Ranking]:
-        """The documents that each ranking finds, before they are fused, where a further condition holds."""
+    def rankings(self, where: str | None = None, times: int = 1) -> dict[str, Ranking]:
+        """The documents that each ranking finds in so many times the rows, where a further condition holds."""
         rankings: dict[str, Ranking] = {}
         for name in self._settings.rankings:
             if name == "vectors" and self._query.document and self._units[name] == "passage":
                 also = list(rankings["words"].scores) if rankings else []
-                rankings[name] = self._compared(where, also)
+                rankings[name] = self._compared(where, also, times)
             else:
                 is_first_stage = name == "words" and self._by_terms
-                rankings[name] = self.ranking(name, "document" if is_first_stage else self._units[name], where)
+                unit, depth = "document" if is_first_stage else self._units[name], times * self._depth[name]
+                rankings[name] = self.ranking(name, unit, where, depth)
         if "words" in rankings and self._by_terms:
-            rankings["words"] = self._compared_terms(rankings)
+            rankings["words"] = self._compared_terms(rankings, times)
         return rankings
 
     def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> Ranking:
@@ -232,26 +251,21 @@ class Search:
             passages, whole = (self.ranking(name, one, where, depth) for one in ("passage", "document"))
             scores, is_complete = summed([passages.scores, whole.scores]), passages.is_complete and whole.is_complete
             return Ranking(scores, passages.passages, is_complete)
-        most = depth or self._settings.depth or max(_DEPTH[name], 20 * self._settings.top_k)
-        column, condition = RANKINGS[name][unit], all_of(self._where, where)
+        column, condition, most = RANKINGS[name][unit], all_of(self._where, where), depth or self._depth[name]
         if name == "words":
             rows = self._store.by_words(self._query.text, column, most, condition)
         else:
             rows = self._store.by_vector(self._vector, column, most, condition)
         return Ranking.from_rows(rows)
 
-    @property
-    def _most_compared(self) -> int:
-        return max(_COMPARED, self._settings.depth or 0, self._settings.top_k)
-
-    def _compared(self, where: str | None, also: Sequence[str]) -> Ranking:
+    def _compared(self, where: str | None, also: Sequence[str], times: int) -> Ranking:
         """Compare the passages of a query document with those of the documents nearest to it, and of others.
 
         What is usual in the index is taken from all vectors: it is like everything, and tells nothing.
         """
         query = self._query.document and self._query.document()
         assert query is not None
-        most = self._most_compared
+        most = times * self._depth["vectors"]
         # As the index keeps them.
         kept = l2_normalized if self._store.record["similarity"] == "cosine" else np.asarray
         vector = kept(query.vector) - query.usual_vector
@@ -274,9 +288,9 @@ class Search:
         scores = {id: sum(parts.values()) for id, parts in passages.items()}
         return Ranking(best_first(scores), lambda id: passages.get(id, {}), nearest.is_complete)
 
-    def _compared_terms(self, rankings: Mapping[str, Ranking]) -> Ranking:
+    def _compared_terms(self, rankings: Mapping[str, Ranking], times: int) -> Ranking:
         """Compare the words of a query document with those of the documents that were found."""
-        found, most = rankings["words"], self._most_compared
+        found, most = rankings["words"], times * self._depth["vectors"]
         ids = list(dict.fromkeys([*list(found.scores)[:most], *rankings.get("vectors", found).scores]))
         if not ids or self._query.terms is None:
             return Ranking({})

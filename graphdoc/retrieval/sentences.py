@@ -167,16 +167,12 @@ class SentenceSearch:
         settings, ids = self._settings, None
         if settings.pool is not None:
             first = Search(self._store, self._query(), SearchSettings(top_k=settings.pool, where=settings.where))
-            if not (ids := [fused.id for fused in first.fused(first.rankings(), settings.pool)]):
+            if not (ids := [fused.id for _, level in first.levels() for fused in level]):
                 return ()
         source = self._source_sentences()
         self._source, self._sentences = SentenceDocument(self._document, source.places), sentence_set([source])
-        self._comparing: dict[str, Any] = {
-            "by": self._by,
-            "normalization": settings.normalization,
-            "direction": settings.direction,
-            "moments": self._moments(),
-        }
+        ways = {"normalization": settings.normalization, "direction": settings.direction}
+        self._comparing: dict[str, Any] = {"by": self._by, "moments": self._moments(), **ways}
         scorer, scored = DocumentScorer(self._sentences, **self._comparing), list[str]()
         for block, sentences in stored_blocks(self._store, self._where, ids):
             scored += block

@@ -248,7 +248,7 @@ class QueryFactory:
         text = " ".join(words)
         if len(words) > MOST_QUERY_WORDS:
             return self._of_document(Document.from_text(text), text, None)
-        return Query(text, text, lambda: self._vector_of(text))
+        return Query(text, text, cache(lambda: self._vector_of(text)))
 
     def _vector_of(self, text: str) -> Vector:
         """The vector of a text; one that could name a file is no file here."""
@@ -269,15 +269,8 @@ class QueryFactory:
         def compared() -> QueryDocument:
             return QueryDocument(encoded().vector, encoded().passages, *self._usual_vectors())
 
-        return Query(
-            " ".join(best),
-            shown,
-            lambda: encoded().vector,
-            id,
-            document.title,
-            compared,
-            QueryTerms(words, self._weights),
-        )
+        vector, terms = (lambda: encoded().vector), QueryTerms(words, self._weights)
+        return Query(" ".join(best), shown, vector, id, document.title, compared, terms)
 
     def _see_version(self) -> None:
         """Weigh the terms of the index, once for each version."""

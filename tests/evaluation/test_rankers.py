@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from small_index import documents as documents
 from small_index import encoder as encoder
 from small_index import read_index as read_index
-from typed import Documents, Encoders
+from typed import Documents, Encoders, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.evaluation import RankingEvaluator, score_run
 from graphdoc.evaluation.rankers import RANKERS, SEARCHES, WEIGHTED, RankedCorpus, rank_documents, rank_queries
+from graphdoc.retrieval.search import SearchOptions
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.similarity.hierarchical import DocumentScorer, SentenceSet
 
@@ -111,8 +114,7 @@ def test_words_joined_with_sentences(corpus: RankedCorpus) -> None:
         scores = found.runs[name]["tides"]
         low, high = min(scores.values()), max(scores.values())
         parts.append({id: (score - low) / (high - low) for id, score in scores.items()})
-    words, others = parts
-    expected = {id: share * words[id] + (1 - share) * others[id] for id in words}
+    expected = {id: share * parts[0][id] + (1 - share) * parts[1][id] for id in parts[0]}
     assert dict(found.runs["tf-idf+sentences"]["tides"]) == pytest.approx(expected)
 
 
@@ -120,14 +122,22 @@ QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood on a 
 QRELS = {"a": {"tides": 2, "marsh": 1}, "b": {"rice": 1}, "c": {"lathe": 1}}
 
 
-def test_runs_are_those_of_searches(read_index: DocumentIndex) -> None:
-    found = rank_queries(read_index, QUERIES, QRELS, top_k=4, depth=200, folds=3)
+@pytest.mark.parametrize(("trained", "row"), [("passage", "vectors"), ("document", "graph-roberta")])
+def test_runs_are_those_of_searches_for_any_number_of_documents(
+    encoder: DocumentEncoder, documents: Documents, trained: str, row: str, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(encoder.model.config, "search_by", trained)
+    monkeypatch.setattr("graphdoc.retrieval.search._DEPTH", {"words": 4, "vectors": 2})
+    index = DocumentIndex.create("memory://", encoder)
+    index.update([*documents, *(replace(one, id=f"{one.id} again", title="") for one in documents)])
+    queries = {**QUERIES, "d": " ".join(documents[0].text.split() * 2)}
+    found = rank_queries(index, queries, QRELS, folds=3)
     assert list(found.runs) == list(found.milliseconds) == [*SEARCHES, *WEIGHTED]
-    for query, text in QUERIES.items():
-        for name, settings in SEARCHES.items():
-            hits = read_index.search(text, 4, depth=200, **settings)
-            assert found.runs[name][query] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
-            assert list(found.runs[name][query]) == [hit.id for hit in hits]
+    rows_asked: list[tuple[str, SearchOptions]] = [*SEARCHES.items(), (row, {"by": "vectors"})]
+    for (query, text), (name, settings), top_k in product(queries.items(), rows_asked, (1, 3, 8)):
+        hits = index.search(text, top_k, **settings).hits
+        assert list(found.runs[name][query].items())[:top_k] == [(hit.id, hit.score) for hit in hits]
+        assert all(sum(part.share for part in hit.parts.values()) == pytest.approx(hit.score) for hit in hits)
     assert min(found.milliseconds.values()) > 0
 
 
@@ -136,7 +146,7 @@ def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
     (weight,) = found.weights.values()
     chosen = weight.fold_weights[weight.folds["b"]]
     units = {"words_unit": "document", "vectors_unit": "document"}
-    hits = read_index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, depth=5000, **units)  # type: ignore[arg-type]
+    hits = read_index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, **units)  # type: ignore[arg-type]
     assert found.runs["graph-roberta+bm25"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
 
 
@@ -146,8 +156,6 @@ def test_source_documents_are_taken_out_before_rankings_are_joined(read_index: D
     few = rank_queries(read_index, QUERIES, QRELS, top_k=1, folds=4)
     assert not few.weights and list(few.runs["words"]["b"]) == ["rice"]
 
-
-pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
 
 ANSWERS = {"a": "Rice is steamed. Koji grows on rice.", "b": "Tides rise and fall.", "c": "A kiln is fired with wood.",
          "d": "Rice mould."}  # fmt: skip

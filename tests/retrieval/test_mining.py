@@ -212,8 +212,8 @@ def test_word_scores_are_those_of_a_search(index: DocumentIndex, monkeypatch: Pa
     assert word_scores(index, QUERIES, 1)("a", ["rice"]) == pytest.approx(hits) and set(hits) == {"tides", "marsh"}
     scores = DocumentIndex.scores
 
-    def only_the_best(self: DocumentIndex, query: str, top_k: int = 10, **settings: Any) -> dict[str, Any]:
-        (found,) = scores(self, query, top_k, **settings).values()
+    def only_the_best(self: DocumentIndex, query: str, **settings: Any) -> dict[str, Any]:
+        (found,) = scores(self, query, **settings).values()
         return {"words": found if "ids" in settings else dict([max(found.items(), key=lambda one: one[1])])}
 
     # A positive that was not found is searched for by itself.
