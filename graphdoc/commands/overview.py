@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("graphdoc")
 
+NO_GROUPS = "no groups: there are too few documents for any, or they are all alike or all apart"
 SHOWN_GROUPS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 5, 3
 # Documents whose vectors are held for further reports.
 _KEPT_ENCODED = 64
@@ -209,6 +210,7 @@ def _print(target: Terminal, whole: Overview) -> None:
     target.lines(
         [
             ", ".join(sizes),
+            *([] if whole.groups else [NO_GROUPS]),
             f"near-duplicates: {copies} (cosine of {whole.settings['duplicates']}{before}, or nearly the same text)",
             *_repeated(whole),
             f"farthest from all others: {far}",
@@ -225,9 +227,5 @@ def _repeated(whole: Overview) -> list[str]:
         return []
     passages, characters = counted(len(repeated.passages), "passage"), counted(repeated.characters, "character")
     line = f"left out as repeated: {passages}, {characters}, of {counted(repeated.shortened, 'document')}"
-    kept = (
-        f"; {counted(repeated.mostly_repeated, 'document')} mostly boilerplate, which was kept"
-        if repeated.mostly_repeated
-        else ""
-    )
-    return [line + kept]
+    mostly = repeated.mostly_repeated
+    return [f"{line}; {counted(mostly, 'document')} mostly boilerplate, which was kept" if mostly else line]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.cluster import HDBSCAN
+from sklearn.cluster import HDBSCAN, AgglomerativeClustering
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.neighbors import NearestNeighbors
@@ -19,7 +19,7 @@ from ..analysis.projection import project
 from ..inference.fitting import MOST_DRAWN, balanced_weight
 from ..runtime.arrays import Rows, Vectors
 from ..settings.document import LEARNED_SIZE
-from ..similarity.kinds import Background, similarity_matrix
+from ..similarity.kinds import FEWEST_DOCUMENTS, Background, similarity_matrix
 from ..subtopics.table import distinctive_terms
 from .digests import BINS, EMPTY, WordCounts
 
@@ -38,6 +38,8 @@ _LEAST_SHARE = 0.15
 # How many points around a place say how dense it is.
 _SAMPLES = 10
 _SMALLEST = 4
+# Of few documents the smallest group, and by how many deviations its pairs are closer than the median of all pairs.
+_SMALLEST_OF_FEW, _CLOSER = 3, 0.75
 # A document joins a group where this share of its nearest documents, at least, is in it.
 SHARE = 0.3
 
@@ -216,7 +218,9 @@ def words_of_documents(words: WordCounts, top_k: int) -> tuple[list[str], list[R
     return [words.written[term] for term in used], np.split(places, ends[:-1])
 
 
-def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | None = None) -> list[Rows]:
+def find_groups(
+    vectors: Vectors, points: npt.NDArray[np.float32], near: Neighbours, size: int | None = None
+) -> list[Rows]:
     """Find groups by HDBSCAN (McInnes and others, 2017) on the map, and let the documents around them join.
 
     In hundreds of dimensions HDBSCAN finds few groups and leaves most documents out. On the map it finds the cores of
@@ -224,22 +228,33 @@ def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | N
     documents, round after round until nothing changes. Those that are left lie near none or between several, and stay
     without a group.
 
-    A core has ``size`` documents at least; None takes a third of the square root of their number.
+    Of fewer than 50 documents each is near to each, and a map has no cores: groups are those of average linkage whose
+    cosines are clearly above that of most pairs.
+
+    A core has ``size`` documents at least; None takes a third of the square root of their number, of few three.
 
     Returns:
         Rows of the documents of every group, the largest group first.
     """
-    documents = len(points)
-    size = max(_SMALLEST, round(np.sqrt(documents) / 3)) if size is None else size
-    if documents < 2 * size:
+    documents, is_few = len(vectors), len(vectors) < FEWEST_DOCUMENTS
+    if documents < 2 * (size or _SMALLEST) or are_alike(vectors):
         return []
-    # Copies lie at one place, where HDBSCAN divides by a distance of zero.
-    places = points + np.random.default_rng(0).normal(scale=1e-5, size=points.shape)
-    found = HDBSCAN(
-        min_cluster_size=size, min_samples=min(_SAMPLES, size), cluster_selection_method="leaf", copy=True
-    ).fit_predict(places)
-    labels = _joined(np.asarray(found, np.int64), near.rows[:, :10])
-    groups = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
+    size = size or (_SMALLEST_OF_FEW if is_few else max(_SMALLEST, round(np.sqrt(documents) / 3)))
+    if is_few:
+        distances = 1 - similarity_matrix(vectors, vectors)
+        of_pairs = distances[np.triu_indices(documents, 1)]
+        farthest = max(_ALIKE, float(np.median(of_pairs) - _CLOSER * of_pairs.std()))
+        labels = AgglomerativeClustering(
+            None, metric="precomputed", linkage="average", distance_threshold=farthest
+        ).fit_predict(distances)
+    else:
+        # Copies lie at one place, where HDBSCAN divides by a distance of zero.
+        places = points + np.random.default_rng(0).normal(scale=1e-5, size=points.shape)
+        found = HDBSCAN(
+            min_cluster_size=size, min_samples=min(_SAMPLES, size), cluster_selection_method="leaf", copy=True
+        ).fit_predict(places)
+        labels = _joined(np.asarray(found, np.int64), near.rows[:, :10])
+    groups = [rows for label in range(int(labels.max()) + 1) if len(rows := np.flatnonzero(labels == label)) >= size]
     return sorted(groups, key=lambda rows: (-len(rows), int(rows[0])))
 
 

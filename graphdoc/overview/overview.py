@@ -189,7 +189,7 @@ class Overview:
             fitted = form.fit_vectors(plain, (model.get("lexical") or {}).get("size", 0), words, seed)
         near = form.Neighbours.from_vectors(fitted, settings["neighbours"])
         points = form.lay_out(fitted, seed)
-        rows_of_groups = [] if form.are_alike(fitted) else form.find_groups(points, near, settings["group_size"])
+        rows_of_groups = form.find_groups(fitted, points, near, settings["group_size"])
         groups: list[Group] = []
         telling = form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
         phrases = name_groups(digests.beginnings(ids), rows_of_groups, telling, digests.language)

@@ -33,7 +33,7 @@ def test_topics_are_found_and_a_stranger_joins_none() -> None:
     near.rows[160] = [0, 1, 40, 41, 80, 81, 120, 121, 160, 160]
     points = lay_out(vectors)
     points[160] = (4, 4)
-    groups = find_groups(points, near, 12)
+    groups = find_groups(vectors, points, near, 12)
     topics = np.repeat(np.arange(len(TOPICS)), 40)
     found = np.full(161, -1)
     for number, rows in enumerate(groups):
@@ -44,12 +44,19 @@ def test_topics_are_found_and_a_stranger_joins_none() -> None:
     assert sorted(map(len, groups), reverse=True) == [len(rows) for rows in groups]
 
 
+@pytest.mark.parametrize(("size", "strangers"), [(3, 2), (5, 1), (9, 3)])
+def test_of_few_documents_strangers_are_in_no_group(size: int, strangers: int) -> None:
+    vectors = normalize(np.concatenate([make_collection(size)[1], np.eye(32, dtype=np.float32)[-strangers:]]))
+    groups = find_groups(vectors, lay_out(vectors), Neighbours.from_vectors(vectors, 10))
+    assert sorted(map(list, groups)) == [list(range(place, place + size)) for place in range(0, 4 * size, size)]
+
+
 def test_those_who_join_have_enough_neighbours_in_the_group() -> None:
     draw = np.random.default_rng(1)
     vectors = normalize(draw.normal(size=(300, 6)).astype(np.float32) + 2 * np.eye(6)[draw.integers(0, 6, 300)])
     near = Neighbours.from_vectors(vectors, 10)
     group_of = np.full(300, -1)
-    groups = find_groups(lay_out(vectors), near)
+    groups = find_groups(vectors, lay_out(vectors), near)
     for number, rows in enumerate(groups):
         group_of[rows] = number
     left = np.flatnonzero(group_of < 0)
@@ -65,7 +72,7 @@ def test_the_map_of_few_or_equal_documents() -> None:
         assert np.isfinite(points).all() and np.abs(points).max() <= 1
         assert len({tuple(point) for point in points.tolist()}) == len(vectors)
     seven = normalize(np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32))
-    assert find_groups(lay_out(seven), Neighbours.from_vectors(seven, 10)) == []
+    assert find_groups(seven, lay_out(seven), Neighbours.from_vectors(seven, 10)) == []
 
 
 def test_fitted_vectors_are_centred_and_beside_the_words_of_the_collection() -> None:
