@@ -49,7 +49,7 @@ class TestMini:
             for level, vectors in expected.items():
                 np.testing.assert_allclose(found[level][row][..., :384], normalized(vectors), atol=1e-5)
                 np.testing.assert_allclose(np.linalg.norm(found[level][row][..., 384:], axis=-1), 0.7, atol=1e-5)
-        unit = mini.encode(documents, normalize=True)
+        unit = mini.encode(documents, normalize_embeddings=True)
         np.testing.assert_allclose(unit, found["document"] / np.sqrt(1 + 0.7**2), atol=1e-6)
         alone = DocumentEncoder.from_pretrained("mini", device="cpu", lexical=None)
         assert (alone.hidden_size, mini.hidden_size) == (384, 896)
@@ -105,11 +105,13 @@ class TestEncode:
         assert comparison.document == pytest.approx(1) and comparison.matches("passage") == []
 
     def test_torch_vectors_take_part_in_autograd(self, tiny: DocumentEncoder, structured: Documents) -> None:
-        vectors = tiny.encode(structured, output="torch")
+        vectors = tiny.encode(structured, convert_to_tensor=True)
         weight = torch.ones(16, requires_grad=True)
         (vectors * weight).sum().backward()
         np.testing.assert_allclose(weight.grad, vectors.sum(0), atol=1e-6)
-        assert all(isinstance(part, torch.Tensor) for part in tiny.encode(structured, output="torch", level="section"))
+        assert all(
+            isinstance(part, torch.Tensor) for part in tiny.encode(structured, convert_to_tensor=True, level="section")
+        )
 
     def test_takes_strings_mappings_generators_and_tables(self, tiny: DocumentEncoder, structured: Documents) -> None:
         text, expected = structured[2].text, tiny.encode(structured[2])
@@ -242,10 +244,9 @@ BAD_INPUT: list[tuple[Callable[[Any], Any], type[GraphdocError], tuple[str, ...]
     (lambda e: e.compare("Tides.", 4), DocumentError, ("4", "int")),
     (lambda e: e.encode("Tides.", dtype=torch.bfloat16), ModelError, ("dtype", "bfloat16")),
     (lambda e: e.encode("Tides.", level="word"), SettingsError, ("level", "'word'", "passage")),
-    (lambda e: e.encode("Tides.", output="list"), SettingsError, ("output", "'list'", "torch")),
     (lambda e: type(e)("mini"), ModelError, ("from_pretrained('mini')",)),
-    (lambda e: e.encode("Tides.", convert_to_tensor=True), SettingsError, ("convert_to_tensor", "output='torch'")),
-    (lambda e: e.encode("Tides.", normalise=True), SettingsError, ("normalise", "normalize")),
+    (lambda e: e.encode("Tides.", convert_to_numpy=False), SettingsError, ("convert_to_numpy", "convert_to_tensor")),
+    (lambda e: e.encode("Tides.", normalise=True), SettingsError, ("normalise", "normalize_embeddings")),
     (lambda e: e.encode_query("Tides.", show_progress_bar=1), SettingsError, ("show_progress_bar", "show_progress")),
     (lambda e: e.similarity_pairwise([[1.0]], [[1.0], [2.0]]), SettingsError, ("1", "2")),
     (lambda e: e.encode("Tides.", token_budget=0), SettingsError, ("token_budget=0",)),

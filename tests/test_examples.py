@@ -25,7 +25,7 @@ def relations(examples: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def scores(mini: DocumentEncoder, documents: dict[str, Document]) -> dict[frozenset[str], float]:
-    vectors = mini.encode(documents.values(), normalize=True)
+    vectors = mini.encode(documents.values(), normalize_embeddings=True)
     products = vectors @ vectors.T
     names = list(documents)
     return {

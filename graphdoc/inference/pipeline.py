@@ -73,14 +73,14 @@ class StreamOptions(EncodingOptions, total=False):
 class EncodeOptions(EncodingOptions, total=False):
     """Options of :meth:`EncodingPipeline.encode`."""
 
-    normalize: bool
+    normalize_embeddings: bool
 
 
 SingleDocument = AnyDocument | SegmentedDocument
 Whole = Literal["document"]
 Parts = Literal["section", "passage", "sentence"]
-Numpy = Literal["numpy"]
-Torch = Literal["torch"]
+Numpy = Literal[False]
+Torch = Literal[True]
 
 
 class EncodingPipeline:
@@ -212,35 +212,41 @@ class EncodingPipeline:
 
     @overload
     def encode(  # type: ignore[overload-overlap]
-        self, documents: SingleDocument, *, level: Level = ..., output: Numpy = ..., **options: Unpack[EncodeOptions]
-    ) -> Vectors: ...
+        self, documents: SingleDocument, *, level: Level = ...,
+        convert_to_tensor: Numpy = ..., **options: Unpack[EncodeOptions],
+    ) -> Vectors: ...  # fmt: skip
     @overload
     def encode(  # type: ignore[overload-overlap]
-        self, documents: SingleDocument, *, level: Level = ..., output: Torch, **options: Unpack[EncodeOptions]
-    ) -> Tensor: ...
+        self, documents: SingleDocument, *, level: Level = ...,
+        convert_to_tensor: Torch, **options: Unpack[EncodeOptions],
+    ) -> Tensor: ...  # fmt: skip
     @overload
     def encode(
-        self, documents: ManyDocuments, *, level: Whole = ..., output: Numpy = ..., **options: Unpack[EncodeOptions]
-    ) -> Vectors: ...
+        self, documents: ManyDocuments, *, level: Whole = ...,
+        convert_to_tensor: Numpy = ..., **options: Unpack[EncodeOptions],
+    ) -> Vectors: ...  # fmt: skip
     @overload
     def encode(
-        self, documents: ManyDocuments, *, level: Whole = ..., output: Torch, **options: Unpack[EncodeOptions]
-    ) -> Tensor: ...
+        self, documents: ManyDocuments, *, level: Whole = ...,
+        convert_to_tensor: Torch, **options: Unpack[EncodeOptions],
+    ) -> Tensor: ...  # fmt: skip
     @overload
     def encode(
-        self, documents: ManyDocuments, *, level: Parts, output: Numpy = ..., **options: Unpack[EncodeOptions]
-    ) -> list[Vectors]: ...
+        self, documents: ManyDocuments, *, level: Parts,
+        convert_to_tensor: Numpy = ..., **options: Unpack[EncodeOptions],
+    ) -> list[Vectors]: ...  # fmt: skip
     @overload
     def encode(
-        self, documents: ManyDocuments, *, level: Parts, output: Torch, **options: Unpack[EncodeOptions]
-    ) -> list[Tensor]: ...
+        self, documents: ManyDocuments, *, level: Parts,
+        convert_to_tensor: Torch, **options: Unpack[EncodeOptions],
+    ) -> list[Tensor]: ...  # fmt: skip
     def encode(
         self,
         documents: SingleDocument | ManyDocuments,
         *,
         level: Level = "document",
-        normalize: bool = False,
-        output: Literal["numpy", "torch"] = "numpy",
+        normalize_embeddings: bool = False,
+        convert_to_tensor: bool = False,
         **options: Any,
     ) -> Vectors | Tensor | list[Vectors] | list[Tensor]:
         """Encode documents.
@@ -250,8 +256,8 @@ class EncodingPipeline:
                 gives its rows.
             level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``, or
                 ``sentence`` for all sentences, without the graph (see ``sentence_document`` of the settings).
-            normalize: L2-normalize the vectors.
-            output: ``numpy`` or ``torch``.
+            normalize_embeddings: L2-normalize the vectors.
+            convert_to_tensor: return tensors, not arrays.
             **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see
                 :meth:`windows`.
 
@@ -269,21 +275,19 @@ class EncodingPipeline:
         >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
         (2, 896)
         """
-        if output not in ("numpy", "torch"):
-            raise SettingsError(f"output {output!r} is unknown; use one of numpy, torch")
         for name in sorted(options.keys() - EncodingOptions.__annotations__):
-            known = ("level", "normalize", "output", *EncodingOptions.__annotations__)
+            known = ("level", "normalize_embeddings", "convert_to_tensor", *EncodingOptions.__annotations__)
             raise SettingsError(f"{name} is unknown; {hint(name, known)}")
         parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]
-        if normalize:
+        if normalize_embeddings:
             parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]
         if not is_single(documents) and level != "document":
-            return parts if output == "torch" else [part.numpy() for part in parts]
+            return parts if convert_to_tensor else [part.numpy() for part in parts]
         if is_single(documents):
             found = parts[0][0] if level == "document" else parts[0]
         else:
             found = torch.cat(parts) if parts else torch.zeros(0, self.hidden_size)
-        return found if output == "torch" else found.numpy()
+        return found if convert_to_tensor else found.numpy()
 
     def windows(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Literal, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,13 @@ from .segmenting import WINDOW_PASSAGES, AnyDocument, as_document, documents_of,
 logger = logging.getLogger("graphdoc")
 
 QueryInput = AnyDocument | Iterable[AnyDocument]
+
+
+class QueryOptions(TypedDict, total=False):
+    """Options of :meth:`VectorPipeline.encode_query`, as those of ``encode``."""
+
+    normalize_embeddings: bool
+    dtype: Precision | None
 
 
 def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) -> Iterator[SegmentedDocument]:
@@ -92,19 +99,19 @@ class VectorPipeline(EncodingPipeline):
 
     @overload
     def encode_query(
-        self, queries: QueryInput, *, normalize: bool = False, dtype: Precision | None = None, output: Numpy = ...
+        self, queries: QueryInput, *, convert_to_tensor: Numpy = ..., **options: Unpack[QueryOptions]
     ) -> Vectors: ...
     @overload
     def encode_query(
-        self, queries: QueryInput, *, normalize: bool = False, dtype: Precision | None = None, output: Torch
+        self, queries: QueryInput, *, convert_to_tensor: Torch, **options: Unpack[QueryOptions]
     ) -> Tensor: ...
     def encode_query(
         self,
         queries: QueryInput,
         *,
-        normalize: bool = False,
+        normalize_embeddings: bool = False,
         dtype: Precision | None = None,
-        output: Literal["numpy", "torch"] = "numpy",
+        convert_to_tensor: bool = False,
         **unknown: Any,
     ) -> Vectors | Tensor:
         """Encode queries, to be compared with documents.
@@ -124,16 +131,16 @@ class VectorPipeline(EncodingPipeline):
         >>> encoder.similarity(query, encoder.encode(["Rice is steamed.", "Tides rise."])).argmax(axis=1)
         array([0])
         """
-        if output not in ("numpy", "torch"):
-            raise SettingsError(f"output {output!r} is unknown; use one of numpy, torch")
         for name in unknown:
-            raise SettingsError(f"{name} is unknown; {hint(name, ('normalize', 'dtype', 'output'))}")
+            raise SettingsError(
+                f"{name} is unknown; {hint(name, (*QueryOptions.__annotations__, 'convert_to_tensor'))}"
+            )
         vectors = encode_queries(self, segment_queries(self, documents_of(queries)), dtype=dtype)
-        if normalize:
+        if normalize_embeddings:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         if is_single(queries):
             vectors = vectors[0]
-        return vectors if output == "torch" else vectors.numpy()
+        return vectors if convert_to_tensor else vectors.numpy()
 
     @overload
     def similarity(self, a: Tensor | list[Tensor], b: Tensor | list[Tensor]) -> Tensor: ...

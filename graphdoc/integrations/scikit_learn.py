@@ -57,7 +57,7 @@ class GraphdocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self,
         model: str | Path = "mini",
         *,
-        normalize: bool = False,
+        normalize_embeddings: bool = False,
         max_passages: int | Literal["model"] | None = "model",
         device: str | None = None,
         dtype: LoadPrecision = "float32",
@@ -66,7 +66,7 @@ class GraphdocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         show_progress: bool | None = None,
     ) -> None:
         self.model = model
-        self.normalize = normalize
+        self.normalize_embeddings = normalize_embeddings
         self.max_passages = max_passages
         self.device = device
         self.dtype = dtype
@@ -95,7 +95,7 @@ class GraphdocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         return self._again().encode(
             _documents(X),
-            normalize=self.normalize,
+            normalize_embeddings=self.normalize_embeddings,
             token_budget=self.token_budget,
             workers=self.workers,
             show_progress=self.show_progress,

@@ -124,9 +124,9 @@ class TextEncoder(nn.Module):
         rows = [row for row, text in enumerate(texts) if text.strip()]
         documents = [Document.from_text(texts[row]) for row in rows]
         if task == "query":
-            found = self.encoder.encode_query(documents, output="torch")
+            found = self.encoder.encode_query(documents, convert_to_tensor=True)
         else:
-            found = self.encoder.encode(documents, output="torch", show_progress=False, workers=0)
+            found = self.encoder.encode(documents, convert_to_tensor=True, show_progress=False, workers=0)
         vectors = torch.zeros(len(texts), self.encoder.hidden_size)
         vectors[rows] = found
         return {"vectors": vectors.to(self.device)}

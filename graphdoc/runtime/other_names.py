@@ -10,8 +10,8 @@ _RANK = "similarity, or search of a DocumentIndex"
 
 OTHER_NAMES = {
     # Arguments of encode.
-    "show_progress_bar": "show_progress", "normalize_embeddings": "normalize", "convert_to_tensor": "output='torch'",
-    "convert_to_numpy": "output='numpy'", "output_value": "level", "precision": "dtype", "pool": "workers",
+    "show_progress_bar": "show_progress", "normalize": "normalize_embeddings", "convert_to_numpy": "convert_to_tensor",
+    "output_value": "level", "precision": "dtype", "pool": "workers",
     "batch_size": "token_budget, tokens of a mini-batch", "prompt": "query_prompt and document_prompt of the model",
     "prompt_name": "encode_query or encode_document", "is_query": "encode_query or encode_document",
     # Arguments of from_pretrained.

@@ -40,7 +40,7 @@ class FolderOptions(EncodingOptions, total=False):
     """How a folder of vectors is written, as :func:`encode_to_disk` describes it."""
 
     level: Level
-    normalize: bool
+    normalize_embeddings: bool
     shard_size: int
     overwrite: bool
     report: ReadingReport | None
@@ -55,7 +55,7 @@ def encode_to_disk(
     folder: str | Path,
     *,
     level: Level = "document",
-    normalize: bool = False,
+    normalize_embeddings: bool = False,
     dtype: Precision | None = None,
     shard_size: int = 1024,
     overwrite: bool = False,
@@ -84,7 +84,7 @@ def encode_to_disk(
         folder: where to; made if it is missing.
         level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage`` or
             ``sentence``.
-        normalize: bring vectors to unit length.
+        normalize_embeddings: L2-normalize the vectors.
         dtype: compute the transformer in this precision; vectors are fp32 all the same.
         shard_size: documents of one shard.
         overwrite: replace what another run left in the folder.
@@ -118,7 +118,7 @@ def encode_to_disk(
     documents = documents_of(documents)
     chosen = [name for name in TEXT_COLUMNS if name in columns]
     settings = {
-        "level": level, "normalize": normalize, "dtype": dtype, "shard_size": shard_size,
+        "level": level, "normalize_embeddings": normalize_embeddings, "dtype": dtype, "shard_size": shard_size,
         "token_budget": token_budget, "padding": padding, "columns": chosen,
     }  # fmt: skip
     report = ReadingReport() if report is None else report
@@ -333,7 +333,7 @@ class ShardEncoder:
             totals=coverage,
             bar=bar,
         )
-        if settings["normalize"]:
+        if settings["normalize_embeddings"]:
             encoded = ((one, torch.nn.functional.normalize(vectors, dim=-1)) for one, vectors in encoded)
 
         def record(rows: int) -> ShardRecord:

@@ -35,7 +35,9 @@ def test_what_is_loaded_is_what_was_saved(
         encoder_name, readout=readout, graph_kind=kind, max_passages=7, similarity="dot", **settings
     )
     again = load(encoder.save_pretrained(tmp_path / "checkpoint"))
-    assert torch.equal(again.encode(structured, output="torch"), encoder.encode(structured, output="torch"))
+    assert torch.equal(
+        again.encode(structured, convert_to_tensor=True), encoder.encode(structured, convert_to_tensor=True)
+    )
     assert again.tokenizer("Rice & tides ☃").input_ids == encoder.tokenizer("Rice & tides ☃").input_ids
     assert again.describe() == {**encoder.describe(), "name": "checkpoint"}
 

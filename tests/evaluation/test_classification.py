@@ -32,7 +32,7 @@ def classifier(tiny_encoder: Encoders) -> Encoders:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(1)
             # Far apart for texts that are much alike.
-            vectors = encoder.encode([document.text for document in documents([None] * 10)], output="torch")
+            vectors = encoder.encode([document.text for document in documents([None] * 10)], convert_to_tensor=True)
             encoder.model.head.linear.weight.normal_(std=4)
             encoder.model.head.linear.bias.copy_(-encoder.model.head.linear.weight @ vectors.mean(0))
         return encoder

@@ -41,7 +41,7 @@ def encoder(tiny_encoder: Encoders) -> DocumentEncoder:
 def test_everything_is_measured_on_the_encoders_vectors(encoder: DocumentEncoder) -> None:
     train, test = documents("train", 20), documents("test", 8)
     evaluation = ClusteringEvaluator(train, test, seeds=[4, 2], probe=True)
-    vectors = encoder.encode([*train, *test], normalize=True)
+    vectors = encoder.encode([*train, *test], normalize_embeddings=True)
     labels = [[str(document.label) for document in part] for part in (train, test)]
     expected = cluster(vectors[:20], vectors[20:28], labels[1], 2, [4, 2])
     probe = linear_probe(vectors[:20], labels[0], vectors[20:28], labels[1])

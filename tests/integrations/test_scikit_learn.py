@@ -55,7 +55,7 @@ def test_gives_the_vectors_of_the_encoder(vectorizer: GraphdocVectorizer, encode
     names = vectorizer.get_feature_names_out().tolist()
     assert table.columns.tolist() == names and table.shape == (4, len(names)) and names[0] == "graphdocvectorizer0"
     vectorizer.set_output(transform="default")
-    unit = vectorizer.set_params(normalize=True).transform(iter(TEXTS))
+    unit = vectorizer.set_params(normalize_embeddings=True).transform(iter(TEXTS))
     assert np.allclose(unit, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
 
 
@@ -124,13 +124,13 @@ def test_a_search_loads_its_model_once(folder: str, monkeypatch: Patch) -> None:
 def test_searches_in_pipelines(folder: str, backend: str) -> None:
     documents = [Document.from_text(f"{text} {number}") for number in range(4) for text in TEXTS[:2]]
     pipeline = make_pipeline(GraphdocVectorizer(folder, device="cpu", workers=0), LogisticRegression())
-    values = {"graphdocvectorizer__normalize": [False, True]}
+    values = {"graphdocvectorizer__normalize_embeddings": [False, True]}
     search = GridSearchCV(pipeline, values, cv=2, n_jobs=2, error_score="raise")
     with joblib.parallel_config(backend):
         search.fit(documents, [0, 1] * 4)
     assert search.predict(documents).shape == (8,)
     assert search.best_estimator_[0].get_params()["model"] == folder
-    assert set(search.cv_results_["param_graphdocvectorizer__normalize"]) == {False, True}
+    assert set(search.cv_results_["param_graphdocvectorizer__normalize_embeddings"]) == {False, True}
 
 
 def test_bad_input(vectorizer: GraphdocVectorizer, folder: str) -> None:

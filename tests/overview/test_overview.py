@@ -120,7 +120,7 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
 ) -> None:
     encoder = tiny_encoder("bert", readout="mean", trained=True)
     overview = Overview.from_documents(encoder, structured, vectors=tmp_path / "vectors", show_progress=False)
-    vectors = encoder.encode(structured, normalize=True)
+    vectors = encoder.encode(structured, normalize_embeddings=True)
     cosines = vectors @ vectors.T
     for row in range(3):
         others = [other for other in range(3) if other != row]

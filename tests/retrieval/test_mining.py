@@ -201,7 +201,9 @@ def test_documents_are_those_of_the_index(index: DocumentIndex, documents: Docum
     index.update(every)
     found = documents_of_index(index)
     assert sorted(found.ids) == sorted(document.id for document in every) and found.similarity == "cosine"
-    expected = dict(zip([one.id for one in every], index.encoder.encode(every, normalize=True), strict=True))
+    expected = dict(
+        zip([one.id for one in every], index.encoder.encode(every, normalize_embeddings=True), strict=True)
+    )
     np.testing.assert_allclose(found.vectors, [expected[id] for id in found.ids], atol=1e-5)
     groups = dict(zip(found.ids, found.groups, strict=True))
     assert groups["copy"] == groups[documents[0].id] and len(set(groups.values())) == len(documents)

@@ -143,7 +143,7 @@ def test_vectors_of_passages_are_compared(tiny_encoder: Encoders, structured: Do
     found = encoder.similarity(passages[:2], passages)
     expected = [[by_hand(one, other) for other in passages] for one in passages[:2]]
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    tensors = encoder.encode(structured, level="passage", output="torch")
+    tensors = encoder.encode(structured, level="passage", convert_to_tensor=True)
     assert isinstance(encoder.similarity(tensors, tensors), torch.Tensor)
     for wrong in (encoder.encode(structured), passages[0], [], ["rice"]):
         with pytest.raises(SettingsError, match="level='passage'"):

@@ -37,7 +37,7 @@ def test_layers_can_begin_at_the_mean(backbone_folder: Backbones, structured: Do
     }  # fmt: skip
     start = str(backbone_folder("bert"))
     encoder = load_start(ModelSettings(start=start, settings=settings, init="mean"), CPU, "cosine")
-    means = untrained_mean(encoder, start, device=CPU).encode(structured, normalize=True)
+    means = untrained_mean(encoder, start, device=CPU).encode(structured, normalize_embeddings=True)
     np.testing.assert_allclose(encoder.encode(structured), means, atol=1e-5)
     random = load_start(ModelSettings(start=start, settings=settings), CPU, "cosine")
     assert np.abs(random.encode(structured) - means).max() > 1e-3

@@ -136,7 +136,7 @@ def test_document_vectors_are_those_of_encode(encoder: DocumentEncoder, tmp_path
     assert table["train"]["id"][:] == ids
     # Strings, rows, iterators and a single document, of unit length.
     given = iter(["bar ben.", {"id": "row", "text": "dis dot."}, *documents])
-    encode_to_disk(encoder, given, tmp_path / "unit", normalize=True)
+    encode_to_disk(encoder, given, tmp_path / "unit", normalize_embeddings=True)
     ids, unit = read_vectors(tmp_path / "unit")
     assert ids[1:3] == ["row", "document 0"]
     np.testing.assert_allclose(unit[2:], vectors / np.linalg.norm(vectors, axis=1, keepdims=True), atol=1e-6)
@@ -258,7 +258,7 @@ def test_what_was_made_otherwise(
     before = contents(out) if finished else interrupt(out)
     for named, options in {
         "level": {"level": "passage"},
-        "normalize": {"normalize": True},
+        "normalize_embeddings": {"normalize_embeddings": True},
         "dtype": {"dtype": "bfloat16"},
         "weights": {"by": make_encoder(seed=1)},
         "max_passages": {"by": make_encoder(max_passages=7)},
