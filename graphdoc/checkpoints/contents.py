@@ -9,15 +9,17 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from huggingface_hub.utils import logging as hub_logging
 from transformers.utils import logging as transformers_logging
 
 from ..errors import ModelError
-from ..modeling import DocumentConfig
-from ..modeling.configuration import configuration_names
 from ..runtime.other_names import hint
+
+if TYPE_CHECKING:
+    # A missing model is found without torch.
+    from ..modeling import DocumentConfig
 
 CONFIG_FILE, WEIGHTS_FILE, UPDATES_FILE = "config.json", "model.safetensors", "updates.safetensors"
 INDEX_FILE, ADAPTER_FILE = f"{WEIGHTS_FILE}.index.json", "adapter_config.json"
@@ -116,11 +118,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def is_checkpoint(folder: Path) -> bool:
     """Whether a folder holds the configuration of a document model."""
+    from ..modeling import DocumentConfig
+
     return bool(read_json(folder / CONFIG_FILE).get("model_type") == DocumentConfig.model_type)
 
 
 def checked_config(values: Mapping[str, Any], name: str) -> DocumentConfig:
     """Build a configuration of values; a ModelError says which are impossible or do not fit together."""
+    from ..modeling import DocumentConfig
+
     encoder = values.get("encoder_config")
     sizes = {key: encoder[key] for key in _SIZES if key in encoder} if isinstance(encoder, dict) else {}
     for key, size in sizes.items():
@@ -139,6 +145,8 @@ def checked_config(values: Mapping[str, Any], name: str) -> DocumentConfig:
 
 def check_settings(settings: Mapping[str, Any], name: str) -> None:
     """Refuse settings that no model has."""
+    from ..modeling.configuration import configuration_names
+
     known = configuration_names()
     for key in settings:
         if key not in known:

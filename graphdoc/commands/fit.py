@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..documents.readers import ReadingReport
 from ..errors import SettingsError
-from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
 from .options import OUTPUT, MeasuredModel
 from .output import Outputs, Terminal
@@ -57,8 +56,10 @@ def fit(
         classes: also fit a head to the labels of the documents, one each; all vectors are held in memory
     """
     outputs = Outputs(sources, folders=[output])
-    report = ReadingReport()
-    fitted, head, labelled = None, None, None
+    model.require()
+    report, fitted, head, labelled = ReadingReport(), None, None, None
+    from ..runtime.processes import Processes, usable_device
+
     with Processes(usable_device(model.device)) as processes:
         encoder = model.load()
         encodable = reading.encodable(reading.documents(sources, report), encoder, sources, report)

@@ -71,8 +71,15 @@ class ModelOptions:
         limit: int | None = self.settings.get("max_passages", MOST_PASSAGES)
         return limit
 
+    def require(self) -> None:
+        """Refuse a model that is missing, before the import of torch, which takes seconds."""
+        from ..checkpoints.folders import checkpoint_folder
+
+        checkpoint_folder(self.model or "mini", weights=False)
+
     def load(self, **settings: Any) -> DocumentEncoder:
         """Load the model."""
+        self.require()
         with quick_imports():
             from ..encoder import DocumentEncoder
 

@@ -101,6 +101,7 @@ def overview(
     else:
         # What is missing is found before the import, which takes seconds.
         documents = reading.documents(sources, report)
+        model.require()
         with quick_imports():
             from ..overview import Overview
 

@@ -221,7 +221,7 @@ import json, sys
 from graphdoc.cli import main
 for arguments in json.loads(sys.argv[1]):
     try:
-        assert not main(arguments)
+        assert main(arguments) == (2 if "./nowhere" in arguments else 0)
     except SystemExit as end:
         assert not end.code
 print("modules:", *sorted({name.partition(".")[0] for name in sys.modules if "graphdoc" not in name}
@@ -243,6 +243,11 @@ print("modules:", *sorted({name.partition(".")[0] for name in sys.modules if "gr
     def test_help_and_settings_need_no_torch(self) -> None:
         settings = ["pretrain", "--config", "quickstart", "--print"]
         assert not self.imported(["--help"], settings, ["finetune", "--schema"]) & (self.MODELS | self.UNUSED)
+
+    def test_a_missing_model_needs_no_torch(self, two: tuple[Path, Path]) -> None:
+        sources = [str(two[0]), "--model", "./nowhere"]
+        missing = [["search", sources[0], "tide", *sources[1:]], ["encode", *sources, "--output", "x"]]
+        assert not self.imported(["overview", *sources], ["fit", *sources, "--output", "x"], *missing) & {"torch"}
 
 
 def test_stop_words_are_those_that_models_were_made_with() -> None:

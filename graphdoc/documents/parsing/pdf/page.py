@@ -410,7 +410,7 @@ def _widest_band(rows: Sequence[Line], width: float) -> tuple[int, int, float] |
     for gutter in _gutters(rows):
         for first, end in _bands(rows, gutter):
             band = rows[first:end]
-            both = _count_both(band, gutter)
+            both = min(map(len, _sides(band, gutter)))
             if (best is None or both > best[0]) and _are_columns(band, gutter, width):
                 best = (both, first, end, gutter)
     return best[1:] if best else None
@@ -447,10 +447,6 @@ def _bands(rows: Sequence[Line], gutter: float) -> Iterator[tuple[int, int]]:
 def _sides(band: Sequence[Line], gutter: float) -> tuple[list[Segment], list[Segment]]:
     parts = [segment for row in band for segment in row.segments]
     return [part for part in parts if _middle(part) < gutter], [part for part in parts if _middle(part) > gutter]
-
-
-def _count_both(band: Sequence[Line], gutter: float) -> int:
-    return min(map(len, _sides(band, gutter)))
 
 
 def _are_columns(band: Sequence[Line], gutter: float, width: float) -> bool:
