@@ -403,6 +403,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             one.add_argument(argument, type=Path, metavar="PATH", help=help, **options)
         one.add_argument("--output", type=Path, required=True, metavar="FOLDER")
     options = parser.parse_args(arguments)
+    if gone := [one for one in {**vars(options), "output": 0}.values() if isinstance(one, Path) and not one.exists()]:
+        parser.exit(2, f"{parser.prog}: {gone[0]}: there is no such file; check the path\n")
     skipped: list[str] = []
     try:
         lines = SETS[options.set][0](options, skipped)

@@ -193,6 +193,7 @@ def test_a_dump_of_an_encyclopedia(convert: Convert) -> None:
     pages = (("Koji", 0, PAGE), ("Mould", 0, "On [[koji]]."), ("Talk:Koji", 1, "[[Koji]]"), ("Oak", 0, "Oak."))
     page = "<page><title>{}</title><ns>{}</ns><revision><text>{}</text></revision></page>"
     Path("dump.bz2").write_bytes(bz2.compress(DUMP.format("".join(page.format(*one) for one in pages)).encode()))
+    assert convert("wikipedia", "none.bz2")[0] == 2 and "none.bz2" in convert("wikipedia", "none.bz2")[1]
     status, said = convert("wikipedia", "dump.bz2")
     first, *others = read_documents("out/articles.jsonl")
     assert status == 0 and "3 articles and 2 links" in said and [one.id for one in others] == ["Mould", "Oak"]

@@ -264,6 +264,7 @@ def test_two_processes_do_what_one_does(tmp_path: Path) -> None:
         # Of gradients that are rounding errors Adam makes whole steps; their length shows whether they are the same.
         one, two = (log_of(Path(f"{name}-{count}")) for count in ("one", "two"))
         assert len(one) == 3 and two == pytest.approx(one, rel=1e-4), name
+        assert two[:, 0] == pytest.approx(one[:, 0], rel=4e-6), name
         assert results(f"{name}-two") == pytest.approx(results(f"{name}-one"), rel=1e-4, abs=1e-6), name
     assert Path("made queries-two/test.run").is_file()
     made = ("cache-{}/**/part-*.npy", "mined-{}/negatives/start.jsonl")
