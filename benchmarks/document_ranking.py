@@ -63,9 +63,7 @@ OTHERS = tuple(name for name in EVERY_RANKER if name not in BY_SENTENCES)
 MEAN = "mean of passages"
 # As a search by sentences looks by default, with words of three kinds.
 JOINED = tuple(
-    f"{words}+{other}"
-    for words in ("tf-idf", "bm25", "words-documents")
-    for other in ("sentences, both", "flat, both")
+    f"{words}+{other}" for words in ("tf-idf", "bm25", "bm25-keywords") for other in ("sentences, both", "flat, both")
 )
 SHOWN = 3
 

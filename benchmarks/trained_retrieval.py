@@ -76,7 +76,7 @@ SETS = {
 MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
 WORDS = {
     "words": "BM25 of passages",
-    "words-documents": "BM25 of whole documents",
+    "bm25": "BM25 of whole documents",
     "words-both": "BM25 of both added up",
 }
 UNITS = {"document": "vectors of documents", "passage": "the three best passages"}
@@ -174,7 +174,7 @@ def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]
             query: index.scores(text, by="words", words_unit=unit, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]
             for query, text in judgements.queries.items()
         }
-        for way, unit in (("words", "passage"), ("words-documents", "document"), ("words-both", "both"))
+        for way, unit in (("words", "passage"), ("bm25", "document"), ("words-both", "both"))
     }
 
 

@@ -265,7 +265,7 @@ def evaluate_related(
 ) -> None:
     """Rank the documents of a corpus by each of those whose relevant ones are known.
 
-    The rows (--by) are: tf-idf and bm25, by the words of whole texts; words-documents, BM25 for the keywords that a
+    The rows (--by) are: tf-idf and bm25, by the words of whole texts; bm25-keywords, BM25 for the keywords that a
     search takes of a document; vectors, the model's document vectors; document, the mean of the vectors of all
     sentences; paragraphs, the best ones; flat, the best sentences of the whole document; sentences, the best
     paragraphs by their best sentences (SDR). Two are joined by a +, as in tf-idf+sentences: a weighted sum whose

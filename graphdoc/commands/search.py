@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from cyclopts import Parameter
 from rich.cells import cell_len
 
 from ..analysis.pages.marks import excerpt
@@ -61,7 +62,7 @@ def search(
     *,
     document: str | None = None,
     top_k: Annotated[int, COUNT] = 10,
-    where: str | None = None,
+    where: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     by: Literal["hybrid", "words", "vectors", "sentences", "flat", "paragraphs", "document"] = "hybrid",
     weight: Annotated[float | None, WEIGHT] = None,
     vectors_unit: Literal["passage", "document"] | None = None,

@@ -196,8 +196,7 @@ def keywords(corpus: RankedCorpus) -> Scorer:
     count = len(corpus.documents)
 
     def scores(place: int) -> Floats:
-        query = corpus.documents[place]
-        hits = index.scores(query, by="words", words_unit="document", depth=count)["words"]
+        hits = index.scores(corpus.documents[place], by="words", words_unit="document", depth=count)["words"]
         return np.array([hits.get(id, 0.0) for id in corpus.places])
 
     return scores
@@ -237,7 +236,7 @@ Ranker = Callable[[RankedCorpus], Scorer]
 RANKERS: dict[str, Ranker] = {
     "tf-idf": tfidf,
     "bm25": bm25,
-    "words-documents": keywords,
+    "bm25-keywords": keywords,
     "vectors": document_vectors,
     **{name: partial(by_sentences, by=name) for name in get_args(SentenceScoring)},
 }

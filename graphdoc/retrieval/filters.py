@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     r"|(?P<sign><=|>=|<>|!=|==|[=<>(),])|(?P<end>$))"
 )
 _WORDS = frozenset(["AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "IS", "NULL", "BETWEEN", "TRUE", "FALSE"])
+_LOWEST = str(-(2**63))
 # What may stand between a column and the first value that it is compared with, beside signs.
 _BETWEEN = ("NOT", "IN", "BETWEEN")
 
@@ -133,7 +134,8 @@ def _written(tokens: Sequence[_Token], columns: Mapping[str, Column]) -> Iterato
                     # As it is, the store refuses it beside whole numbers.
                     yield f"CAST({number!r} AS DOUBLE)"
             case [(_, text), *_]:
-                yield text.removeprefix("+")
+                # The store would take the lowest whole number for another kind of number.
+                yield f"CAST('{_LOWEST}' AS BIGINT)" if text == _LOWEST else text.removeprefix("+")
         place += used
 
 

@@ -151,7 +151,6 @@ class Search:
             "vectors": settings.vectors_unit or store.record.get("search_by") or "passage",
         }
         self._depth = {name: settings.depth or rows for name, rows in _DEPTH.items()}
-        # What the reader should know of the query.
         self.warnings: list[str] = []
 
     @cached_property
@@ -194,15 +193,12 @@ class Search:
 
     def _stands_out(self, rankings: Mapping[str, Ranking]) -> bool:
         """Whether the best hit is closer to a short query than random words come, or holds all of its words."""
-        unit, reached = self._units["vectors"], self._store.recorded(RANDOM_SCORE)
-        if "vectors" not in rankings or self._query.document or reached is None:
-            return True
-        if unit != self._store.record["search_by"]:
+        is_measured = "vectors" in rankings and self._units["vectors"] == self._store.record["search_by"]
+        if not is_measured or self._query.document or (reached := self._store.recorded(RANDOM_SCORE)) is None:
             return True
         found = rankings["vectors"]
         best = [max(found.passages(id).values(), default=score) for id, score in found.scores.items()]
-        is_close = max(best, default=1.0) > reached
-        return is_close or ("words" in rankings and self._store.holds_all(self._query.text))
+        return max(best, default=1.0) > reached or ("words" in rankings and self._store.holds_all(self._query.text))
 
     def levels(self) -> Iterator[tuple[dict[str, Ranking], list[Fused]]]:
         """Rankings, each with the documents that they add, until there are as many as are wanted.

@@ -33,6 +33,8 @@ WordTerms = Callable[[Sequence[str]], list[list[str]]]
 
 # Marks, such as vowel signs, belong to words, and are no part of what Python takes for one.
 _WORD = re.compile(rf"[^\W_]+(?:[{''.join(map(chr, marks()))}]+[^\W_]*)*")
+# Where a dictionary cuts words, signs within them and within numbers stay (Unicode, annex 29).
+_JOINED = re.compile(rf"_*{_WORD.pattern}(?:[.,:;'’·_]+{_WORD.pattern})*_*")
 # More would let one word drown all others, and take long to search for.
 _MOST_COPIES = 64
 
@@ -73,7 +75,8 @@ class Word(NamedTuple):
 
 def words_of(texts: Sequence[str], terms_of_words: WordTerms, only: Set[str] | None = None) -> list[list[Word]]:
     """The words of texts that have a term, in their order; stop words have none. ``only`` are the terms looked for."""
-    words = list({word: None for text in texts for word in _WORD.findall(text)})
+    pattern = _JOINED if terms_of_words(["3.14"]) == [["3.14"]] else _WORD
+    words = list({word: None for text in texts for word in pattern.findall(text)})
     terms = {word: of_word for word, of_word in zip(words, terms_of_words(words), strict=True) if of_word}
     if only is not None:
         # Most words of a text are none of a query's, and need not be placed.
@@ -81,7 +84,7 @@ def words_of(texts: Sequence[str], terms_of_words: WordTerms, only: Set[str] | N
     return [
         [
             word
-            for match in _WORD.finditer(text)
+            for match in pattern.finditer(text)
             if match[0] in terms
             for word in _placed(match[0], match.start(), terms[match[0]])
             if only is None or word.term in only

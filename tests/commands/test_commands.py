@@ -101,7 +101,9 @@ def test_index_search_and_mine(run: Command, graphdoc: Command, examples: Path) 
     files = ("--json", "h.json", "--csv", "h.csv", "--html", "h.html")
     run("search", "my.index", "what keeps the sea out of a city", "--top-k", "3", "--weight", "0.5", *files)
     assert len(content("h.json")["hits"]) == 3
-    out = run("search", "my.index", "--document", "vinegar", "--by", "sentences", "--where", "id != 'vinegar'")
+    out = run(
+        "search", "my.index", "--document", "vinegar", "--by", "sentences", "--where", "-1 = -1 AND id != 'vinegar'"
+    )
     assert "paragraph" in out and "[vinegar]" not in out
     Path("questions.tsv").write_text("what keeps the sea out?\tstorm-surge-barriers\n", encoding="utf-8")
     run("mine", "my.index", "--queries", "questions.tsv", "--by", "words", "--output", "negatives.jsonl")

@@ -55,7 +55,7 @@ def test_every_row_ranks_all_others(corpus: RankedCorpus) -> None:
             source: TEXTS.keys() - {source} for source in RELEVANT
         }
     # The words of the texts leave no doubt.
-    for name in ("tf-idf", "bm25", "words-documents"):
+    for name in ("tf-idf", "bm25", "bm25-keywords"):
         assert max(found.runs[name]["lathe"], key=found.runs[name]["lathe"].__getitem__) == "oak"
 
 
@@ -64,7 +64,7 @@ def test_words_of_documents_are_those_of_a_search(
 ) -> None:
     index = DocumentIndex.create("memory://", encoder)
     index.update(texts)
-    scorer = RANKERS["words-documents"](corpus)
+    scorer = RANKERS["bm25-keywords"](corpus)
     for place, source in enumerate(texts):
         hits = index.search(source, len(texts), by="words", words_unit="document")
         found = {hit.id: hit.score for hit in hits}

@@ -47,7 +47,8 @@ FOUND = [
     ("\"\" = 'e'", "c"), ("NOT new", "c"), ("new != true", "c"), ("text = 'it''s'", "b"), ("id = 'own'", "c"),
     ("title IS NULL OR title = ''", "abc"), ("level LIKE '%;)--%'", ""), ("cell >= 2023", "a"), ("2000 > cell", "b"),
     ("cell IN (2024, 7)", "a"), ("cell BETWEEN 1e3 AND 2e3", "b"), ("cell = '2024'", "a"), ("level = 7", ""),
-    ("cell > number", "ab"), ("number = level", ""), ("number < 6.5", "c"), ("number IN (-3, .5)", "c"),
+    ("-3=number", "c"), ("number > -9223372036854775808", "abc"), ("cell > number", "ab"),
+    ("number = level", ""), ("number < 6.5", "c"), ("number IN (-3, .5)", "c"),
 ]  # fmt: skip
 
 

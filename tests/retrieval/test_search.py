@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as some
 from hypothesis import strategies as st
 from typed import Documents, Patch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.retrieval import updating
 from graphdoc.retrieval.fusion import PASSAGE_WEIGHTS, Ranking, fuse, fused_scores
+from graphdoc.retrieval.index import index_words
 from graphdoc.retrieval.lance import RankedRows
 from graphdoc.retrieval.terms import QueryTerms, best_words, counted_words, words_of
 from graphdoc.segmentation.term_weights import TermCounts, TermWeights, terms_of
@@ -221,6 +221,9 @@ def test_words_have_their_places() -> None:
     assert words_of(["", "the of"], partial(terms_of, tokenize=tokens)) == [[], []]
     texts = ["tide 907331415926535 tables", "", "907331415926536", "tide"]
     assert terms_of(texts, str.split) == [text.split() for text in texts] and terms_of([], str.split) == []
+    text = "天气 don't 3.14, 1,000 foo_bar a,b _x_ U.S. it’s 12:30 राम's"
+    for store in (index_words([], language)._store for language in ("zh", "en")):
+        assert {term: count for term, _, count in counted_words(text, store.terms)} == Counter(store.tokens(text))
 
 
 @pytest.mark.parametrize(("count", "copies"), [(1, 1), (3, 2), (4, 4), (10, 4), (11, 8), (1000, 64)])
@@ -244,7 +247,7 @@ def test_words_and_vectors_count_alike_and_the_best_passage_most(read_index: Doc
     assert scores == pytest.approx({"a": (3 + 0.25 * 2 + 0.1) / 1.35, "b": 2.5})
 
 
-TEXTS = some.lists(some.text("abcdef", max_size=30).map(list), min_size=1, max_size=6)
+TEXTS = st.lists(st.text("abcdef", max_size=30).map(list), min_size=1, max_size=6)
 
 
 def cosine(first: Counter[str], second: Counter[str], collection: list[Counter[str]]) -> dict[str, float]:
@@ -262,7 +265,7 @@ def cosine(first: Counter[str], second: Counter[str], collection: list[Counter[s
     return {word: one[word] * other[word] for word in one if word in other}
 
 
-@given(TEXTS, some.text("abcdefg", max_size=30).map(list))
+@given(TEXTS, st.text("abcdefg", max_size=30).map(list))
 def test_the_cosine_is_that_of_the_formula_and_its_terms_add_up(texts: list[list[str]], asked: list[str]) -> None:
     counted = [Counter(text) for text in texts]
     weights = TermWeights([TermCounts.unpacked(TermCounts.from_counts(one).packed()) for one in counted])
