@@ -97,14 +97,9 @@ def segmenter_of(config: DocumentConfig, tokenizer: PreTrainedTokenizerBase, nam
     context = "none" if config.unit == "sentence" else config.context
     try:
         sizes = SegmentationConfig(
-            config.passage_words,
-            config.passage_tokens,
-            config.max_passages,
-            config.language,
-            config.unit,
-            context,
+            config.passage_words, config.passage_tokens, config.max_passages, config.language, config.unit, context,
             config.document_prompt,
-        )
+        )  # fmt: skip
         return Segmenter(tokenizer, sizes)  # type: ignore[arg-type]
     except SettingsError as error:
         raise ModelError(f"{name}: {str(error).replace('max_tokens', 'passage_tokens')}") from error

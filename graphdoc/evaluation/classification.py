@@ -135,17 +135,14 @@ def classification_scores(
         error = calibration_error(probabilities.max(axis=1), (expected & actual).any(axis=1))
     columns = (column.tolist() for column in (precision, recall, f1, has, gets))
     return ClassificationScores(
-        documents=len(truth),
-        accuracy=float(right.mean()),
+        documents=len(truth), accuracy=float(right.mean()),
         macro_f1=float(f1[has + gets > 0].mean()) if (has + gets).any() else 0.0,
         micro_f1=float(2 * both.sum() / max(1, (has + gets).sum())),
         accuracy_known=float(right[is_known].mean()) if is_known.any() else None,
         classes=tuple(ClassScores(name, *values) for name, *values in zip(names, *columns, strict=True)),
         unknown={name: int(count) for name, count in zip(names[len(classes) :], has[len(classes) :], strict=True)},
-        confusion=confusion,
-        calibration_error=error,
-        multi_label=multi_label,
-    )
+        confusion=confusion, calibration_error=error, multi_label=multi_label,
+    )  # fmt: skip
 
 
 def calibration_error(probabilities: npt.NDArray[Any], right: npt.NDArray[np.bool_], bins: int = BINS) -> float:

@@ -210,15 +210,10 @@ class Predictions(Sequence[Prediction]):
     def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
         """Everything as plain values, with the most telling passages for a class; None for all of them."""
         return {
-            "format": FORMAT,
-            "model": dict(self.model),
-            "classes": list(self.classes),
-            "multi_label": self.multi_label,
-            "threshold": self.threshold,
-            "contributions": "exact",
-            "coverage": self.coverage.to_dict(),
-            "documents": [item.to_dict(passages) for item in self],
-        }
+            "format": FORMAT, "model": dict(self.model), "classes": list(self.classes),
+            "multi_label": self.multi_label, "threshold": self.threshold, "contributions": "exact",
+            "coverage": self.coverage.to_dict(), "documents": [item.to_dict(passages) for item in self],
+        }  # fmt: skip
 
     def to_json(self, path: str | Path, passages: int | None = LISTED_PASSAGES) -> Path:
         """Write everything as JSON, atomically (see :meth:`to_dict`)."""

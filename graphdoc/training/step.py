@@ -265,14 +265,10 @@ class CachedStep:
             return vectors, self.scale * output.loss
 
         cache = GradientCache(
-            self.model.encode_mini_batch,
-            mini_batches,
-            self.model.device,
-            keep_activations=self.keep_activations,
-            size=lambda mini_batch: mini_batch.input_ids.numel(),
-            precision=self.precision,
+            self.model.encode_mini_batch, mini_batches, self.model.device, keep_activations=self.keep_activations,
+            size=lambda mini_batch: mini_batch.input_ids.numel(), precision=self.precision,
             encode_with_term=encode_with_term if term is not None else None,
-        )
+        )  # fmt: skip
         output = self._graphs_and_loss(_in_order(cache.rows, mini_batches), batch)
         cache.backward()
         return _sum(output, terms)
