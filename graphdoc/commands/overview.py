@@ -121,9 +121,8 @@ def overview(
             links = _write_reports(linked, whole, sources, reading, encoder)
     if group_names is not None:
         whole = whole.with_names(group_names)
-    name = ", ".join(
-        Path(name).resolve().name if name != "-" else "Standard input" for name in sources or [str(folder)]
-    )
+    named = sources or [str(folder)]
+    name = ", ".join("Standard input" if name == "-" else Path(name).resolve().name for name in named)
     from ..overview.names import write_names
 
     target = outputs.write(

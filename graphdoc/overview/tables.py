@@ -83,10 +83,7 @@ def rows_of(payload: Mapping[str, Any]) -> list[list[Any]]:
     rows = []
     for document in documents:
         nearest = document["neighbours"][0]
-        others = {
-            "group_name": names.get(document["group"]),
-            "nearest": documents[nearest["document"]]["id"],
-            "nearest_score": nearest["score"],
-        }
+        others = {"nearest": documents[nearest["document"]]["id"], "nearest_score": nearest["score"]}
+        others["group_name"] = names.get(document["group"])
         rows.append([(document | others)[name] for name in COLUMNS])
     return rows

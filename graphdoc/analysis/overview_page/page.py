@@ -100,8 +100,11 @@ def lists_of(overview: Mapping[str, Any], links: Mapping[tuple[int, int], str]) 
         closer = None if pair["share"] is None else percent_closer(pair["share"])
         link = relative_link(links.get((pair["a"], pair["b"])))
         pairs.append({"a": a, "b": b, "score": pair["score"], "closer": closer, "link": link})
+    groups = [{**group, "typical": named(group["typical"])} for group in overview["groups"]]
+    period = _add_bars(groups, documents)
     return {
-        "groups": [{**group, "typical": named(group["typical"])} for group in overview["groups"]],
+        "groups": groups,
+        "period": period,
         "in_no_group": sum(document["group"] is None for document in documents),
         "pairs": pairs,
         "duplicates": [{"size": len(rows), "shown": named(rows[:LISTED_COPIES])} for rows in sets[:LISTED_SETS]],
@@ -126,9 +129,8 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     usual = ("label", "date", "folder")
     names = {name for document in documents for name in document["metadata"]}
     values = {name: [document[name] for document in documents] for name in usual}
-    values |= {
-        name: [document["metadata"].get(name) for document in documents] for name in sorted(names.difference(usual))
-    }
+    own = sorted(names.difference(usual))
+    values |= {name: [document["metadata"].get(name) for document in documents] for name in own}
     fields: list[dict[str, Any]] = []
     for name, of_all in values.items():
         counts = Counter(filter(None, of_all))
@@ -143,16 +145,33 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: _NONE - 1]
         number = {value: place for place, (value, _) in enumerate(ranked)}
-        fields.append(
-            {
-                "name": one_line(name, 40),
-                "kind": "names",
-                "values": packed([number.get(value, _NONE) for value in of_all], "<u2"),
-                "list": [one_line(value, NAME_CHARACTERS) for value, _ in ranked],
-                "counts": [count for _, count in ranked],
-            }
-        )
+        codes = packed([number.get(value, _NONE) for value in of_all], "<u2")
+        shown, sizes = [one_line(value, NAME_CHARACTERS) for value, _ in ranked], [count for _, count in ranked]
+        named = {"name": one_line(name, 40), "kind": "names", "values": codes, "list": shown, "counts": sizes}
+        fields.append(named)
     return fields[:_MOST_FIELDS]
+
+
+def _add_bars(groups: Sequence[dict[str, Any]], documents: Sequence[Mapping[str, Any]]) -> str:
+    """Give every group its documents over time as bars, a path in a square of 100; the period, empty without one."""
+    dates = sorted(document["date"] for document in documents if document["date"])
+    low, high = (_month(dates[at]) for at in (0, -1)) if dates else (0, 0)
+    if low == high or len(dates) < _LEAST_SHARE * len(documents):
+        return ""
+    # Months, or so many whole years that there are 36 bars at most.
+    step = 1 if high - low < 36 else 12 * (1 + (high - low) // 432)
+    width = 100 / (high // step - low // step + 1)
+    for group in groups:
+        own = [one["date"] for one in documents if one["group"] == group["number"] and one["date"]]
+        bars = Counter(_month(date) // step - low // step for date in own)
+        tall = 100 / max(bars.values(), default=1)
+        path = [f"M{width * at:.1f} 100v-{tall * count:.0f}h{0.8 * width:.1f}V100" for at, count in bars.items()]
+        group["over_time"] = "".join(path)
+    return f"{dates[0]} to {dates[-1]}"
+
+
+def _month(date: str) -> int:
+    return int(12 * _year(date) + 1e-6)
 
 
 def _year(date: str) -> float:

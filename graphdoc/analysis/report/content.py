@@ -244,16 +244,12 @@ def _by_contribution(pair: Mapping[str, Any]) -> tuple[float, int, int]:
 def _packed_pair(pair: Mapping[str, Any]) -> dict[str, Any]:
     """A pair of paragraphs as numbers; texts of sentences are in the page already."""
     sentences = sorted(pair["sentences"], key=_by_contribution)
-    return {
-        "a": pair["source"],
-        "b": pair["candidate"],
-        "score": round(pair["score"], 4),
-        "total": len(sentences),
-        "sentences": [
-            [part["source"], part["candidate"], round(part["cosine"], 6), round(part["contribution"], 9)]
-            for part in sentences[:LISTED_SENTENCES]
-        ],
-    }
+    shown = [
+        [part["source"], part["candidate"], round(part["cosine"], 6), round(part["contribution"], 9)]
+        for part in sentences[:LISTED_SENTENCES]
+    ]
+    pair = {"a": pair["source"], "b": pair["candidate"], "score": round(pair["score"], 4)}
+    return {**pair, "total": len(sentences), "sentences": shown}
 
 
 def read_subtopics(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str, Any] | None:

@@ -13,18 +13,8 @@ from ...registry import READOUTS, load
 from ...runtime.text import percent_closer
 from ...similarity.kinds import NO_BACKGROUND
 from ..pages.page import packed, render
-from .content import (
-    LISTED_MATCHES,
-    LISTED_SENTENCES,
-    Matrix,
-    meaning_of_score,
-    read_alignment,
-    read_matches,
-    read_side,
-    read_subtopics,
-    read_words,
-    total_of,
-)
+from . import content
+from .content import Matrix
 
 FORMAT = "graphdoc.comparison/1"
 LEVELS = ("sections", "passages", "paragraphs", "sentences")
@@ -44,22 +34,20 @@ _SCRIPTS = (
 
 def render_report(comparison: Mapping[str, Any]) -> str:
     """Return the report of a comparison as one HTML page that loads nothing and needs no network."""
-    if comparison.get("format") != FORMAT:
-        raise OutputError(
-            f"a comparison of format {comparison.get('format')!r} cannot be shown; give one of format {FORMAT!r}"
-        )
+    if (given := comparison.get("format")) != FORMAT:
+        raise OutputError(f"a comparison of format {given!r} cannot be shown; give one of format {FORMAT!r}")
     within, model = comparison["self"], comparison["model"]
     levels = {name: _matrix(comparison, comparison, name) for name in LEVELS if comparison[name] is not None}
-    a = read_side("A", comparison, levels)
-    b = read_side("B", comparison, {name: similarity.T for name, similarity in levels.items()})
+    a = content.read_side("A", comparison, levels)
+    b = content.read_side("B", comparison, {name: similarity.T for name, similarity in levels.items()})
     left_out = {name: levels[name].size for name in _UNBOUNDED if name in levels and levels[name].size > MAP_CELLS}
     maps = {name: similarity for name, similarity in levels.items() if name not in left_out}
-    alignment, subtopics = read_alignment(comparison, a, b), read_subtopics(comparison, a, b)
+    alignment, subtopics = content.read_alignment(comparison, a, b), content.read_subtopics(comparison, a, b)
     attention = _attention(comparison)
     heads, contributions = attention["heads"] if attention else 0, comparison["contributions"]
     unrelated = comparison.get("unrelated_passages")
     data = {
-        "total": total_of(comparison),
+        "total": content.total_of(comparison),
         # Outside of this range there is nothing to set apart.
         "unrelated": unrelated if unrelated is not None and 0 < unrelated < 1 else None,
         "self": within,
@@ -93,17 +81,17 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "document": comparison["document"],
         "share": None if comparison["share"] is None else percent_closer(comparison["share"]),
         "no_background": NO_BACKGROUND,
-        "meaning": meaning_of_score(comparison),
-        "words": read_words(comparison),
+        "meaning": content.meaning_of_score(comparison),
+        "words": content.read_words(comparison),
         "evidence": comparison.get("evidence"),
         "model": model,
         # Such a readout takes passages as they are before the graph, which then has no part in scores.
         "before_graph": model["readout"] in READOUTS and load(READOUTS[model["readout"]]).reads_initial_nodes,
-        "matches": {name: read_matches(comparison, name, a, b) for name in comparison["matches"]},
-        "listed_matches": LISTED_MATCHES,
+        "matches": {name: content.read_matches(comparison, name, a, b) for name in comparison["matches"]},
+        "listed_matches": content.LISTED_MATCHES,
         "alignment": alignment,
         "subtopics": subtopics,
-        "listed_sentences": LISTED_SENTENCES,
+        "listed_sentences": content.LISTED_SENTENCES,
         "heads": heads,
         "has_all_heads": heads > 1 and attention is not None and len(attention["to_b"]) == heads,
         "levels": list(maps),

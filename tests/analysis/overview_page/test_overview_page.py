@@ -63,6 +63,12 @@ def test_fields_are_those_that_documents_share(payload: dict[str, Any]) -> None:
     ]
     dates = unpacked(fields["date"]["values"], "<u4") / 1000
     assert dates[0] == pytest.approx(1990 + 4 / 12, abs=1e-3)
+    # One document of each group in each of twelve years.
+    listed = lists_of(payload, {})
+    assert listed["period"] == "1990-05-01 to 2001-05-04"
+    assert [group["over_time"].count("v-100") for group in listed["groups"]] == [12] * 4
+    undated = payload | {"documents": [one | {"date": None} for one in payload["documents"]]}
+    assert lists_of(undated, {})["period"] == "" and "<path" not in render_overview(undated).split("panel-groups")[2]
 
 
 def test_reports_are_linked(payload: dict[str, Any]) -> None:
