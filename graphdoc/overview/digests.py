@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from ..documents.document import Document
 from ..runtime.text import one_line
-from ..segmentation.repeats import RepeatList, RepeatLister, SectionSpan
+from ..segmentation.repeats import WORD, RepeatList, RepeatLister, SectionSpan
 from ..segmentation.terms import TermMaker
 
 # What is kept of a document; a book shall take no more memory than a letter.
@@ -161,7 +161,7 @@ def sketch_of(text: str) -> bytes:
     >>> sketch_of("The tides rise  twice a day.") == sketch_of("the tides rise twice a day")
     True
     """
-    words = [zlib.crc32(word.encode("utf-8", "replace")) for word in re.findall(r"\w+", text.casefold())]
+    words = [zlib.crc32(word.encode("utf-8", "replace")) for word in WORD.findall(text.casefold())]
     hashed = np.array([*words, *[0] * (len(_FACTORS) - len(words))], np.uint64)
     runs = np.lib.stride_tricks.sliding_window_view(hashed, len(_FACTORS)) @ _FACTORS
     mixed = ((runs ^ (runs >> np.uint64(29))) * _FACTORS[0]) >> np.uint64(32)

@@ -47,7 +47,7 @@ _EXAMPLES, _ALIKE = 3, 0.5
 _MOST_HASHES = 100_000_000
 # Scripts without spaces are taken character by character.
 _APART = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_APART}]|[^\W_{_APART}]+")
+WORD = re.compile(rf"[{_APART}]|[^\W_{_APART}]+")
 _NUMBER = crc32(b"0")
 # The finalizer of MurmurHash3 (A. Appleby, public domain).
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
@@ -62,7 +62,7 @@ def shingles_of(text: str) -> Hashes:
     """
     lower = text.lower()
     # Marks belong to the letters before them, and are no part of what Python takes for a word.
-    tokens = _WORD.findall(lower if lower.isascii() else lower.translate(marks()))
+    tokens = WORD.findall(lower if lower.isascii() else lower.translate(marks()))
     words = [b"0" if word.isdecimal() else word.encode("utf-8", "replace") for word in tokens]
     if not words:
         return np.empty(0, np.uint32)

@@ -185,6 +185,9 @@ def test_line_ends_page_heads_and_case_leave_a_copy_a_copy() -> None:
     near = Neighbours.from_vectors(vectors, 3)
     assert [rows.tolist() for rows in near.duplicates(vectors, 0.98, sketches)] == [[0, 1]]
     assert near.duplicates(vectors, 0.98, [sketches[0], b"", b"", b""]) == []
+    # Without spaces, too: one character of eighty is another.
+    unspaced = "".join(chr(0x4E00 + 7 * number) for number in range(80))
+    assert alike(unspaced, unspaced[:40] + unspaced[41:]) > 0.7 > alike(unspaced, unspaced[::-1])
 
 
 @pytest.mark.parametrize("short", ["", "one", "one two", "潮汐は一日に", "half \ud800 a pair"])
