@@ -17,7 +17,7 @@ from ..documents.readers import ReadingReport
 from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, SettingsError
 from ..registry import SUBTOPICS
-from ..runtime.text import counted, percent_closer
+from ..runtime.text import counted, describe_share, percent_closer
 from .options import COUNT, OUTPUT, EncodingModel, File, Json, Overwrite
 from .output import (
     MOST_ROWS,
@@ -158,7 +158,7 @@ def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentence
     else:
         target.lines([f"B  {titled(comparison.b.segmented.document)}"])
         share = comparison.share
-        closer = "" if share is None else f", closer than {percent_closer(share)} of unrelated pairs"
+        closer = "" if share is None else f"\n{describe_share(share)}"
         target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model}){closer}")
         target.lines([NO_BACKGROUND] if share is None else [])
         target.print()

@@ -219,9 +219,9 @@ def _name(hit: Hit) -> str:
 
 def _print_pairs(target: Terminal, alignment: HitAlignment, most: int) -> None:
     """The strongest pairs of a score, one below the other: of the query document, and of the hit."""
-    parts = "documents" if alignment.is_whole else "paragraphs"
+    parts = "documents" if alignment.is_whole else "close paragraphs"
     for pair, best in alignment.best_pairs(most):
-        sentences = "" if best is None else f"; their best sentences {best.cosine:.2f}"
+        sentences = "" if best is None else f"; their closest sentences: cosine {best.cosine:.2f}"
         lines = []
         for side in ("source", "candidate"):
             heading = alignment.heading(side, getattr(pair, side))
@@ -229,9 +229,7 @@ def _print_pairs(target: Terminal, alignment: HitAlignment, most: int) -> None:
             sentence = alignment.first_sentence(side, getattr(pair, side)) if best is None else getattr(best, side)
             text = alignment.text(side, sentence)
             lines.append(": ".join(filter(None, (heading, text))))
-        direction = ", best match of the hit's paragraph" if pair.direction == "candidate" else ""
-        cosine = f"{'cosine' if best is None else 'mean cosine'} {pair.score:.2f}"
-        target.lines([f"   {parts} add {pair.contribution:.4f}, {cosine}{direction}{sentences}"])
+        target.lines([f"   {parts}: cosine {pair.score:.2f}, {pair.contribution:.4f} of the score{sentences}"])
         for line in lines:
             target.passage(f"     {line}")
 

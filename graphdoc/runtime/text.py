@@ -13,6 +13,8 @@ from ..errors import SettingsError
 
 # Characters that begin or close markup somewhere in Markdown, and may be written with a backslash in front.
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
+# Of documents that are closer than a smaller share of unrelated pairs nothing can be said.
+_LEAST_SIGN = 0.95
 
 
 def printable(text: str) -> str:
@@ -109,3 +111,14 @@ def percent_closer(share: float) -> str:
     percent = 100 * share
     text = f"{percent:.0f}" if percent < 90 else f"{percent:.1f}" if percent < 99.9 else f"{min(percent, 99.99):.2f}"
     return f"{text} %"
+
+
+def describe_share(share: float) -> str:
+    """What the share of unrelated pairs that are less alike says about two documents.
+
+    >>> describe_share(0.9921), describe_share(0.81)
+    ('closer than 99.2 % of unrelated pairs', 'no sign of a relation: 19 of 100 unrelated pairs are closer')
+    """
+    if share < _LEAST_SIGN:
+        return f"no sign of a relation: {100 * (1 - share):.0f} of 100 unrelated pairs are closer"
+    return f"closer than {percent_closer(share)} of unrelated pairs"

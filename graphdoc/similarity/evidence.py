@@ -200,9 +200,8 @@ class Evidence(Cosine):
 
     reads_reference: ClassVar[bool] = True
     meaning: ClassVar[str] = (
-        "Evidence of the words and of the vectors of both documents: each cosine is measured by how far it lies above "
-        "those of unrelated documents, in standard deviations, and the sum is shown on a scale from 0 to 1, with one "
-        "half for 6."
+        "Evidence is how far the words and the vectors of both documents are more alike than those of unrelated "
+        "documents, in standard deviations: about 0 for unrelated ones. Their sum is shown from 0 to 1; 6 is 0.5."
     )
 
     def __init__(self, reference: Reference | None = None) -> None:

@@ -117,7 +117,8 @@ class MutualComparison:
 
         documents = [encoded.segmented.document for encoded in self.documents]
         names = [document.title or document.id for document in documents]
-        return plot_matrix(self.document_scores, names, self.similarity, str(self.model.get("name")), path)
+        model = str(self.model.get("name"))
+        return plot_matrix(self.document_scores, names, self.similarity, model, path, self.background)
 
     @overload
     def to_html(self, path: None = None, *, links: Mapping[tuple[int, int], str] | None = None) -> str: ...

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ...runtime.arrays import Floats
     from ...similarity.comparison import Comparison
     from ...similarity.encoded_document import EncodedDocument
+    from ...similarity.kinds import Background
     from ...similarity.mutual_comparison import MutualComparison
 
 # Beyond them numbers in cells, or names of sections, would run into each other.
@@ -51,7 +52,8 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     rows, columns = scores.shape
     figure = new_figure(float(np.clip(columns * 0.42, 5.5, 15)) + 3.2, float(np.clip(rows * 0.42, 4.5, 15)) + 2.2)
     axes = figure.subplots()
-    draw_matrix(axes, scores, comparison.similarity, aspect="auto")
+    norm = Normalize(0.0, 1.0) if comparison.background else None
+    draw_matrix(axes, scores, comparison.kind.vectors, norm=norm, aspect="auto")
     names = [_name(side.segmented.document, 50) for side in (comparison.a, comparison.b)]
     if level == "section" and max(rows, columns) <= LONGEST_LABELLED:
         axes.set_yticks(range(rows), _section_names(comparison.a, 34), fontsize=9)
@@ -83,7 +85,12 @@ def _section_names(encoded: EncodedDocument, width: int) -> list[str]:
 
 
 def plot_matrix(
-    scores: npt.NDArray[np.float64], names: Sequence[str], similarity: str, model: str, path: str | Path | None
+    scores: npt.NDArray[np.float64],
+    names: Sequence[str],
+    similarity: str,
+    model: str,
+    path: str | Path | None,
+    background: Background | None = None,
 ) -> Figure:
     """Draw the similarities of documents, those that are alike next to each other.
 
@@ -96,7 +103,7 @@ def plot_matrix(
     is_named = count <= LONGEST_LABELLED
     figure = new_figure(side + (4.4 if is_named else 1.6), side + (2.6 if is_named else 0.9))
     axes = figure.subplots()
-    draw_matrix(axes, shown, similarity, norm=_of_others(shown), extend="max")
+    draw_matrix(axes, shown, similarity, norm=_of_others(shown, background), extend="max")
     if count <= MOST_WRITTEN:
         write_cells(axes, shown)
     if is_named:
@@ -143,7 +150,7 @@ def _draw_levels(place: SubFigure, comparison: MutualComparison) -> None:
     _name_parts(documents, range(count + 1), [(number, 1, number, f"D{number + 1}") for number in range(count)])
     documents.set_title("(a) documents", loc="left", fontsize=11)
     scores = comparison.sections
-    draw_matrix(sections, scores, comparison.similarity, norm=_of_others(scores), aspect="auto", extend="max")
+    _draw_parts(sections, scores, comparison)
     if len(scores) <= MOST_WRITTEN:
         write_cells(sections, scores)
     parts = [
@@ -164,8 +171,7 @@ def _draw_passages(place: SubFigure, comparison: MutualComparison) -> None:
             members = np.flatnonzero(encoded.section_rows == row)
             parts.append((first + int(members[0]), len(members), number, f"{name}  D{number + 1}"))
     # Alone it takes the width of both, as the sections do above.
-    aspect = "auto" if attention is None else "equal"
-    draw_matrix(panels[0], scores, comparison.similarity, norm=_of_others(scores), aspect=aspect, extend="max")
+    _draw_parts(panels[0], scores, comparison, "auto" if attention is None else "equal")
     panels[0].set_title("(c) passages: similarity", loc="left", fontsize=11)
     if attention is not None:
         weights = np.ma.masked_equal(attention.mean(axis=0), 0.0)
@@ -177,10 +183,18 @@ def _draw_passages(place: SubFigure, comparison: MutualComparison) -> None:
         _name_parts(axes, comparison.first_passages, parts)
 
 
-def _of_others(scores: Floats) -> Normalize:
-    """A scale without the diagonal, where every part meets itself and would take the colours from all others."""
+def _draw_parts(axes: Axes, scores: Floats, comparison: MutualComparison, aspect: str = "auto") -> None:
+    norm = _of_others(scores, comparison.background)
+    draw_matrix(axes, scores, comparison.kind.vectors, norm=norm, aspect=aspect, extend="max")
+
+
+def _of_others(scores: Floats, background: Background | None) -> Normalize:
+    """A scale without the diagonal, where every part meets itself and would take the colours from all others.
+
+    Where it is known how alike unrelated documents are, a score has the same colour in every figure.
+    """
     others = scores[~np.eye(len(scores), dtype=bool)]
-    return Normalize(float(others.min()), float(others.max()))
+    return Normalize(0.0, 1.0) if background else Normalize(float(others.min()), float(others.max()))
 
 
 def _name_parts(axes: Axes, firsts: Sequence[int], parts: Sequence[tuple[int, int, int, str]]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import OutputError
 from ...registry import READOUTS, load
-from ...runtime.text import percent_closer
+from ...runtime.text import describe_share
 from ...similarity.kinds import NO_BACKGROUND
 from ..pages.page import packed, render
 from . import content
@@ -79,7 +79,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "b": b,
         "sides": [a] if within else [a, b],
         "document": comparison["document"],
-        "share": None if comparison["share"] is None else percent_closer(comparison["share"]),
+        "share": None if comparison["share"] is None else describe_share(comparison["share"]),
         "no_background": NO_BACKGROUND,
         "meaning": content.meaning_of_score(comparison),
         "words": content.read_words(comparison),
