@@ -158,9 +158,8 @@ def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentence
     else:
         target.lines([f"B  {titled(comparison.b.segmented.document)}"])
         share = comparison.share
-        closer = "" if share is None else f"\n{describe_share(share)}"
-        target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model}){closer}")
-        target.lines([NO_BACKGROUND] if share is None else [])
+        target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model})")
+        target.lines([NO_BACKGROUND if share is None else describe_share(share)])
         target.print()
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))

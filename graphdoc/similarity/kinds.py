@@ -182,14 +182,8 @@ def _lexical_words(
 
     .. math:: \frac 1 2 \sum_{ij} w_{ij} (x_{it} \, v_t \cdot \ell^b_j + y_{jt} \, v_t \cdot \ell^a_i),
 
-    which over all terms of either document adds up to the lexical part of the score.
-
-    Args:
-        a: first document.
-        b: second document.
-        shares: of every document the shares of terms in the vectors that are compared, sparse ``(passages, terms)``.
-        weights: ``(passages of a, passages of b)``, the weight of every pair's dot product in the score.
-        parts: of every document the lexical vectors that are compared, ``(passages, size)``.
+    which over all terms of either document adds up to the lexical part of the score. ``shares`` are sparse,
+    ``(passages, terms)``, and ``parts`` the lexical vectors, ``(passages, size)``, of either, as compared.
     """
     halves = [
         np.asarray(0.5 * ((share.T @ met) * document.table).sum(axis=1), np.float64)

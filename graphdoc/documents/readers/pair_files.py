@@ -171,7 +171,7 @@ def _read(path: str | Path, columns: int, expected: str) -> Pairs:
     pairs, lines = [], []
     for number, line in numbered_lines(path):
         cells = tuple(line.split("\t"))
-        if number == 1 and _is_heading(cells):
+        if number == 1 and (cells in _LINK_COLUMNS or (len(cells) == 3 and cells[2].lower() == _LABEL_COLUMN)):
             continue
         # As ids of documents are read.
         ids = [clean_text(cell).strip() for cell in cells[:2]]
@@ -182,7 +182,3 @@ def _read(path: str | Path, columns: int, expected: str) -> Pairs:
     if not pairs:
         raise DocumentError(f"{path}: there is no pair in it; {expected}, one in a line")
     return Pairs(tuple(pairs), str(path), tuple(lines))
-
-
-def _is_heading(cells: tuple[str, ...]) -> bool:
-    return cells in _LINK_COLUMNS or (len(cells) == 3 and cells[2].lower() == _LABEL_COLUMN)
