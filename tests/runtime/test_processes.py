@@ -17,7 +17,7 @@ from torch import distributed, nn
 from typed import Patch
 
 from graphdoc.errors import GraphdocError, MissingExtraError, ModelError, OutputError, SettingsError
-from graphdoc.losses import gathering
+from graphdoc.losses import base as losses
 from graphdoc.runtime.processes import StopRequest, exchange, usable_device
 from graphdoc.runtime.ray import RayCluster
 from graphdoc.runtime.workers import work_ahead
@@ -35,7 +35,7 @@ def gradients() -> None:
 @pytest.mark.parametrize(
     "meet",
     [
-        lambda: gathering.Gather(2).rows(torch.ones(2, 3)),
+        lambda: losses.Gather(2).rows(torch.ones(2, 3)),
         gradients,
         lambda: training.mean_over_processes(torch.ones(2), 2),
     ],
@@ -45,7 +45,7 @@ def test_a_process_that_is_gone_is_reported(meet: Callable[[], object], monkeypa
     def broken(*_: object, **__: object) -> None:
         raise PEER_LOST
 
-    monkeypatch.setattr(gathering, "_all_gather", broken)
+    monkeypatch.setattr(losses, "_all_gather", broken)
     monkeypatch.setattr(training, "reduce", broken)
     with pytest.raises(OutputError):
         meet()
