@@ -52,7 +52,7 @@ demo: $(DEMO_READY) ## compare two example documents, encode all, pretrain a gra
 	@$(BIN)/graphdoc pretrain --config quickstart corpus.source=$(DOCUMENTS) output=$(DEMO)/quickstart
 	@$(BIN)/graphdoc attention "$(A)" --model $(DEMO)/quickstart/model --plot $(DEMO)/attention.png
 	@echo; echo "4. Searching them: how is a storm surge kept out of a harbour ..."
-	@$(BIN)/graphdoc search $(DOCUMENTS) "how is a storm surge kept out of a harbour" --model mini --top 3 --html $(DEMO)/hits.html
+	@$(BIN)/graphdoc search $(DOCUMENTS) "how is a storm surge kept out of a harbour" --model mini --top-k 3 --html $(DEMO)/hits.html
 	@echo; echo "Done. Where to look:"
 	@echo "  $(DEMO)/report.html      open it in a browser: both texts side by side, every passage pair to click"
 	@echo "  $(DEMO)/comparison.json  the same as data: scores, matrices, passages with their places in the text"

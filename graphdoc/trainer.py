@@ -58,7 +58,7 @@ def train(
     Returns:
         Folder of the trained model, or of the last checkpoint where the run was asked to stop.
     """
-    (kind,) = (load(recipe.recipe) for recipe in RECIPES.values() if load(recipe.settings) is type(settings))
+    (kind,) = (load(recipe.recipe) for recipe in RECIPES.values() if isinstance(settings, load(recipe.settings)))
     if encoder is not None and device is None:
         device = encoder.device
     with join_run(settings.training, device) as processes:

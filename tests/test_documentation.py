@@ -32,8 +32,9 @@ import yaml
 from typed import Output, Patch
 
 import graphdoc
+from graphdoc import DocumentEncoder
 from graphdoc.cli import main, parse
-from graphdoc.registry import GRAPH_KINDS, READOUTS
+from graphdoc.registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -223,6 +224,13 @@ def test_commands_that_are_not_run_have_real_arguments(page: Path) -> None:
             parse(arguments)
 
 
+def test_commands_of_the_demo_have_real_arguments() -> None:
+    commands = re.findall(r"@\$\(BIN\)/graphdoc (.+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert len(commands) == 5
+    for command in commands:
+        parse(shlex.split(command))
+
+
 @each_page
 def test_links_lead_somewhere(page: Path) -> None:
     for target in _LINK.findall(_INLINE_CODE.sub("", blocks_of(page)[1])):
@@ -264,11 +272,14 @@ def test_output_is_compared_up_to_the_last_digit_and_left_out_only_where_it_says
     assert missing_line(["...", "13 passages"], printed) == "13 passages"
 
 
-def test_every_graph_kind_and_readout_is_explained() -> None:
+def test_every_choice_of_a_setting_is_explained_and_mini_has_what_the_table_says() -> None:
     page = blocks_of(ROOT / "docs" / "encoding.md")[1]
-    rows = {name: re.findall(rf"^\| `{name}` \|.*$", page, re.MULTILINE) for name in ("graph_kind", "readout")}
-    assert [kind for kind in GRAPH_KINDS if f"`{kind}`" not in rows["graph_kind"][0]] == []
-    assert [readout for readout in READOUTS if f"`{readout}`" not in rows["readout"][0]] == []
+    choices = {"graph_kind": GRAPH_KINDS, "readout": READOUTS, "pooling": POOLINGS, "similarity": SIMILARITIES}
+    config = DocumentEncoder.from_pretrained("mini").model.config
+    rows = dict(re.findall(r"^\| `(\w+)` \|(.*)$", page, re.MULTILINE))
+    assert [(name, one) for name, kinds in choices.items() for one in kinds if f"`{one}" not in rows[name]] == []
+    for name in ("pooling", "readout", "similarity", "sentence_document", "max_passages", "graph_layers"):
+        assert rows[name].split("|")[1].strip(" `").replace('"', "") == str(getattr(config, name))
     # Edges have a table of their own.
     assert [kind for kind in GRAPH_KINDS if f"\n| `{kind}` |" not in page] == []
 

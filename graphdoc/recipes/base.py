@@ -80,7 +80,7 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         run: what the run begins with: settings, model and processes.
 
     Attributes:
-        losses: losses that its settings can describe; others are used as they are.
+        losses: losses of this package that fit it, as settings describe them; one of the user's is used as it is.
     """
 
     losses: ClassVar[Mapping[type, LossSettings]] = {}
@@ -103,7 +103,7 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         """Return the loss that the settings cannot describe, and the settings that describe the others.
 
         Raises:
-            SettingsError: there are more losses than are added up.
+            SettingsError: there are more losses than are added up, or one is for another task.
         """
         if len(losses) > 1:
             raise SettingsError(f"loss={[type(loss).__name__ for loss in losses]}: only one can be trained with")
@@ -115,6 +115,9 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
                 of_loss = {name: getattr(loss, name) for name in described.attributes}
                 is_described = loss == kind(**of_loss, **described.fixed)
                 return None if is_described else loss, {**described.chosen_by, **of_loss}
+            if type(loss).__module__.startswith("graphdoc.losses."):
+                fitting = ", ".join(kind.__name__ for kind in cls.losses)
+                raise SettingsError(f"loss={type(loss).__name__} is for another task; this one trains with {fitting}")
         return next(iter(losses), None), {}
 
     @classmethod

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from ..settings.finetuning import ClassificationSettings
 from ..training.objectives import ClassificationObjective, TrainingBatch
 from ..training.recipe import RunEvaluation
 from ..training.run import begin_training
-from .base import CorpusRecipe, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
+from .base import CorpusRecipe, LossSettings, VectorsOfDocuments, batch_of_parts, prepared_once, vectors_at
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +127,7 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
     """
 
     summary = "Classification of documents (Graph-RoBERTa, section 3.2)"
+    losses: ClassVar = {ClassificationLoss: LossSettings(ClassificationObjective)}
 
     def begin(self) -> None:
         """Refuse documents without labels."""
