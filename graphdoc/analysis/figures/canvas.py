@@ -79,9 +79,9 @@ def draw_matrix(
 
 def write_cells(axes: Axes, scores: Any) -> None:
     """Write the values of a matrix into the cells of its image."""
-    norm = axes.images[-1].norm
+    middle = sum(axes.images[-1].get_clim()) / 2
     for row, column in np.ndindex(scores.shape):
         value = float(scores[row, column])
-        color = INK if norm(value) > 0.5 else "white"
+        color = INK if value > middle else "white"
         # Adding zero takes the sign from a zero.
         axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
