@@ -20,7 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.compute as pc  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
-from ..runtime.memory import quick_imports
+from ..runtime.memory import give_back_memory, quick_imports
 from ..runtime.text import one_line
 from ..segmentation.term_weights import terms_of
 from ..settings.document import Paragraph
@@ -207,6 +207,7 @@ class LanceStore:
     def write(self, rows: Any, ids: Sequence[str]) -> None:
         """Put the rows of some documents in the place of those that the documents had, in one commit."""
         self.prepare()
+        give_back_memory()
         before = self.select(["key"], ids=ids).column("key").to_pylist()
         if not before:
             self._do(lambda: self._table.add(rows, on_bad_vectors="null"))
@@ -237,9 +238,8 @@ class LanceStore:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
-        condition = is_one_of("id", ids)
         if count := len(self.select(["id"], IS_DOCUMENT, ids=ids)):
-            self._do(lambda: self._table.delete(condition))
+            self._do(lambda: self._table.delete(is_one_of("id", ids)))
             self._changed()
         return count
 
@@ -288,8 +288,7 @@ class LanceStore:
 
     def holds_all(self, words: str) -> bool:
         """Whether one passage holds every term of a text."""
-        query = _lancedb().query
-        match = query.MatchQuery(words, _TEXTS[0], operator=query.FullTextOperator.AND)
+        match = _lancedb().query.MatchQuery(words, _TEXTS[0], operator=_lancedb().query.FullTextOperator.AND)
         return bool(self._ranked(self._table.query().nearest_to_text(match).limit(1), _TEXTS[0], 1, None).ids)
 
     def by_vector(
@@ -347,6 +346,8 @@ class LanceStore:
         self.prepare()
         # If it is killed then, more rows seem to wait than do, and none is forgotten.
         self.keep(ADMITTED, self.state().waiting)
+        pa.default_memory_pool().release_unused()
+        give_back_memory()
         self._do(self._maintained)
         self._changed()
 
@@ -369,8 +370,7 @@ class LanceStore:
 
     def state(self) -> State:
         """How large it is, and what is waiting."""
-        if self._state is None:
-            self._state = self._do(self._counted)
+        self._state = self._state or self._do(self._counted)
         return self._state
 
     async def _counted(self) -> State:
