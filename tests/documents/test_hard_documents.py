@@ -150,12 +150,16 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
         language = {"iso-8859-1": "de-AT", "x-sjis": "ja", "euc-jp": "ja"}.get(label, "ru")
         document = read(tmp_path / "a.html", f"<html lang={language}><p>{word}.</p></html>".encode(name))
         assert document.text == f"{word}." and document.metadata["warnings"]
-    for language, name, word in (("ru", "cp866", tide), ("de", "mac-roman", "für große Käse")):
+    moon, cheese = "潮水每天漲兩次，月亮吸引海洋。", "für große Käse"
+    for language, name, word in (("ru", "cp866", tide), ("de", "mac-roman", cheese), ("zh", "big5", moon)):
         with pytest.raises(DocumentError, match="utf-8"):
             read(tmp_path / "a.html", f"<html lang={language}><p>{word}.</p></html>".encode(name, "ignore"))
     # This is ASCII throughout, and UTF-8 too.
-    for file, before in (("a.html", "<meta charset=iso-2022-jp><p>"), ("a.txt", "")):
-        assert read(tmp_path / file, f"{before}{kana}".encode("iso2022_jp")).text == kana
+    for name, text in (("iso2022_jp", kana), ("iso2022_kr", "조수")):
+        assert all(read(tmp_path / file, text.encode(name)).text == text for file in ("a.html", "a.txt"))
+    for content in ("{\\rtf1\\ansi Tide.}", "%PDF-1.4\n1 0 obj", "%!PS-Adobe-3.0\n(Tide) show"):
+        with pytest.raises(DocumentError, match="rename"):
+            read(tmp_path / "a.txt", content)
     # What a body says of encodings declares none.
     said = f"<html><head></head><body>{'<p>Käse.</p>' * 300}<pre>&lt;meta charset=koi8-r></pre></body></html>"
     with pytest.raises(DocumentError, match="utf-8"):

@@ -56,6 +56,7 @@ _BY_LANGUAGE = {
 _LANGUAGE = re.compile(rb"""<html\b[^>]*?\slang\s*=\s*["']?([a-z]{2})\b(?!-(?:hant|tw|hk))""", re.IGNORECASE)
 _HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
 _LONGEST_HEAD = 500_000
+_OTHER_KINDS = {"{\\rtf": "RTF", "%PDF-": "PDF", "%!PS-": "PostScript"}
 # A letter of UTF-8 read as Windows 1252, or a capital within a word.
 _MISREAD = re.compile(r"[ÂÃÄÅ][^\sA-Za-zÀ-ÿ]|(?<=[^\W\d_])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿœšž])")
 # How many bytes of letters beyond ASCII have to be right for each that is not.
@@ -68,10 +69,8 @@ _MOST_EMPTY_LINES = 1_000_000
 _COPIES, _BLOCK = 3, 2**20
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+    *((mark, "utf-32") for mark in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)),
+    *((mark, "utf-16") for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
 )
 
 
@@ -242,8 +241,11 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
                 return content.decode(usual)
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
+    if (magic := text[:5]) in _OTHER_KINDS:
+        raise DocumentError(f"it is {_OTHER_KINDS[magic]} by its first characters, and no {kind}; rename it")
     # The escapes of ISO 2022, all of it ASCII.
-    return (decode_declared(content, "iso2022_jp_2") or text) if "\x1b$" in text else text
+    name = "iso2022_kr" if "\x1b$)C" in text else "iso2022_jp_2"
+    return (decode_declared(content, name) or text) if "\x1b$" in text else text
 
 
 def decode_declared(content: bytes, label: str) -> str | None:
@@ -269,7 +271,7 @@ def _share_of_wrong(text: str) -> float:
         # Of any text in Russian half are these, and of letters of another Cyrillic encoding few.
         return sum(character.lower() not in "оеаинтсрвлі" for character in beyond) / len(beyond)
     wrong = sum(not character.isprintable() or "\uff61" <= character <= "\uff9f" for character in beyond)
-    return (wrong + 2 * len(_MISREAD.findall(text))) / max(len(beyond), 1)
+    return 1.5 * (wrong + 2 * len(_MISREAD.findall(text))) / max(len(beyond), 1)
 
 
 def _declaration(content: bytes) -> re.Match[bytes] | None:

@@ -33,14 +33,11 @@ _MENU_NAMES = names(
     "mainmenu megamenu sidebar sidenav toolbar related languages langs share sharing social subscribe newsletter "
     "catlinks contentsub editsection skip skiplink skiplinks links tags categories outline"
 )
+_SITE_NAMES = "promo advert advertisement ads announcement cookie cookies consent "
 _HEAD_NAMES = names(
-    "header banner masthead topbar logo promo advert advertisement ads announcement cookie cookies consent titlearea "
-    "tagline slogan brand branding sitename sitetitle"
+    _SITE_NAMES + "header banner masthead topbar logo titlearea tagline slogan brand branding sitename sitetitle"
 )
-_FOOT_NAMES = names(
-    "footer copyright colophon printfooter siteinfo imprint promo advert advertisement ads announcement cookie "
-    "cookies consent"
-)
+_FOOT_NAMES = names(_SITE_NAMES + "footer copyright colophon printfooter siteinfo imprint")
 # What a page shows only when it is pointed at (Doxygen's "ttc"), over the rest, or in print (MediaWiki's "siteSub").
 _OVERLAY_NAMES = names("tooltip tooltiptext ttc popup popover modal lightbox overlay snackbar toast offcanvas sitesub")
 # What readers write below a text; as a part of a longer name, but not of one that says something of the page.
@@ -148,10 +145,8 @@ def _kind_of(page: PageElements, element: _Element, name: str, in_content: bool,
     if name == "a":
         return _link_kind(element, measure)
     if name == "button":
-        is_interface = 0 < measure.characters <= _LONGEST_INTERFACE and _INTERFACE.fullmatch(
-            joined_lines(shown(element))
-        )
-        return "interface" if is_interface else ""
+        is_short = 0 < measure.characters <= _LONGEST_INTERFACE
+        return "interface" if is_short and _INTERFACE.fullmatch(joined_lines(shown(element))) else ""
     if name == "select":
         return "interface"
     if name not in _BLOCKS:

@@ -216,5 +216,9 @@ def _text(part: Any, warnings: list[str]) -> str:
     for name in names:
         if (text := decode_declared(content, name)) is not None:
             return text
+    if declared == "utf-8":
+        # A few bytes may be wrong, or missing at the end.
+        with suppress(DocumentError):
+            return decode(content, declared, "html", warnings)
     warnings.append(f"its text is not {declared!r}; read as Latin 1")
     return decode_declared(content, "latin1") or ""
