@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
@@ -68,8 +68,7 @@ class ModelOptions:
         """Passages of a document that an index or an overview encodes."""
         from ..inference.segmenting import MOST_PASSAGES
 
-        limit: int | None = self.settings.get("max_passages", MOST_PASSAGES)
-        return limit
+        return cast("int | None", self.settings.get("max_passages", MOST_PASSAGES))
 
     def require(self) -> None:
         """Refuse a model that is missing, before the import of torch, which takes seconds."""

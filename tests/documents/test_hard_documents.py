@@ -203,8 +203,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("q.txt", "From: a@example.org\nSubject: Tides\nX-I.D.: b\nX-I.D.: c\nSummary: They rise.\n\nSo.\n", "Tides"),
         ("p.md", "% Tides\n% A. Doe\n\nThey rise.\n", "Tides"),
         ("d.md", "## Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
-        ("2.md", "### Tides\n\nThey rise.\n", "Tides"),
-        ("3.md", "## Tides\n\n### Ebb\n\nThey rise.\n", "Tides"),
+        ("2.md", "### Tides\n\nThey rise.\n", "Tides"), ("3.md", "## Tides\n\n### Ebb\n\nThey rise.\n", "Tides"),
         ("e.txt", "Tides of the harbour\n\nThey rise. They fall again.\n", "Tides of the harbour"),
         ("f.html", "<title>Untitled document</title><h2>Tides</h2><p>They rise.</p>", "Tides"),
         ("g.html", "<title>Microsoft Word - tides.doc</title><p>They rise.</p>", "Microsoft Word - tides.doc"),
@@ -221,11 +220,10 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("z.txt", "Tides in 1.2\n========\n\nThey rise.\n\nTides in 1.1\n========\n\nThey fall.\n", ""),
         ("0.txt", "Preface\n=====\n\nThey rise.\n\nTides\n=====\n\nThey fall.\n", ""),
         ("1.txt", "# These are comments on tides, of which none is read\n# as a heading.\n\nThey rise.\n", ""),
-        ("h.txt", "Dear friends,\n\nthe tides rise.\n", ""),
-        ("i.txt", "They rise.\n\nThey fall.\n", ""),
+        ("h.txt", "Dear friends,\n\nthe tides rise.\n", ""), ("i.txt", "They rise.\n\nThey fall.\n", ""),
         ("j.txt", "Note: they rise.\nThen: they fall.\n\nSo it goes.\n", ""),
     ],
-)
+)  # fmt: skip
 def test_documents_are_called_as_people_call_them(tmp_path: Path, name: str, content: str, title: str) -> None:
     document = read(tmp_path / name, content)
     assert document.title == title

@@ -56,7 +56,7 @@ _BY_LANGUAGE = {
 _LANGUAGE = re.compile(rb"""<html\b[^>]*?\slang\s*=\s*["']?([a-z]{2})\b(?!-(?:hant|tw|hk))""", re.IGNORECASE)
 _HEAD_END = re.compile(rb"</head|<body", re.IGNORECASE)
 _LONGEST_HEAD = 500_000
-_OTHER_KINDS = {"{\\rtf": "RTF", "%PDF-": "PDF", "%!PS-": "PostScript"}
+_OTHER_KINDS = {"{\\rtf": "rtf", "%PDF-": "pdf", "%!PS-": "PostScript"}
 # A letter of UTF-8 read as Windows 1252, or a capital within a word.
 _MISREAD = re.compile(r"[ÂÃÄÅ][^\sA-Za-zÀ-ÿ]|(?<=[^\W\d_])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿœšž])")
 # How many bytes of letters beyond ASCII have to be right for each that is not.
@@ -241,8 +241,8 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
                 return content.decode(usual)
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
-    if (magic := text[:5]) in _OTHER_KINDS:
-        raise DocumentError(f"it is {_OTHER_KINDS[magic]} by its first characters, and no {kind}; rename it")
+    if (other := _OTHER_KINDS.get(text[:5], kind)) != kind:
+        raise DocumentError(f"it is {other.upper()} by its first characters, and no {kind}; rename it")
     # The escapes of ISO 2022, all of it ASCII.
     name = "iso2022_kr" if "\x1b$)C" in text else "iso2022_jp_2"
     return (decode_declared(content, name) or text) if "\x1b$" in text else text

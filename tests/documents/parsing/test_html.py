@@ -58,12 +58,11 @@ def test_what_is_no_text_is_dropped_and_counted() -> None:
         ("<html><body><p>a</p></body></html><p>b</p></html><html><body>c</body></html>", "a\n\nb\n\nc"),
         ('<p>See <img src="x.png" alt="a heat map"> here<img src="y.png"></p>', "See a heat map here"),
         ("<frameset><frame src=//x/y><noframes>No frames here.</noframes></frameset>", "No frames here."),
-        ("<title>Page</title><p>Before.</p><h1>One</h1><p>x</p>", "Before.|x"),
-        ("<script>x</script>", ""),
+        ("<title>Page</title><p>Before.</p><h1>One</h1><p>x</p>", "Before.|x"), ("<script>x</script>", ""),
         ("<html><head><title>Page<meta charset=utf-8><title></head><body><p>a</p>", "a"),
         ("<p>a</p><!-- closed --><p>b</p><!-- open <h2>c</h2><p>d</p><!-- e", "a\n\nb\n\nopen|d\n\ne"),
     ],
-)
+)  # fmt: skip
 def test_blocks_lines_cells_and_breaks(html: str, text: str) -> None:
     assert text_of(html) == text
 
@@ -128,7 +127,7 @@ def test_pages_of_documentation_are_read_without_what_surrounds_them(name: str) 
         ("<div aria-hidden=true><p>in</p></div><span aria-hidden=true>out</span>", "in"),
         ("<ul role=menu><li>out</ul><div role=dialog>out</div>in", "in"),
     ],
-)
+)  # fmt: skip
 def test_the_main_part_is_read_and_what_is_not_shown_is_not(html: str, text: str) -> None:
     assert text_of(html).replace("\n\n", "|") == text.replace("\n\n", "|")
 

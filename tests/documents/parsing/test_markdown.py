@@ -120,15 +120,12 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ("source", "text"),
     [
         ("if a <b and c> d then List<String>, vec<T>", "if a <b and c> d then List<String>, vec<T>"),
-        ("<String>\nAlpha", "<String> Alpha"),
-        ("a <b>bold</b> <Custom>word</Custom> <br> b", "a bold word \n b"),
+        ("<String>\nAlpha", "<String> Alpha"), ("a <b>bold</b> <Custom>word</Custom> <br> b", "a bold word \n b"),
         ("|a|b|\n|-|-|\n|1|2|three|`4`|\n|x|\n", "a\tb\n1\t2\tthree\t4\nx"),
-        ("<img src=x alt='A &amp; B'> and ![C *d*](e)", "A & B and C d"),
-        ("<img src=x alt='Alone'>", "Alone"),
-        ("a <![CDATA[b]]> c", "a b c"),
-        ("Alpha.\n\n> | a |\n> |---|\n> | 1 | 2 |\n", "Alpha.\n\na\n1\t2"),
+        ("<img src=x alt='A &amp; B'> and ![C *d*](e)", "A & B and C d"), ("<img src=x alt='Alone'>", "Alone"),
+        ("a <![CDATA[b]]> c", "a b c"), ("Alpha.\n\n> | a |\n> |---|\n> | 1 | 2 |\n", "Alpha.\n\na\n1\t2"),
     ],
-)
+)  # fmt: skip
 def test_what_looks_like_markup_and_is_text_stays(source: str, text: str) -> None:
     assert "|".join(section.text for section in parse_markdown(source).sections) == text
 

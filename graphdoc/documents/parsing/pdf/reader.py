@@ -116,7 +116,8 @@ def _write(
         before = blocks[place - 1].kind if place else ""
         outline.separate(Break.LINE if block.kind in ("item", "table") and before == block.kind else Break.PARAGRAPH)
         if block.kind in ("code", "table"):
-            outline.write("\n".join(_laid_out(block.lines) if block.kind == "code" else _rows(block.lines)))
+            rows = _laid_out(block.lines) if block.kind == "code" else (line.text for line in block.lines)
+            outline.write("\n".join(rows))
         else:
             outline.write(joiner.text(block.lines, here))
         outline.separate(Break.PARAGRAPH if block.kind != "item" else Break.LINE)
@@ -131,11 +132,6 @@ def _write_notes(outline: Outline, waiting: list[Block], joiner: TextJoiner) -> 
         outline.write(text.removeprefix(mark).lstrip(" .)") or text)
         outline.separate(Break.PARAGRAPH)
     waiting.clear()
-
-
-def _rows(lines: Sequence[Line]) -> Iterator[str]:
-    for line in lines:
-        yield line.text
 
 
 def _laid_out(lines: Sequence[Line]) -> Iterator[str]:

@@ -266,14 +266,12 @@ def test_contents_are_left_out_and_counted() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"no such thing", "damaged"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 an old file", "older kind"),
+        (b"no such thing", "damaged"), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 an old file", "older kind"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "password"),
-        (archive({"a.txt": "text"}), "missing"),
-        (archive({"word/document.xml": "<a>"}), "damaged"),
+        (archive({"a.txt": "text"}), "missing"), (archive({"word/document.xml": "<a>"}), "damaged"),
         (archive({"word/document.xml": "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"}), "entities"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_word_file_says_so_in_a_line(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "broken.docx"
     path.write_bytes(content)
