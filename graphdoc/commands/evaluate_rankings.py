@@ -198,14 +198,9 @@ def evaluate_search(
     ids = {id for batch in opened.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
     unknown = judgements.among(ids).left_out.get(UNKNOWN_DOCUMENTS, 0)
     rankings = rank_queries(
-        opened,
-        judgements.queries,
-        judgements.qrels,
-        top_k=RANKED,
-        folds=max(2, min(FOLDS, len(judgements))),
-        measure=measures[0],
-        excluded=excluded,
-    )
+        opened, judgements.queries, judgements.qrels, top_k=RANKED, folds=max(2, min(FOLDS, len(judgements))),
+        measure=measures[0], excluded=excluded,
+    )  # fmt: skip
     about = opened.describe()
     lines = [
         *(update_lines(update) if update else []),

@@ -206,13 +206,9 @@ def prepare_run_corpus(
         config = replace(segmenter.config, unit=settings.unit, context=context)
         segmenter = Segmenter(segmenter.tokenizer, config)
     return prepare_corpus(
-        settings.corpus,
-        segmenter,
-        processes,
-        paragraph=paragraph if settings.unit == "sentence" else None,
-        without_first_sentence=settings.leaves_out_first_sentence,
-        show_progress=show_progress,
-    )
+        settings.corpus, segmenter, processes, paragraph=paragraph if settings.unit == "sentence" else None,
+        without_first_sentence=settings.leaves_out_first_sentence, show_progress=show_progress,
+    )  # fmt: skip
 
 
 def _fingerprint(

@@ -175,13 +175,9 @@ class SpecialTokens:
         # Some tokenizers give no types, or the same to both texts.
         types = pair.get("token_type_ids") or [0] * len(pair_ids)
         return cls(
-            before,
-            after,
-            tuple(pair_ids[: first[0]]),
-            tuple(pair_ids[between]),
-            tuple(pair_ids[second[-1] + 1 :]),
+            before, after, tuple(pair_ids[: first[0]]), tuple(pair_ids[between]), tuple(pair_ids[second[-1] + 1 :]),
             len(pair_ids[between]) - sum(types[between]),
-        )
+        )  # fmt: skip
 
     def strip(self, token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Ids:
         """The tokens of a text that stands alone, without the special ones around it."""

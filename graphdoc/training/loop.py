@@ -183,12 +183,10 @@ class TrainingLoop:
         )  # fmt: skip
         self.accelerator = accelerator or make_accelerator(model.device, checkpoints.folder, settings.trackers)
         self._step = CachedStep(
-            model,
-            recipe.objective,
-            precision=training_precision(model.device),
+            model, recipe.objective, precision=training_precision(model.device),
             packing=Packing.on(model.device, settings.token_budget, settings.padding),
             keep_activations=settings.keep_activations,
-        )
+        )  # fmt: skip
         optimizer = make_optimizer(model, settings)
         self._schedule = make_schedule(optimizer, settings, steps)
         self._optimizer = self.accelerator.prepare_optimizer(optimizer)
