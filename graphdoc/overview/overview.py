@@ -264,9 +264,7 @@ class Overview:
 
 
 def _lister(repeats: RepeatFilter | None, config: SegmentationConfig) -> RepeatLister | None:
-    if not repeats:
-        return None
-    return RepeatLister(partial(repeated_in, repeats=repeats, config=config))
+    return RepeatLister(partial(repeated_in, repeats=repeats, config=config)) if repeats else None
 
 
 def _settings(neighbours: int, duplicates: float, group_size: int | None, seed: int, fit: bool) -> dict[str, Any]:

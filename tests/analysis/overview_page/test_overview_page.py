@@ -58,9 +58,8 @@ def test_fields_are_those_that_documents_share(payload: dict[str, Any]) -> None:
     assert list(fields) == ["label", "date", "folder", "kind"]
     assert fields["kind"]["list"] == ["even", "odd"] and fields["kind"]["counts"] == [24, 24]
     codes = unpacked(fields["kind"]["values"], "<u2")
-    assert [fields["kind"]["list"][code] for code in codes] == [
-        one["metadata"]["kind"] for one in payload["documents"]
-    ]
+    kinds = [one["metadata"]["kind"] for one in payload["documents"]]
+    assert [fields["kind"]["list"][code] for code in codes] == kinds
     dates = unpacked(fields["date"]["values"], "<u4") / 1000
     assert dates[0] == pytest.approx(1990 + 4 / 12, abs=1e-3)
     # One document of each group in each of twelve years.
