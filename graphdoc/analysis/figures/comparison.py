@@ -9,7 +9,6 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure, SubFigure
@@ -85,12 +84,7 @@ def _section_names(encoded: EncodedDocument, width: int) -> list[str]:
 
 
 def plot_matrix(
-    scores: npt.NDArray[np.float64],
-    names: Sequence[str],
-    similarity: str,
-    model: str,
-    path: str | Path | None,
-    background: Background | None = None,
+    scores: Floats, names: Sequence[str], similarity: str, model: str, path: Any, background: Background | None = None
 ) -> Figure:
     """Draw the similarities of documents, those that are alike next to each other.
 
