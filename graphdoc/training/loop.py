@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -254,7 +255,7 @@ class TrainingLoop:
 
     def _train(self) -> None:
         self._optimizer.zero_grad()
-        batches = self._recipe.batches(self.state.global_step)
+        batches = self._batches(self.state.global_step)
         vars(self.state).update(
             dict.fromkeys(("is_world_process_zero", "is_local_process_zero"), self.processes.is_first)
         )
@@ -278,6 +279,16 @@ class TrainingLoop:
                 self._log.bar.update()
             self._finish_step({"grad_norm": norm, "learning_rate": rate})
         self._call("on_train_end")
+
+    def _batches(self, first: int) -> Iterator[TrainingBatch]:
+        """This process's share of every batch from a step of the run on; epochs begin on the way."""
+        length, batches = self._recipe.loader.epoch_steps, self._recipe.loader.batches(first)
+        for step in count(first):
+            if step == first or (length is not None and step % length == 0):
+                self._recipe.begin_epoch(step // length if length is not None else 0)
+            if (batch := next(batches, None)) is None:
+                return
+            yield batch
 
     @property
     def _is_last(self) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from ..corpus.document import CorpusReport
 from .data import EpochLoader, StreamLoader
-from .objectives import Objective, TrainingBatch
+from .objectives import Objective
 
 # By fewer documents, pairs or queries chance would choose the checkpoint.
 FEWEST_TO_CHOOSE = 50
@@ -95,13 +94,3 @@ class Recipe(ABC):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (a hook)
         """Go on from a place that :meth:`state_dict` gave."""
-
-    def batches(self, first: int) -> Iterator[TrainingBatch]:
-        """This process's share of every batch from a step of the run on; epochs begin on the way."""
-        length, batches = self.loader.epoch_steps, self.loader.batches(first)
-        for step in count(first):
-            if step == first or (length is not None and step % length == 0):
-                self.begin_epoch(step // length if length is not None else 0)
-            if (batch := next(batches, None)) is None:
-                return
-            yield batch
