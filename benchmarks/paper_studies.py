@@ -31,9 +31,7 @@ LABELS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study that is named first."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    known = sorted(
-        {path.stem for path in (ROOT / "configs" / "studies").glob("*.yaml")} - {"sdr", "section_shuffling"}
-    )
+    known = sorted({path.stem for path in (ROOT / "configs" / "studies").glob("*.yaml")} - {"sdr", "section_shuffling"})
     name = words[0] if words else ""
     if name not in known:
         # Without a study there is only this to say.

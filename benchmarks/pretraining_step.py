@@ -214,9 +214,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--repeat-below", type=int, default=256, help="largest batch that is repeated")
     parser.add_argument("--whole-below", type=int, default=2**62, help="largest batch whose second pass is run whole")
-    parser.add_argument(
-        "--keep", type=int, nargs="+", help="tokens whose activations are kept; one batch, on --device"
-    )
+    parser.add_argument("--keep", type=int, nargs="+", help="tokens whose activations are kept; one batch, on --device")
     parser.add_argument("--device", default="cpu", help="where the steps of --keep are taken")
     parser.add_argument("--one", nargs=2, metavar=("DOCUMENTS", "WAY"), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -269,9 +269,7 @@ def test_what_is_wrong_is_refused_before_a_passage_is_encoded(
         pytest.importorskip("mlflow")
     with pytest.raises(kind) as caught:
         given = {**FEW, **options}
-        Trainer(
-            encoder(graph_layers=1), task(documents), loss, output=tmp_path / "run", tune="frozen", **given
-        ).train()
+        Trainer(encoder(graph_layers=1), task(documents), loss, output=tmp_path / "run", tune="frozen", **given).train()
     if name != "unknown queries":
         assert named in str(caught.value)
     assert not (tmp_path / "run").exists()

@@ -61,9 +61,7 @@ PAGES = (
         "#main-content",
         ".out-of-band, a.anchor, button, .rightside, #render-detail, .notable-traits, summary.hideme",
     ),
-    Pages(
-        "sphinx_python", "python3.11-doc", "usr/share/doc/python3.11/html/[lhw]*/*.html", "div.body", "a.headerlink"
-    ),
+    Pages("sphinx_python", "python3.11-doc", "usr/share/doc/python3.11/html/[lhw]*/*.html", "div.body", "a.headerlink"),
     Pages(
         "sphinx_flask", "python-flask-doc", "usr/share/doc/python-flask-doc/html/**/*.html", "div.body", "a.headerlink"
     ),
@@ -82,9 +80,7 @@ PAGES = (
         "a.headerlink",
     ),
     Pages("mkdocs", "mkdocs-doc", "usr/share/doc/mkdocs/html/**/*.html", "[role=main]", "a.headerlink"),
-    Pages(
-        "javadoc", "libcommons-lang3-java-doc", "usr/share/doc/libcommons-lang3-java/api/org/**/[A-Z]*.html", "main"
-    ),
+    Pages("javadoc", "libcommons-lang3-java-doc", "usr/share/doc/libcommons-lang3-java/api/org/**/[A-Z]*.html", "main"),
     Pages("javadoc", "junit4-doc", "usr/share/doc/junit4/api/org/**/[A-Z]*.html", "main"),
     Pages("asciidoc", "git-doc", "usr/share/doc/git-doc/*.html", "#header, #content, #preamble", "#toc"),
     Pages(

@@ -141,9 +141,7 @@ def print_pages(chosen: Sequence[Source], folder: Path, work: Path) -> None:
                 start, end = html.index("<style"), html.index("</style>")
                 page.set_content(html[:start] + f"<style>{css}" + html[end:])
                 made = work / f"{source.name}.pdf"
-                mark = (
-                    '<div style="font-size:8px;width:100%;margin:0 15mm;display:flex;justify-content:space-between">'
-                )
+                mark = '<div style="font-size:8px;width:100%;margin:0 15mm;display:flex;justify-content:space-between">'
                 page.pdf(
                     path=str(made),
                     prefer_css_page_size=True,

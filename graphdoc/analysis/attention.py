@@ -101,9 +101,7 @@ class AttentionTable:
         parts = (encoded.terms @ vector / (float(vector @ vector) or 1.0)).astype(np.float32)
         zeros, kinds = np.zeros(count, np.int64), np.full(count, EdgeKind.CONTRIBUTION, np.int64)
         passages = np.arange(1, count + 1)
-        return cls(
-            encoded.segmented, node_kind, section_of, zeros, zeros, passages, zeros, kinds, parts, encoded.model
-        )
+        return cls(encoded.segmented, node_kind, section_of, zeros, zeros, passages, zeros, kinds, parts, encoded.model)
 
     def __repr__(self) -> str:
         return f"AttentionTable({self.segmented.document.id!r}: {len(self)} weights, layers {self.layers})"
@@ -244,9 +242,7 @@ class AttentionTable:
             "coverage": self.segmented.coverage.to_dict(),
             "nodes": [
                 {"node": number, "kind": kind, "heading": heading, "text": text}
-                for number, (kind, heading, text) in enumerate(
-                    zip(self._kinds, self.headings, self.texts, strict=True)
-                )
+                for number, (kind, heading, text) in enumerate(zip(self._kinds, self.headings, self.texts, strict=True))
             ],
             "attention": {
                 **{name: getattr(self, name).tolist() for name in ("layer", "head", "source", "target")},

@@ -224,9 +224,7 @@ def read_modules(folder: Path, name: str) -> tuple[dict[str, Any], Path | None]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{MODULES_FILE} of {name} cannot be read: {summary(error)}; fetch it again") from error
     if any(kind.startswith("pylate.") for kind in types):
-        raise ModelError(
-            f"{name} keeps a vector of every token, for late interaction; graphdoc needs one of a passage"
-        )
+        raise ModelError(f"{name} keeps a vector of every token, for late interaction; graphdoc needs one of a passage")
     # A class of the same name elsewhere is code of the model's own.
     kinds = [kind.rpartition(".")[2] if kind.startswith("sentence_transformers.") else kind for kind in types]
     if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in _AFTER_POOLING:

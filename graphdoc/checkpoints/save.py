@@ -64,8 +64,7 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
         state = "Its document vectors are meant to be compared with each other."
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
     cells = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in rows.items()
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for name, value in rows.items()
     }
     table = "\n".join(f"| {name} | {markdown(cell)} |" for name, cell in cells.items())
     return f"""---

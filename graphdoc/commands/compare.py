@@ -202,9 +202,7 @@ def _print_sections(target: Terminal, comparison: Comparison) -> None:
     rows.print(target)
     target.more(len(scores), "section")
     whole = "similarity of the documents" if comparison.parts is None else "evidence"
-    target.lines(
-        [f"adds: what the section, with all of B, adds to the {whole}; similarity: of the two sections alone"]
-    )
+    target.lines([f"adds: what the section, with all of B, adds to the {whole}; similarity: of the two sections alone"])
 
 
 def _print_matches(target: Terminal, comparison: Comparison, level: Any, top_k: int) -> None:

@@ -226,8 +226,7 @@ def evaluate_all(
     notes += [
         f"+ better, - worse, = no difference to the untrained mean: 95 % of {resamples:,} paired bootstrap "
         "resamples of documents, pairs or queries",
-        f"NMI and purity: mean over {seeds} seeds of k-means; 10-NN: accuracy by the ten nearest documents "
-        "for fitting",
+        f"NMI and purity: mean over {seeds} seeds of k-means; 10-NN: accuracy by the ten nearest documents for fitting",
     ]
     for candidate in candidates:
         verdicts = Counter(cell.ahead.verdict for cells in lines.values() if (cell := cells[candidate.name]).ahead)

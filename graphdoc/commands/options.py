@@ -133,6 +133,4 @@ class MeasuredModels:
     def by_name(self) -> list[tuple[str, MeasuredModel]]:
         """The models by name, each once."""
         names = dict.fromkeys(self.model or ("mini",))
-        return [
-            (name, MeasuredModel(model=name, device=self.device, max_passages=self.max_passages)) for name in names
-        ]
+        return [(name, MeasuredModel(model=name, device=self.device, max_passages=self.max_passages)) for name in names]

@@ -133,9 +133,7 @@ def _require_name(path: str) -> None:
         raise OutputError(f"{path!r} is no name for an output; give another one")
 
 
-def check_apart(
-    sources: Iterable[str | None], files: Iterable[str], folders: Iterable[str | Path | None] = ()
-) -> None:
+def check_apart(sources: Iterable[str | None], files: Iterable[str], folders: Iterable[str | Path | None] = ()) -> None:
     """Refuse outputs that would replace what is read, or be read themselves by the next run."""
     read = [source for source in sources if source and source != "-" and "\0" not in source]
     places = [(file, False) for file in files]

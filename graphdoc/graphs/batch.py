@@ -429,9 +429,7 @@ class GraphBatch:
         )
         return graphs, passages
 
-    def mini_batches(
-        self, packing: Packing, pad_token_id: int, *, with_structure: bool = False
-    ) -> Iterator[MiniBatch]:
+    def mini_batches(self, packing: Packing, pad_token_id: int, *, with_structure: bool = False) -> Iterator[MiniBatch]:
         """Pack the passages of all documents into mini-batches, with their places in documents if these are read."""
         lengths = np.array([len(ids) for ids in self.token_ids], np.int64)
         for positions in packing.pack(lengths):

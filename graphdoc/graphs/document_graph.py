@@ -74,9 +74,7 @@ def build_graph(document: SegmentedDocument, kind: GraphKind | str | None = "ful
     return graph_of_sections([passage.section for passage in document.passages], kind, **settings)
 
 
-def graph_of_sections(
-    sections: Sequence[int], kind: GraphKind | str | None = "full", **settings: Any
-) -> DocumentGraph:
+def graph_of_sections(sections: Sequence[int], kind: GraphKind | str | None = "full", **settings: Any) -> DocumentGraph:
     """Build a graph from the section number of every passage, in reading order (see :func:`build_graph`).
 
     >>> graph = graph_of_sections([0, 0, 1], "section")

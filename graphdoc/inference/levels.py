@@ -166,9 +166,7 @@ def passage_means(
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch, packing)
         initial = model.initial_passages(vectors.float())
-        return torch.stack(
-            [part.mean(dim=0) for part in torch.split(initial, [len(one.passages) for one in passages])]
-        )
+        return torch.stack([part.mean(dim=0) for part in torch.split(initial, [len(one.passages) for one in passages])])
 
 
 def sentence_vectors(

@@ -157,9 +157,7 @@ class InfoNCELoss:
             loss = (losses.sum(dim=1) / positives.clamp(min=1)).sum() * share
             of_anchors = contrast_metrics(similarity.detach(), is_positive, is_negative)
             of_anchors["left_out_share"] = is_left_out.sum(dim=1) / max(is_left_out.shape[1], 1)
-            metrics = {
-                name: values.masked_fill(positives == 0, 0).sum() * share for name, values in of_anchors.items()
-            }
+            metrics = {name: values.masked_fill(positives == 0, 0).sum() * share for name, values in of_anchors.items()}
         return LossOutput(loss, metrics)
 
 

@@ -96,9 +96,7 @@ def name_groups(
     reader = _Reader(language)
     collection = reader.read([beginnings[row] for row in _spread(np.arange(len(beginnings)), _REST)])
     return [
-        _distinctive(
-            reader.read([beginnings[row] for row in _spread(rows, _READ)]), collection, reader.stems(keywords)
-        )
+        _distinctive(reader.read([beginnings[row] for row in _spread(rows, _READ)]), collection, reader.stems(keywords))
         for rows, keywords in zip(groups, words, strict=True)
     ]
 

@@ -98,8 +98,7 @@ def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[st
     counts = Counter(there)
     if repeated := [id for id in ids if counts[id] > 1]:
         raise DocumentError(
-            f"{name}: several documents have the id {repeated[0]!r}; give every document its own id "
-            "(corpus.columns.id)"
+            f"{name}: several documents have the id {repeated[0]!r}; give every document its own id (corpus.columns.id)"
         )
     return {id: row for row, id in enumerate(there)}
 

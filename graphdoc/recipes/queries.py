@@ -270,9 +270,7 @@ class QueryMeasurement:
         if queries is None:
             return None
         evaluator = self._run.processes.from_first(lambda: self._evaluator(queries, validation.documents))
-        return RunEvaluation(
-            prepared_once(self._run, evaluator), metric_name(validation.best), True, size=len(queries)
-        )
+        return RunEvaluation(prepared_once(self._run, evaluator), metric_name(validation.best), True, size=len(queries))
 
     def write_test_run(self) -> str | None:
         """Rank all documents for the queries of the tested fold by the trained model, and write the ranking.
@@ -317,9 +315,7 @@ class QueryMeasurement:
             queries.queries,
             queries.qrels,
             excluded={
-                query: documents
-                for query, documents in self._sets.source_documents.items()
-                if query in queries.queries
+                query: documents for query, documents in self._sets.source_documents.items() if query in queries.queries
             },
             primary_metric=settings.validation.best,
             unit=settings.loss.unit,

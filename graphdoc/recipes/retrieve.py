@@ -66,9 +66,7 @@ class QueryCollator:
         epoch, pairs = places[0][1], [number for _, _, number in places]
         queries = self.queries[pairs].tolist()
         positives = self.rows[pairs].tolist()
-        drawn = [
-            self.negatives.sample(epoch, pair, query).tolist() for pair, query in zip(pairs, queries, strict=True)
-        ]
+        drawn = [self.negatives.sample(epoch, pair, query).tolist() for pair, query in zip(pairs, queries, strict=True)]
         query_place = {query: number for number, query in enumerate(dict.fromkeys(queries))}
         place = {row: number for number, row in enumerate(dict.fromkeys([*positives, *chain(*drawn)]))}
         loaded = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
@@ -154,8 +152,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
         pools = mined = None
         if wanted.per_query and wanted.kind == "judged":
             pools = RowLists.from_lists(
-                self._rows_of(id for id, grade in judged.qrels[query].items() if grade <= 0)
-                for query in judged.queries
+                self._rows_of(id for id, grade in judged.qrels[query].items() if grade <= 0) for query in judged.queries
             )
         elif wanted.are_listed:
             pools = RowLists.from_lists([np.empty(0, np.int64)] * len(judged.queries)) if wanted.per_query else None

@@ -216,9 +216,7 @@ class SubtopicValidation(PairValidation):
             batch = self._batch(self._own[first : first + BATCH_PAIRS])
             rows = step.measure(batch).rows
             assert rows is not None
-            terms = self._objective.clusters.terms(
-                rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"])
-            )
+            terms = self._objective.clusters.terms(rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"]))
             own += zip(*(part.tolist() for part in terms), strict=True)
         of_all = interleaved(self.run.processes.gather(own))
         terms = ClusterTerms(*(torch.tensor(part) for part in zip(*of_all, strict=True)))

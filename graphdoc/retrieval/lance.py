@@ -394,9 +394,7 @@ class LanceStore:
             remove_stop_words=not words["stop_words"],
             base_tokenizer=words["tokenizer"],
         )
-        structures = {"key": kinds.BTree(), "id": kinds.BTree(), "level": kinds.Bitmap()} | dict.fromkeys(
-            _TEXTS, texts
-        )
+        structures = {"key": kinds.BTree(), "id": kinds.BTree(), "level": kinds.Bitmap()} | dict.fromkeys(_TEXTS, texts)
         present = {index.columns[0] for index in await self._table.list_indices()}
         for column, kind in structures.items():
             if column not in present:

@@ -22,9 +22,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a file of keys and values; pipes and devices are refused, since they may never end."""
     try:
         # A pipe that nobody writes to would hold up even its opening.
-        with open(
-            path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-        ) as stream:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise ValueError("it is no file but a pipe or device; save its content as a file")
             text = stream.read(MOST_BYTES + 1)

@@ -281,9 +281,7 @@ class Evidence(Cosine):
         idf = self.reference.idf
         totals = [document.term_totals for document in documents]
         known = (sum(count for term, count in own.items() if term in idf) for own in totals)
-        return all(
-            part >= _LEAST_KNOWN * max(sum(own.values()), 1e-9) for part, own in zip(known, totals, strict=True)
-        )
+        return all(part >= _LEAST_KNOWN * max(sum(own.values()), 1e-9) for part, own in zip(known, totals, strict=True))
 
     def _units(self, document: EncodedDocument) -> Floats:
         """The shares of passages in the centred document vector, ``(passages, hidden)``."""

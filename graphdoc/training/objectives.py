@@ -146,9 +146,7 @@ class QueryObjective(Objective):
         all its answers, filled up with -1, and ``group`` is that of every candidate.
         """
         queries, candidates = rows[batch.roles["query"]], rows[batch.roles["candidate"]]
-        left_out = false_negative_mask(
-            batch.targets["answers"], gather.rows(batch.targets["group"])[0], once=self.once
-        )
+        left_out = false_negative_mask(batch.targets["answers"], gather.rows(batch.targets["group"])[0], once=self.once)
         output = call_loss(self.contrast, queries, candidates, batch.targets["positive"], left_out, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
 

@@ -31,9 +31,7 @@ def test_what_is_loaded_is_what_was_saved(
     encoder_name: str, tiny_encoder: Encoders, structured: Documents, tmp_path: Path, readout: str, kind: str
 ) -> None:
     settings = {"graph_settings": {"window": 3}} if kind == "window" else {}
-    encoder = tiny_encoder(
-        encoder_name, readout=readout, graph_kind=kind, max_passages=7, similarity="dot", **settings
-    )
+    encoder = tiny_encoder(encoder_name, readout=readout, graph_kind=kind, max_passages=7, similarity="dot", **settings)
     again = load(encoder.save_pretrained(tmp_path / "checkpoint"))
     assert torch.equal(
         again.encode(structured, convert_to_tensor=True), encoder.encode(structured, convert_to_tensor=True)

@@ -40,9 +40,7 @@ def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
         # What a shell starts in the background ignores it, and so would everything that is started from there.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    return subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, preexec_fn=listen_to_control_c, **options
-    )
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, preexec_fn=listen_to_control_c, **options)
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -176,9 +176,7 @@ def test_recipes_are_listed_and_prepared(graphdoc: Command) -> None:
     assert "batch_size: 11" in graphdoc("pretrain", "--config", "quickstart", "--print").out
 
 
-GERMAN = (
-    "Die Flut steigt zweimal am Tag, und der Mond zieht das Meer zu sich heran, wie alle an der Küste wissen. " * 3
-)
+GERMAN = "Die Flut steigt zweimal am Tag, und der Mond zieht das Meer zu sich heran, wie alle an der Küste wissen. " * 3
 ENGLISH = "The tide rises twice a day, and the moon pulls the sea towards itself, as all on the coast know well. " * 3
 
 
@@ -213,9 +211,7 @@ def test_repeated_passages_are_left_out_or_kept(graphdoc: Command, tmp_path: Pat
         "Press the question mark to show this help again, and Escape to hide this help. "
     )
     for number, name in enumerate(("vectors", "strings", "maps", "loops")):
-        turns = " ".join(
-            f"Of {name}, remark {row} is that {'they ' * number}turn and turn about." for row in range(12)
-        )
+        turns = " ".join(f"Of {name}, remark {row} is that {'they ' * number}turn and turn about." for row in range(12))
         (folder / f"{number}.md").write_text(f"# {name}\n\n{turns}\n\n## Keys\n\n{popup}\n", encoding="utf-8")
     for choice, differs in (("leave-out", True), ("keep", False)):
         arguments = ("encode", folder, "--model", model, "--repeats", choice, "--dtype", "float32")

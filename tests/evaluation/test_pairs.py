@@ -34,9 +34,7 @@ def documents() -> list[Document]:
 
 def all_pairs(documents: Documents) -> list[LabelledPair]:
     return [
-        LabelledPair(a.id, b.id, int(a.id[:3] == b.id[:3]))
-        for n, a in enumerate(documents)
-        for b in documents[n + 1 :]
+        LabelledPair(a.id, b.id, int(a.id[:3] == b.id[:3])) for n, a in enumerate(documents) for b in documents[n + 1 :]
     ]
 
 

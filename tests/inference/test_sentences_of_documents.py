@@ -61,9 +61,7 @@ def mini_with(mini: DocumentEncoder) -> Encoders:
         {"structural_embeddings": True, "readout": "sections", "graph_layers": 0},
     ],
 )
-def test_a_sentence_has_its_share_of_the_mean_of_the_passages(
-    tiny_encoder: Encoders, settings: dict[str, Any]
-) -> None:
+def test_a_sentence_has_its_share_of_the_mean_of_the_passages(tiny_encoder: Encoders, settings: dict[str, Any]) -> None:
     plain, encoder = tiny_encoder(**settings), tiny_encoder(**settings, sentence_document=SHARE)
     encoder.model.load_state_dict(plain.model.state_dict())
     for document in DOCUMENTS:

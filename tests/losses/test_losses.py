@@ -73,8 +73,7 @@ def test_two_processes_are_one_on_the_union_of_their_rows(seen: list[dict[str, A
 @pytest.mark.parametrize("name", CASES)
 def test_half_precision_is_compared_in_fp32_under_autocast(name: str) -> None:
     halves = [
-        50 * one.bfloat16() if isinstance(one, Tensor) and one.is_floating_point() else one
-        for one in CASES[name].union
+        50 * one.bfloat16() if isinstance(one, Tensor) and one.is_floating_point() else one for one in CASES[name].union
     ]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output = CASES[name].loss(*halves)
@@ -454,9 +453,7 @@ def test_parts_of_masked_tokens_add_up_to_the_whole() -> None:
     expected = MaskedTokenLoss(0.5)(whole, tokens)
     expected.loss.backward()
     among = torch.tensor(9)
-    found = [
-        MaskedTokenLoss(0.5)(parts[rows], tokens[rows], among) for rows in (slice(0, 4), slice(4, 4), slice(4, 9))
-    ]
+    found = [MaskedTokenLoss(0.5)(parts[rows], tokens[rows], among) for rows in (slice(0, 4), slice(4, 4), slice(4, 9))]
     torch.stack([part.loss for part in found]).sum().backward()
     torch.testing.assert_close(sum(part.loss for part in found), expected.loss)
     for name, value in expected.metrics.items():

@@ -58,9 +58,7 @@ def test_views_that_are_alike_are_read_once(
         (alone,) = match_pairs(encoder, [pair])
         assert match.score == pytest.approx(alone.score, abs=1e-5)
         if not joint:
-            assert [view.score for view in match.views] == pytest.approx(
-                [view.score for view in alone.views], abs=1e-5
-            )
+            assert [view.score for view in match.views] == pytest.approx([view.score for view in alone.views], abs=1e-5)
     if not joint:
         assert len({view.score for view in found[0].views}) == 1 and distinct > 1
         assert len({view.score for view in found[1].views}) == distinct

@@ -119,9 +119,7 @@ def test_equation_3_is_the_papers(kind: str, layers: int, heads: int, form: Form
 def pure_gatconv(layer: GraphAttention) -> GATConv:
     """PyG's own layer, built as the paper has it, with the same weights."""
     heads = layer.conv.heads
-    conv = GATConv(
-        HIDDEN, HIDDEN // heads, heads, concat=True, negative_slope=0.2, add_self_loops=False, residual=True
-    )
+    conv = GATConv(HIDDEN, HIDDEN // heads, heads, concat=True, negative_slope=0.2, add_self_loops=False, residual=True)
     conv.load_state_dict(layer.conv.state_dict())
     return conv
 

@@ -179,9 +179,7 @@ def test_documents_in_any_order_without_documents_and_all_the_same() -> None:
 
 
 def test_what_was_cut_is_counted(tiny_encoder: Encoders) -> None:
-    long, short = (
-        Document.from_text(" ".join(["Tides rise and fall."] * times), id=f"d{times}") for times in (400, 2)
-    )
+    long, short = (Document.from_text(" ".join(["Tides rise and fall."] * times), id=f"d{times}") for times in (400, 2))
     overview = Overview.from_documents(tiny_encoder("bert", readout="mean"), [long, short], max_passages=2)
     assert overview.coverage.documents_not_whole == 1 and "1 of 2" in overview.to_dict()["not_whole"]
     assert Overview.from_vectors(["a", "b"], [[1, 0], [0, 1]]).to_dict()["not_whole"] == ""

@@ -162,9 +162,7 @@ class TestCheckpoints:
         message = refusal(tmp_path / "model", lexical=None)
         assert "classifier_words" in message and "lexical" in message
 
-    def test_another_fit_takes_the_head_away(
-        self, encoder: DocumentEncoder, documents: Documents, caplog: Log
-    ) -> None:
+    def test_another_fit_takes_the_head_away(self, encoder: DocumentEncoder, documents: Documents, caplog: Log) -> None:
         for options in ({"centre": False, "lexical": {"least_documents": 1, "size": 5}}, {"lexical": False}):
             fit_head(encoder, LabelledDocuments.from_documents(documents))
             with caplog.at_level(logging.WARNING, "graphdoc"):

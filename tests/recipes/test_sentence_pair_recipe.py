@@ -65,9 +65,7 @@ def test_a_run_leaves_a_model_and_what_was_measured(
 ) -> None:
     run = tmp_path / "run"
     assert main(["pretrain", "--config", str(QUICK), "--device", "cpu", *overrides, f"output={run}"]) == 0
-    results, record = (
-        json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record")
-    )
+    results, record = (json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record"))
     names = {"loss", "auc", "masked_loss", "masked_accuracy", "positive_similarity", "negative_similarity"}
     assert names <= results["before"].keys() == results["after"].keys()
     assert results["after"]["masked_loss"] < results["before"]["masked_loss"]
@@ -100,9 +98,7 @@ def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
         )}  # fmt: skip
         losses, right = [], []
         for row, ids in enumerate(batch.graphs.token_ids):
-            tokens = model.passage_encoder.tokens(
-                torch.tensor([list(ids)]), torch.ones(1, len(ids), dtype=torch.int64)
-            )
+            tokens = model.passage_encoder.tokens(torch.tensor([list(ids)]), torch.ones(1, len(ids), dtype=torch.int64))
             vectors.append(tokens[0].mean(dim=0).numpy())
             logits = model.training_parts["language_model"](tokens[0])
             for place, logit in enumerate(logits):

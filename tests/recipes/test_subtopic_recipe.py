@@ -64,9 +64,7 @@ def test_a_run_leaves_a_model_that_finds_subtopics(finetune: Callable[..., int],
     assert finetune("run", f"validation.pairs={tmp_path / 'pairs.tsv'}") == 0
     assert "14 sentences beyond corpus.max_passages" in capsys.readouterr().out
     run = tmp_path / "run"
-    results, record = (
-        json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record")
-    )
+    results, record = (json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record"))
     names = {"loss", "auc", "modularity", "collapse", "similar_divergence", "dissimilar_orthogonality"}
     assert names < results["before"].keys() == results["after"].keys()
     assert results["after"]["loss"] < results["before"]["loss"]

@@ -44,9 +44,7 @@ def test_a_run_leaves_a_model_that_matches_and_has_no_vectors_of_one_document(
 ) -> None:
     assert finetune("run", f"validation.pairs={tmp_path / 'pairs.tsv'}") == 0
     run = tmp_path / "run"
-    results, record = (
-        json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record")
-    )
+    results, record = (json.loads((run / f"{name}.json").read_text(encoding="utf-8")) for name in ("results", "record"))
     assert {"pair_auc", "pair_f1", "pair_accuracy"} <= results["before"].keys() == results["after"].keys()
     expected = {"pairs": 28, "similar": 12, "views_of_a_pair": 2, "sentences_beyond_field": 16}
     assert expected.items() <= record["corpus"].items()

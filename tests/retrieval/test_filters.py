@@ -163,9 +163,7 @@ def test_filters_find_what_a_loop_finds(tmp_path: Path, encoder: DocumentEncoder
             f"{name} NOT BETWEEN {between}": lambda value, low=low, high=high: not low <= value <= high,
             f"{name} IN {chosen}": lambda value, low=low, high=high: value in (low, high),
             f"NOT {name} IN {chosen}": lambda value, low=low, high=high: value not in (low, high),
-            f"{name} > {as_sql(low)} AND {name} < {as_sql(high)}": lambda value, low=low, high=high: (
-                low < value < high
-            ),
+            f"{name} > {as_sql(low)} AND {name} < {as_sql(high)}": lambda value, low=low, high=high: low < value < high,
             f"{name} = {as_sql(low)} OR {name} = {as_sql(high)}": lambda value, low=low, high=high: (
                 value in (low, high)
             ),

@@ -110,8 +110,7 @@ def test_mining_is_that_of_loops(
     positives["nobody"] = ["gone"]
     asked = draw.integers(-1, 3, (6, 4)).astype(np.float32)
     words = {
-        query: {id: float(score) for id, score in zip(ids, draw.integers(0, 9, 30), strict=True)}
-        for query in positives
+        query: {id: float(score) for id, score in zip(ids, draw.integers(0, 9, 30), strict=True)} for query in positives
     }
     options = MiningSettings(by, depth, margin, mask_similar)
     found = mine(documents, positives, options, words=lambda query, _: words[query], vectors=asked)
@@ -201,9 +200,7 @@ def test_documents_are_those_of_the_index(index: DocumentIndex, documents: Docum
     index.update(every)
     found = documents_of_index(index)
     assert sorted(found.ids) == sorted(document.id for document in every) and found.similarity == "cosine"
-    expected = dict(
-        zip([one.id for one in every], index.encoder.encode(every, normalize_embeddings=True), strict=True)
-    )
+    expected = dict(zip([one.id for one in every], index.encoder.encode(every, normalize_embeddings=True), strict=True))
     np.testing.assert_allclose(found.vectors, [expected[id] for id in found.ids], atol=1e-5)
     groups = dict(zip(found.ids, found.groups, strict=True))
     assert groups["copy"] == groups[documents[0].id] and len(set(groups.values())) == len(documents)

@@ -124,9 +124,7 @@ def test_a_licence_in_the_middle_of_a_section_is_found_wherever_passages_end(seg
         assert segmented.coverage.left_out["repeated"] < 1.3 * len(licence)
 
 
-@pytest.mark.parametrize(
-    ("clauses", "shared", "is_kept"), [(10, 6, True), (10, 4, False), (3, 2, False), (4, 4, True)]
-)
+@pytest.mark.parametrize(("clauses", "shared", "is_kept"), [(10, 6, True), (10, 4, False), (3, 2, False), (4, 4, True)])
 def test_versions_share_many_passages_and_a_notice_is_few(
     segmenter: Segmenter, clauses: int, shared: int, is_kept: bool
 ) -> None:

@@ -58,9 +58,7 @@ def zscored(table: Floats) -> Floats:
     return np.array(rows)
 
 
-def by_the_paper(
-    source: list[Floats], candidates: list[list[Floats]], zscore: bool, both: bool = False
-) -> list[float]:
+def by_the_paper(source: list[Floats], candidates: list[list[Floats]], zscore: bool, both: bool = False) -> list[float]:
     """Equation 6, one cell at a time; with ``both`` the mean with that of the documents changed round."""
     table = paragraph_table(source, candidates)
     # What the candidate's paragraph finds in each of the source, by the paragraph of the source.

@@ -92,9 +92,7 @@ def write_pdf(
             parts.insert(0, "q 595 0 0 842 0 0 cm /P Do Q")
         content = add_stream("", "\n".join(parts).encode("latin-1"))
         resources = f"<< /Font << {names} >> /XObject << /P {picture} 0 R >> >>"
-        head = (
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources {resources} /Contents {content} 0 R >>"
-        )
+        head = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources {resources} /Contents {content} 0 R >>"
         kids.append(add(head.encode("ascii")))
     catalogue = "<< /Type /Catalog /Pages 2 0 R"
     if outline:

@@ -309,9 +309,7 @@ def test_gradients_of_sections_are_those_of_plain_autograd(
     model, objective = DocumentModel(config).train(), SectionObjective(SupervisedContrastiveLoss(0.5))
     for table in model.structural_embeddings.parameters():  # type: ignore[union-attr]
         torch.nn.init.normal_(table, std=0.2)
-    batch = section_batch(
-        training_examples(7), DocumentSections(3), 0, {"group": torch.arange(7) % 2}, graph="section"
-    )
+    batch = section_batch(training_examples(7), DocumentSections(3), 0, {"group": torch.arange(7) % 2}, graph="section")
     torch.manual_seed(5)
     output = model.encode_graphs(model.encode_passages(batch.graphs, Packing(budget)), batch.graphs)
     expected_loss = objective.loss(objective.rows(output), batch, ONE_PROCESS).loss

@@ -163,9 +163,7 @@ def _fail(loop: TrainingLoop, at: int, before: Callable[[], None]) -> None:
     loop._compute_gradient = failing  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize(
-    ("tune", "only_updates"), [("full", False), ("lora", False), ("lora", True), ("frozen", True)]
-)
+@pytest.mark.parametrize(("tune", "only_updates"), [("full", False), ("lora", False), ("lora", True), ("frozen", True)])
 def test_a_checkpoint_is_an_encoder(
     make_loop: Any,
     backbone_folder: Backbones,

@@ -182,9 +182,7 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
     assert output.metrics["masked_loss"].item() == pytest.approx(float(tokens), rel=1e-5)
 
 
-def test_pairs_as_they_are_do_not_depend_on_masks(
-    model: DocumentModel, batch_of: Callable[..., TrainingBatch]
-) -> None:
+def test_pairs_as_they_are_do_not_depend_on_masks(model: DocumentModel, batch_of: Callable[..., TrainingBatch]) -> None:
     model.eval()
     step = CachedStep(model, objective_of(model), packing=Packing(97))
     both, masked = step.measure(batch_of(clean=True)), step.measure(batch_of())

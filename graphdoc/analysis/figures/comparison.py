@@ -197,9 +197,7 @@ def _name_parts(axes: Axes, firsts: Sequence[int], parts: Sequence[tuple[int, in
     ``parts`` are first row, number of rows, document and name of every section.
     """
     if len(parts) > MOST_NAMED_SECTIONS:
-        parts = [
-            (first, end - first, number, f"D{number + 1}") for number, (first, end) in enumerate(pairwise(firsts))
-        ]
+        parts = [(first, end - first, number, f"D{number + 1}") for number, (first, end) in enumerate(pairwise(firsts))]
     middles = [first + (size - 1) / 2 for first, size, _, _ in parts]
     labels = [name for *_, name in parts]
     size = 8 if len(parts) <= 24 else 6.5

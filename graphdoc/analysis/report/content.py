@@ -259,8 +259,7 @@ def read_subtopics(comparison: Mapping[str, Any], a: Side, b: Side) -> dict[str,
         return None
     rows = subtopics["rows"]
     groups = [
-        {"title": title, "rows": [row for row in rows if row["holder"] == holder]}
-        for holder, title in _HOLDERS.items()
+        {"title": title, "rows": [row for row in rows if row["holder"] == holder]} for holder, title in _HOLDERS.items()
     ]
     groups = [{"title": "Subtopics", "rows": rows}] if within else groups
     return {

@@ -324,9 +324,7 @@ def parse_notebook(text: str) -> ParsedDocument:
 def _cells(notebook: Any) -> list[Any]:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if cells is None and isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):
-        cells = [
-            cell for sheet in notebook["worksheets"] if isinstance(sheet, dict) for cell in sheet.get("cells", [])
-        ]
+        cells = [cell for sheet in notebook["worksheets"] if isinstance(sheet, dict) for cell in sheet.get("cells", [])]
     if not isinstance(cells, list):
         raise DocumentError("it is no notebook: it has no cells; save it again")
     return cells

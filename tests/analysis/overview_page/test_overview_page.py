@@ -47,9 +47,7 @@ def test_packed_numbers_are_those_of_the_overview(payload: dict[str, Any]) -> No
         assert (scores[row] / 1e4).tolist() == pytest.approx([other["score"] for other in one["neighbours"]], abs=1e-4)
     words = data["words"]
     ends = np.cumsum(unpacked(words["counts"], "<u2"))
-    telling = [
-        [words["list"][place] for place in own] for own in np.split(unpacked(words["places"], "<u4"), ends[:-1])
-    ]
+    telling = [[words["list"][place] for place in own] for own in np.split(unpacked(words["places"], "<u4"), ends[:-1])]
     assert telling == [one["keywords"] for one in documents]
 
 

@@ -141,9 +141,7 @@ def test_pairs_of_paragraphs_and_sentences_are_the_best_and_the_rest_is_counted(
         assert marks == 2 * [str(rank) for rank in range(1, 13)]
 
 
-@pytest.mark.parametrize(
-    "results", [make_results(), make_results(hits=0), make_attack()], ids=["hits", "none", "evil"]
-)
+@pytest.mark.parametrize("results", [make_results(), make_results(hits=0), make_attack()], ids=["hits", "none", "evil"])
 def test_pages_are_sound_and_attacks_are_text(results: dict[str, Any]) -> None:
     html = search_page(results)
     html.encode("utf-8")
@@ -255,10 +253,7 @@ def test_nothing_is_lost_and_exactly_ranges_are_marked(text: str, ranges: list[t
     ("link", "stays"),
     [
         *((link, True) for link in ("comparisons/3.html", "../a%20b/c.html#passages=1,2", "/compare?a=1&b=x:y")),
-        *(
-            (link, False)
-            for link in ("javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "a:b", ":")
-        ),
+        *((link, False) for link in ("javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "a:b", ":")),
         *((link, False) for link in ("java\tscript:alert(1)", "\x01javascript:alert(1)", "data:text/html,x")),
         *((link, False) for link in ("http://example.org", "file:///etc/passwd", "//example.org", "/\\example.org")),
         *((link, False) for link in ("\\\\example.org", "/\t/example.org", "\u00a0//example.org", "", None, 7)),

@@ -185,8 +185,7 @@ def test_titles_of_latex(tmp_path: Path, source: str, title: str) -> None:
         WHOLE % "\\begin{verbatim} alpha = 1\nbeta = 2 \\end{verbatim} Gamma.",
         WHOLE % "\\begin{figure}[ht] \\centering \\caption{Alpha.} \\end{figure} Beta. \\maketitle Gamma.",
         WHOLE % "\\pkg{Alpha} and \\fbox{\\pkg{Beta}} and \\rotatebox{90}{Gamma}.",
-        WHOLE
-        % "\\resizebox{\\textwidth}{!}{\\begin{tabular}{ll} Alpha & \\multirow{2}{*}{Beta}\\end{tabular}} Gamma.",
+        WHOLE % "\\resizebox{\\textwidth}{!}{\\begin{tabular}{ll} Alpha & \\multirow{2}{*}{Beta}\\end{tabular}} Gamma.",
         "\\section{One}\nAlpha.\n\nBeta.\n\\section{Two} Gamma.",
         "\\documentclass{article}\n\\usepackage{x}\nAlpha. Beta.\n\nGamma.",
     ],
