@@ -161,12 +161,16 @@ def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentence
         target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model})")
         target.lines([NO_BACKGROUND if share is None else describe_share(share)])
         target.print()
+    due, parts = "", comparison.parts
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
         due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
-        if (parts := comparison.parts) is not None:
-            due = f"evidence {signed(parts['sum'])} (unrelated: about 0): vectors {signed(parts['vectors'])}"
-            due += f", words {signed(comparison.lexical)}{words and f' ({words})'}"
+        if parts is not None:
+            due = f"evidence {signed(parts['sum'])}, shown as {comparison.document:.3f}: vectors "
+            due += f"{signed(parts['vectors'])}, words {signed(comparison.lexical)}{words and f' ({words})'}"
+    elif parts is not None:
+        due = f"evidence {signed(parts['sum'])}: of vectors alone, since the model knows few words of these documents"
+    if due:
         target.print(plain(due, target.width), end="\n\n")
     _print_sections(target, comparison)
     for level in ("passage", "paragraph", "sentence") if sentences else ("passage",):

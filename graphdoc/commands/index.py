@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ..documents.readers import ReadingReport
-from ..errors import SettingsError
+from ..errors import OutputError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
 from .options import OUTPUT, EncodingModel, Json, ModelOptions
@@ -69,7 +69,10 @@ def index(
         from ..retrieval.index import DocumentIndex
         from ..retrieval.lance import folder_of
 
-    outputs = Outputs(sources, folders=[folder_of(output) if output else ""], json=json)
+    folder = folder_of(output) if output else None
+    outputs = Outputs(sources, folders=[folder if output else ""], json=json)
+    if folder is not None and folder.is_file():
+        raise OutputError(f"{folder} is a file; name a folder for the index")
     opened = model.open_index(output) if not sources or DocumentIndex.exists(output) else None
     if opened is not None:
         made_with = {"sentences": opened.paragraph or "no sentences", "repeats": opened.record.get("repeats", KEEP)}

@@ -194,7 +194,8 @@ def _print(target: Terminal, whole: Overview) -> None:
         target.print()
     background = whole.background
     closer = [] if background is None else [TableColumn("closer than", percent_closer)]
-    pairs = Table(["cosine", *closer, column_names("closest pairs", 44), column_names("", 44)])
+    cosine = "fitted cosine" if whole.settings["fit"] else "cosine"
+    pairs = Table([cosine, *closer, column_names("closest pairs", 44), column_names("", 44)])
     for a, b, score in whole.pairs(SHOWN_PAIRS):
         pairs.add(score, *([] if background is None else [background.share(score)]), title[a], title[b])
     pairs.print(target)

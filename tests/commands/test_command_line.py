@@ -124,6 +124,7 @@ class TestPlaces:
             assert output in refused("encode", ".", "--model", model, "--output", output)
 
     def test_what_cannot_be_written(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
+        assert "a.md is a file" in refused("index", two[1], "--model", model, "--output", two[0])
         (two[0].parent / "link").symlink_to("same")
         for places in (
             ("--html", "-"),
