@@ -55,7 +55,7 @@ def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0
         ``(documents, hidden + size)``, of unit length or zero.
     """
     own = _centred(vectors[:, : vectors.shape[1] - lexical])
-    counts = csr_array(words.counts)
+    counts = csr_array(words.counts, dtype=np.float32)
     counts = counts[:, np.bincount(counts.indices, minlength=counts.shape[1]) > 1]
     size = min(LEARNED_SIZE, *(length - 1 for length in counts.shape))
     if size < 2:

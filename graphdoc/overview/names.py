@@ -6,8 +6,8 @@ import csv
 import logging
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -73,9 +73,14 @@ class EditedName:
 class _PhraseCounts:
     """In how many documents phrases occur, and how they are written."""
 
-    documents: Counter[Phrase]
-    written: dict[Phrase, Counter[str]]
     read: int
+    documents: Counter[Phrase] = field(default_factory=Counter)
+    written: dict[Phrase, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, phrases: Mapping[Phrase, str]) -> None:
+        self.documents.update(phrases.keys())
+        for phrase, written in phrases.items():
+            self.written[phrase][written] += 1
 
 
 def name_groups(
@@ -94,10 +99,20 @@ def name_groups(
         language: a two-letter code.
     """
     reader = _Reader(language)
-    collection = reader.read([beginnings[row] for row in _spread(np.arange(len(beginnings)), _REST)])
+    read = [_spread(rows, _READ) for rows in groups]
+    counts = [_PhraseCounts(len(rows)) for rows in read]
+    drawn = set(_spread(np.arange(len(beginnings)), _REST).tolist())
+    collection = _PhraseCounts(len(drawn))
+    # Every text is read once, for its group and for the collection.
+    group_of = {row: group for group, rows in zip(counts, read, strict=True) for row in rows.tolist()}
+    for row in sorted(drawn | group_of.keys()):
+        phrases = reader.phrases(beginnings[row])
+        if row in drawn:
+            collection.documents.update(phrases.keys())
+        if row in group_of:
+            group_of[row].add(phrases)
     return [
-        _distinctive(reader.read([beginnings[row] for row in _spread(rows, _READ)]), collection, reader.stems(keywords))
-        for rows, keywords in zip(groups, words, strict=True)
+        _distinctive(group, collection, reader.stems(keywords)) for group, keywords in zip(counts, words, strict=True)
     ]
 
 
@@ -184,18 +199,14 @@ class _Reader:
         """The stems of some words."""
         return {self._stem(word) for word in words} - {""}
 
-    def read(self, texts: Sequence[str]) -> _PhraseCounts:
-        found = _PhraseCounts(Counter(), defaultdict(Counter), len(texts))
-        for text in texts:
-            phrases: dict[Phrase, str] = {}
-            for phrase, written in self._phrases(text):
-                phrases.setdefault(phrase, written)
-            found.documents.update(phrases.keys())
-            for phrase, written in phrases.items():
-                found.written[phrase][written] += 1
-        return found
+    def phrases(self, text: str) -> dict[Phrase, str]:
+        """The phrases of a text, as they are written first."""
+        phrases: dict[Phrase, str] = {}
+        for phrase, written in self._read(text):
+            phrases.setdefault(phrase, written)
+        return phrases
 
-    def _phrases(self, text: str) -> Iterator[tuple[Phrase, str]]:
+    def _read(self, text: str) -> Iterator[tuple[Phrase, str]]:
         matches = list(_WORD.finditer(text))
         stems = [self._stem(match[0]) for match in matches]
         joins = [_GAP.fullmatch(text, first.end(), second.start()) is not None for first, second in pairwise(matches)]
