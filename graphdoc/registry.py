@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 # Name in settings and checkpoints -> "module:Class". Nothing is imported before it is asked for, so that settings can
 # be checked without torch.
@@ -34,6 +34,11 @@ SIMILARITIES: dict[str, str] = {
     "maxsim": "graphdoc.similarity.kinds:MaxSim",
     "evidence": "graphdoc.similarity.evidence:Evidence",
 }
+# How a loss compares two vectors, and which of both looks for the other.
+VectorSimilarity = Literal["cosine", "dot"]
+Directions = Literal["both", "one"]
+# Below it, exponents and gradients of a loss leave the range of float32.
+LEAST_TEMPERATURE = 1e-4
 # Ways to find the subtopics of a pair of documents.
 SUBTOPICS: dict[str, str] = {
     "words": "graphdoc.subtopics.subtopics:WordSubtopics",

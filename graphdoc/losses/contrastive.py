@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..settings.document import VectorSimilarity
-from ..settings.pretraining import Directions
-from ..settings.run import LEAST_TEMPERATURE
+from ..registry import LEAST_TEMPERATURE, Directions, VectorSimilarity
 from .base import ONE_PROCESS, Gather, LossOutput, mean_share
 
 

@@ -127,7 +127,6 @@ class ViewSettings(ClusterSettings):
 
 
 SectionAggregation = Literal["lstm", "mean"]
-VectorSimilarity = Literal["cosine", "dot"]
 Skip = Literal["identity", "linear"]
 Unit = Literal["passage", "chunk", "sentence"]
 Context = Literal["none", "title", "heading", "both"]

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ..errors import SettingsError
+from ..registry import Directions
 from .base import Count
 from .document import Unit
 from .run import ContrastSettings, HeldOutSettings, RunSettings, TemperatureSettings, Tune
 
 Split = Literal["half", "one_passage"]
-Directions = Literal["both", "one"]
 
 
 class SubDocumentLossSettings(ContrastSettings):

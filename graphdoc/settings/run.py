@@ -15,8 +15,9 @@ from ..documents.parsing.rows import Columns
 from ..documents.readers.folders import source_reaching
 from ..documents.readers.reading import LabelFrom, OnError
 from ..errors import SettingsError
+from ..registry import LEAST_TEMPERATURE, VectorSimilarity
 from .base import Count, FileName, Seed, Settings, Share, output_folder, require_one, shown
-from .document import DocumentSettings, Unit, VectorSimilarity
+from .document import DocumentSettings, Unit
 
 Passages = Annotated[int, Field(ge=1, le=10**6)]
 
@@ -173,8 +174,6 @@ Tracker = Literal["tensorboard", "wandb", "mlflow"]
 LearningRate = Annotated[float, Field(gt=0, le=1e30)]
 
 
-# With less than this, exponents and gradients leave the range of float32.
-LEAST_TEMPERATURE = 1e-4
 Temperature = Annotated[float, Field(ge=LEAST_TEMPERATURE)]
 
 
