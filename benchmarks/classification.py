@@ -115,12 +115,12 @@ class Bench:
                 "corpus.leave_out_splits=[dev, test]",
                 *ARCHITECTURE,
                 f"training.epochs={self.kind.pretraining_epochs}",
-                "training.loading_processes=0",
+                "training.dataloader_num_workers=0",
                 f"output={self.work / 'pretrained'}",
             ],
         )
         if not (settings.folder / "results.json").is_file() or not (settings.folder / "model").is_dir():
-            train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=False)
+            train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress_bar=False)
         return settings.folder / "model"
 
     def settings(self, row: str, seed: int) -> ClassificationSettings:
@@ -133,7 +133,7 @@ class Bench:
             *ROWS[row],
             f"training.epochs={self.kind.epochs}",
             "training.save_steps=50",
-            "training.loading_processes=0",
+            "training.dataloader_num_workers=0",
             f"training.seed={seed}",
             f"output={self.work / row.replace(' ', '_') / str(seed)}",
         ]
@@ -146,7 +146,7 @@ class Bench:
         if not path.is_file():
             if not (settings.folder / "results.json").is_file() or not (settings.folder / "model").is_dir():
                 resume = (settings.folder / "config.yaml").is_file()
-                train(settings, resume=resume, show_progress=False, loss=ClassificationLoss(label_smoothing=0.1))
+                train(settings, resume=resume, show_progress_bar=False, loss=ClassificationLoss(label_smoothing=0.1))
             write_text(path, json.dumps(self.measured(settings.folder / "model")))
         return dict(json.loads(path.read_text()))
 

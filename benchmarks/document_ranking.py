@@ -161,13 +161,13 @@ def rankings(
     files = {name: work / "rankings" / f"{name.replace(', ', '-').replace(' ', '-')}.run" for name in rows}
     (work / "rankings").mkdir(parents=True, exist_ok=True)
     left = [name for name in rows if not files[name].is_file()]
-    corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
+    corpus = RankedCorpus(found.documents, lambda: encoder, show_progress_bar=True)
     for name in left:
         if name in OTHERS:
             ranked_by = rank_documents(corpus, sources, qrels, [name], rankers=EVERY_RANKER)
             write_run(files[name], ranked_by.runs[name], files[name].stem)
     if MEAN in left:
-        means = RankedCorpus(found.documents, bare, show_progress=True)
+        means = RankedCorpus(found.documents, bare, show_progress_bar=True)
         write_run(files[MEAN], rank_documents(means, sources, qrels, ["vectors"]).runs["vectors"], files[MEAN].stem)
     for name, way in BY_SENTENCES.items():
         if name in left:

@@ -100,7 +100,7 @@ def training_step(folder: str) -> Entered:
         batch_size=2,
         max_steps=3,
         device="cpu",
-        show_progress=False,
+        show_progress_bar=False,
     ).train()
     return entered
 

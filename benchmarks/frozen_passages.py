@@ -30,7 +30,7 @@ def passages_of(
     """
     segmented = [one for one in encoder.segmenter.segment_many(documents) if one.passages]
     if not path.is_file():
-        made = list(encoder.with_passage_vectors(segmented, dtype=dtype, show_progress=True))
+        made = list(encoder.with_passage_vectors(segmented, dtype=dtype, show_progress_bar=True))
         vectors = [one.passage_vectors for one in made if one.passage_vectors is not None]
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(

@@ -72,7 +72,7 @@ def train(row: str, seed: int, work: Path, source: Path, options: argparse.Names
     seconds = settings.folder / "seconds.txt"
     if not seconds.is_file():
         began = time.perf_counter()
-        trainer.train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress=True)
+        trainer.train(settings, resume=(settings.folder / "config.yaml").is_file(), show_progress_bar=True)
         write_text(seconds, f"{time.perf_counter() - began:.0f}")
     return settings.folder
 

@@ -127,7 +127,7 @@ def chunk_vectors(
 def chunks(corpus: RankedCorpus, pooling: Pooling, most: int | None) -> Scorer:
     """Cosine of the vectors of chunks."""
     return by_vectors(
-        chunk_vectors(corpus.encoder, corpus.documents, pooling, most, show_progress=corpus.show_progress)
+        chunk_vectors(corpus.encoder, corpus.documents, pooling, most, show_progress_bar=corpus.show_progress_bar)
     )
 
 
@@ -141,7 +141,7 @@ def lda(corpus: RankedCorpus) -> Scorer:
     counts = csr_matrix(counts, dtype=np.float64)
     grid = [(topics, prior) for topics in _TOPICS for prior in _PRIORS]
     found = []
-    with progress_bar(corpus.show_progress, len(grid), "Finding topics", "models") as bar:
+    with progress_bar(corpus.show_progress_bar, len(grid), "Finding topics", "models") as bar:
         for topics, prior in grid:
             model = LatentDirichletAllocation(
                 topics, doc_topic_prior=prior, learning_method="online", batch_size=256, random_state=0

@@ -147,9 +147,9 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
             max_steps=steps,
             learning_rate=1e-3,
             keep_activations=100_000,
-            loading_processes=1,
+            dataloader_num_workers=1,
             save_steps=25,
-            log_steps=5,
+            logging_steps=5,
         ),
         output=str(output),
     )

@@ -146,7 +146,7 @@ class Runs:
     def measure(self, encoder: DocumentEncoder, folder: Path) -> dict[str, dict[str, float]]:
         """Rank the articles by sentences, in every way."""
         found = self.found
-        corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
+        corpus = RankedCorpus(found.documents, lambda: encoder, show_progress_bar=True)
         ways = ("document", "paragraphs", "flat", "sentences", ZSCORE)
         runs = {name: rank_by_sentences(corpus, found, BY_SENTENCES[name]) for name in ways}
         candidates = RankedDocuments(len(found.documents) - 1)

@@ -343,7 +343,7 @@ def model_of(recipe: Any) -> Path:
     """The folder of the model of a run, trained unless it is there, from where an interrupted run had come."""
     folder = Path(recipe.folder / "model")
     if not folder.is_dir():
-        trainer.train(recipe, resume=(recipe.folder / CONFIG_FILE).is_file(), show_progress=False)
+        trainer.train(recipe, resume=(recipe.folder / CONFIG_FILE).is_file(), show_progress_bar=False)
     if not folder.is_dir():
         # What a stopped run has come to is no result.
         raise OutputError(f"{recipe.folder}: the run was asked to stop; run the study again, which goes on with it")

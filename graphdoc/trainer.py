@@ -37,7 +37,7 @@ def train(
     *,
     resume: bool = False,
     device: str | torch.device | None = None,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
     encoder: DocumentEncoder | None = None,
     loss: Loss | None = None,
     evaluator: Evaluator | None = None,
@@ -48,8 +48,8 @@ def train(
     Args:
         settings: the settings, of which there is a kind for every recipe.
         resume: see :meth:`Trainer.train`.
-        device: see :class:`Trainer`, as for ``show_progress``.
-        show_progress: show bars.
+        device: see :class:`Trainer`, as for ``show_progress_bar``.
+        show_progress_bar: show bars.
         encoder: trained instead of the model that the settings name.
         loss: used instead of the loss of the settings.
         evaluator: measures the model during training, by its ``primary_metric``, instead of what the settings say.
@@ -74,7 +74,7 @@ def train(
             evaluation = RunEvaluation(
                 partial(evaluator, start, processes), evaluator.primary_metric, evaluator.greater_is_better
             )
-        context = RunContext(settings, start, processes, show_progress, loss, evaluation, callbacks)
+        context = RunContext(settings, start, processes, show_progress_bar, loss, evaluation, callbacks)
         try:
             return run_recipe(context, kind.from_run, resume)
         finally:
@@ -105,7 +105,7 @@ class Trainer:
             only without an encoder.
         corpus: further settings of :class:`~graphdoc.settings.run.CorpusSettings`, by name.
         device: where to train; None takes that of a given encoder, or an accelerator if there is one.
-        show_progress: show bars; None shows them on a terminal.
+        show_progress_bar: show bars; None shows them on a terminal.
         **training: settings of :class:`~graphdoc.settings.run.TrainingSettings`, such as ``batch_size``.
 
     Raises:
@@ -132,7 +132,7 @@ class Trainer:
         model: Mapping[str, Any] | None = None,
         corpus: Mapping[str, Any] | None = None,
         device: str | torch.device | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
         **training: Any,
     ) -> None:
         self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
@@ -141,7 +141,7 @@ class Trainer:
         for name in sorted(training.keys() - TrainingSettings.model_fields):
             raise SettingsError(f"{name} is unknown; {hint(name, TrainingSettings.model_fields)}")
         self._options: dict[str, Any] = {
-            "device": device, "show_progress": show_progress, "callbacks": callbacks,
+            "device": device, "show_progress_bar": show_progress_bar, "callbacks": callbacks,
             "evaluator": evaluator if isinstance(evaluator, Evaluator) else None,
         }  # fmt: skip
         kind: type[RunSettings] = load(RECIPES[task.recipe].settings)

@@ -203,7 +203,7 @@ def small_tokenizer(name: str) -> PreTrainedTokenizerFast:
                 vocab_size=VOCABULARY,
                 special_tokens=tokens,
                 initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-                show_progress=False,
+                show_progress_bar=False,
             )
             tokenizer.train_from_iterator(texts, trainer)
     first, last = (

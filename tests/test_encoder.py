@@ -247,7 +247,7 @@ BAD_INPUT: list[tuple[Callable[[Any], Any], type[GraphdocError], tuple[str, ...]
     (lambda e: type(e)("mini"), ModelError, ("from_pretrained('mini')",)),
     (lambda e: e.encode("Tides.", convert_to_numpy=False), SettingsError, ("convert_to_numpy", "convert_to_tensor")),
     (lambda e: e.encode("Tides.", normalise=True), SettingsError, ("normalise", "normalize_embeddings")),
-    (lambda e: e.encode_query("Tides.", show_progress_bar=1), SettingsError, ("show_progress_bar", "show_progress")),
+    (lambda e: e.encode_query("Tides.", show_progres_bar=1), SettingsError, ("show_progres_bar", "show_progress_bar")),
     (lambda e: e.similarity_pairwise([[1.0]], [[1.0], [2.0]]), SettingsError, ("1", "2")),
     (lambda e: e.encode("Tides.", token_budget=0), SettingsError, ("token_budget=0",)),
     (lambda e: e.encode("Tides.", workers=-1), SettingsError, ("workers=-1",)),
@@ -313,7 +313,7 @@ def test_graph_and_description_are_those_of_the_model(
     assert all(isinstance(value, str | int | bool | None) for value in described.values())
     # Progress is shown on request.
     for shown in (True, False):
-        tiny.encode(["Clocks drift."] * 3, show_progress=shown)
+        tiny.encode(["Clocks drift."] * 3, show_progress_bar=shown)
         assert ("3/3" in capsys.readouterr().err) == shown
 
 

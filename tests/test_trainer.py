@@ -35,7 +35,7 @@ from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs
 from graphdoc.settings.finetuning import RetrievalSettings
 
 PAIRS = [("d0", "d2", 1), ("d0", "d1", 0), ("d3", "d5", 1), ("d3", "d8", 0)]
-FEW = {"batch_size": 4, "max_steps": 3, "save_steps": 1, "loading_processes": 0, "learning_rate": 1e-2}
+FEW = {"batch_size": 4, "max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0, "learning_rate": 1e-2}
 
 
 @pytest.fixture
@@ -252,8 +252,8 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "unknown queries": (
         lambda documents: Queries(documents, [("rice", "nobody")]), None, {}, GraphdocError, "corpus",
     ),
-    "a tracker that does not start": (SubDocuments, None, {"trackers": ["mlflow"]}, OutputError, "nowhere"),
-    "an unknown tracker": (SubDocuments, None, {"trackers": ["aim"]}, SettingsError, "trackers"),
+    "a tracker that does not start": (SubDocuments, None, {"report_to": ["mlflow"]}, OutputError, "nowhere"),
+    "an unknown tracker": (SubDocuments, None, {"report_to": ["aim"]}, SettingsError, "report_to"),
     "settings of a loaded model": (SubDocuments, None, {"model": {"settings": {}}}, SettingsError, "settings"),
 }  # fmt: skip
 

@@ -126,7 +126,7 @@ def prepared_for(
     from ..evaluation.baselines import SharedPassages
     from ..segmentation.spans import Coverage
 
-    make = partial(evaluator.prepared, processes=processes, encode_passages=True, show_progress=None)
+    make = partial(evaluator.prepared, processes=processes, encode_passages=True, show_progress_bar=None)
     shared = SharedPassages(make, evaluator)
     for candidate in candidates:
         yield candidate, shared.of(candidate.encoder), Coverage()

@@ -158,7 +158,7 @@ def prepare_corpus(
     *,
     paragraph: Paragraph | None = None,
     without_first_sentence: bool = False,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> TrainingCorpus:
     """Cut and tokenize a corpus, or open what an earlier run has made of the same documents and settings.
 
@@ -171,7 +171,7 @@ def prepare_corpus(
         processes: the processes of the job, of which the first one prepares while the others wait; None for one.
         paragraph: what a paragraph is, for documents that are cut into sentences, whose paragraphs are then stored.
         without_first_sentence: whether the first sentence is taken out of all documents.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
+        show_progress_bar: show a bar; None shows it on a terminal when the work is long.
 
     Raises:
         DocumentError: documents cannot be read, or there is none to train on.
@@ -184,7 +184,7 @@ def prepare_corpus(
         fingerprint = _fingerprint(settings, segmenter, source, paragraph)
         folder = settings.corpora_folder / fingerprint
         if not (folder / MANIFEST_FILE).exists():
-            _write(folder, settings, segmenter, source, paragraph, show_progress)
+            _write(folder, settings, segmenter, source, paragraph, show_progress_bar)
         return fingerprint
 
     fingerprint = prepare() if processes is None else processes.from_first(prepare)
@@ -197,7 +197,7 @@ def prepare_run_corpus(
     paragraph: Paragraph,
     processes: Processes | None = None,
     *,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> TrainingCorpus:
     """Make the corpus of a run ready, cut as its recipe or its model says."""
     if settings.unit is not None:
@@ -207,7 +207,7 @@ def prepare_run_corpus(
         segmenter = Segmenter(segmenter.tokenizer, config)
     return prepare_corpus(
         settings.corpus, segmenter, processes, paragraph=paragraph if settings.unit == "sentence" else None,
-        without_first_sentence=settings.leaves_out_first_sentence, show_progress=show_progress,
+        without_first_sentence=settings.leaves_out_first_sentence, show_progress_bar=show_progress_bar,
     )  # fmt: skip
 
 
@@ -236,13 +236,13 @@ def _write(
     segmenter: Segmenter,
     source: CorpusSource,
     paragraph: Paragraph | None,
-    show_progress: bool | None,
+    show_progress_bar: bool | None,
 ) -> None:
     temporary = folder.with_name(f".partial-{socket.gethostname()}-{getpid()}-{folder.name}")
     report = CorpusReport(unit=segmenter.config.unit)
 
     def kept() -> Iterator[TokenizedDocument]:
-        with progress_bar(show_progress, doing="Preparing") as bar:
+        with progress_bar(show_progress_bar, doing="Preparing") as bar:
             for document in tokenize_in_order(source.documents(report), segmenter, settings.processes, paragraph):
                 bar.update(1)
                 if report.take(document, settings.least_passages):

@@ -140,7 +140,7 @@ def prepare_passage_vectors(
     precision: Precision | None = None,
     processes: Processes | None = None,
     *,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> PassageVectors:
     """Encode all passages of a corpus with a model's passage encoder, or open what an earlier run has made.
 
@@ -153,7 +153,7 @@ def prepare_passage_vectors(
         packing: how passages are packed into mini-batches; None for the rule of the device.
         precision: what the transformer computes in; vectors are fp32 all the same.
         processes: the processes of the job; None for one.
-        show_progress: show a bar in passages; None shows it on a terminal when the work is long.
+        show_progress_bar: show a bar in passages; None shows it on a terminal when the work is long.
 
     Raises:
         ModelError: the precision does not fit the model, or vectors depend on more than tokens, or are NaN.
@@ -183,7 +183,7 @@ def prepare_passage_vectors(
     total = sum(map(vectors.passages_of, range(rank, vectors.parts, count)))
     done = total - sum(map(vectors.passages_of, missing))
     with (
-        progress_bar(show_progress if rank == 0 else False, total, unit="passages", done=done) as bar,
+        progress_bar(show_progress_bar if rank == 0 else False, total, unit="passages", done=done) as bar,
         computed_in(precision, model.passage_encoder, "the model"),
         inference(model),
     ):
@@ -206,12 +206,12 @@ def frozen_vectors(
     corpus: TrainingCorpus,
     encoder: DocumentEncoder,
     processes: Processes,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> PassageVectors | None:
     """The vectors of the passages of a run's corpus, for all its processes; None where the encoder is trained."""
     training = settings.training
     if settings.model.tune != "frozen":
         return None
     precision = training_precision(encoder.model.device)
-    packing = Packing.on(encoder.model.device, training.token_budget, training.padding)
-    return prepare_passage_vectors(corpus, encoder.model, packing, precision, processes, show_progress=show_progress)
+    packing, bar = Packing.on(encoder.model.device, training.token_budget, training.padding), show_progress_bar
+    return prepare_passage_vectors(corpus, encoder.model, packing, precision, processes, show_progress_bar=bar)

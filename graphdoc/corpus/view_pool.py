@@ -114,7 +114,7 @@ def prepare_view_pool(
     *,
     is_ordered: bool = False,
     workers: int = 0,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> ViewPool:
     """Find the subtopics of all pairs and draw their views, or open what an earlier run has made.
 
@@ -132,7 +132,7 @@ def prepare_view_pool(
         processes: the processes of the job, which divide the parts among themselves.
         is_ordered: put those views of a pair first that are likely given both documents, or leave them as sampled.
         workers: processes that draw, of each process of the job.
-        show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
+        show_progress_bar: show a bar in pairs; None shows it on a terminal when the work is long.
     """
     # What the model of subtopics is called does not matter, but its weights, which the features have a hash of.
     inference_alone = ("encoder", "views", "aggregation", "together", "view_tokens", "subtopic_model")
@@ -150,7 +150,7 @@ def prepare_view_pool(
     folder = corpus.folder / f"views-{hashlib.blake2b(content, digest_size=16).hexdigest()}"
     pool = ViewPool(folder, len(rows), views)
     if missing := pool.missing(processes.rank, processes.count):
-        shown = show_progress if processes.is_first else False
+        shown = show_progress_bar if processes.is_first else False
         wanted = np.unique(np.concatenate([rows[pool.pairs_of(part)] for part in missing]))
         shared = _Shared(sampler, rows, {}, {}, views, {})
         terms = TermMaker(sampler.language)
@@ -169,13 +169,13 @@ def prepare_view_pool(
     return pool
 
 
-def _fill(pool: ViewPool, shared: _Shared, missing: Sequence[int], workers: int, show_progress: bool | None) -> None:
+def _fill(pool: ViewPool, shared: _Shared, missing: Sequence[int], workers: int, shown: bool | None) -> None:
     pairs = [pool.pairs_of(part) for part in missing]
     left = sum(map(len, pairs))
     blocks = (part[first : first + BLOCK_PAIRS] for part in pairs for first in range(0, len(part), BLOCK_PAIRS))
     # A model does not go into forked processes, and uses the cores by itself.
     forked = workers if left >= MANY_PAIRS and not shared.sampler.finder.reads_model else 0
-    with progress_bar(show_progress, left, doing="Drawing views", unit="pairs") as bar:
+    with progress_bar(shown, left, doing="Drawing views", unit="pairs") as bar:
         records = (record for block in work_ahead(_sample_block, shared, blocks, forked) for record in block)
         for number, part in zip(missing, pairs, strict=True):
             in_part = []

@@ -225,7 +225,7 @@ class ClassificationEvaluator(Evaluator):
             ``accuracy``, ``macro_f1`` (with several labels ``micro_f1`` as well), ``calibration_error``, and ``loss``,
             the mean cross entropy of documents all of whose labels the model knows, without class weights.
         """
-        predicted = self.predict(encoder, processes, show_progress=False)
+        predicted = self.predict(encoder, processes, show_progress_bar=False)
         return measured_once(processes, lambda: {**self.score(predicted).metrics(), **self._loss(predicted)})
 
     def predict(
@@ -234,7 +234,7 @@ class ClassificationEvaluator(Evaluator):
         processes: Processes | None = None,
         *,
         totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
     ) -> PredictedLabels:
         """Predict the classes of all documents that have labels, without explanations (see :meth:`Evaluator.encode`).
 
@@ -254,7 +254,7 @@ class ClassificationEvaluator(Evaluator):
             )
 
         def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[Vectors]:
-            options: Any = {"dtype": self.dtype, "totals": coverage, "show_progress": show_progress}
+            options: Any = {"dtype": self.dtype, "totals": coverage, "show_progress_bar": show_progress_bar}
             predictions = stream_predictions(encoder, documents, threshold=self.threshold, explain=False, **options)
             return [np.asarray(prediction.logits, np.float32) for prediction in predictions]
 

@@ -282,7 +282,7 @@ class ClusteringEvaluator(Evaluator):
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
         """``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy``, ``probe_macro_f1``."""
-        train, test = self.vectors(encoder, processes, show_progress=False)
+        train, test = self.vectors(encoder, processes, show_progress_bar=False)
         return measured_once(processes, lambda: self.score(train, test).metrics())
 
     def vectors(
@@ -291,10 +291,10 @@ class ClusteringEvaluator(Evaluator):
         processes: Processes | None = None,
         *,
         totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
     ) -> tuple[Vectors, Vectors]:
         """Encode all documents (see :meth:`Evaluator.encode`): ``(documents, hidden)`` of train and of test."""
-        vectors = np.concatenate(self.encode(encoder, processes, totals=totals, show_progress=show_progress))
+        vectors = np.concatenate(self.encode(encoder, processes, totals=totals, show_progress_bar=show_progress_bar))
         by_cosine = similarity_of(encoder.model.config.similarity).vectors == "cosine"
         if by_cosine if self.normalize is None else self.normalize:
             vectors = normalize(vectors)

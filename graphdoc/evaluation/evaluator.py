@@ -63,7 +63,7 @@ class Evaluator(ABC):
         processes: Processes | None = None,
         *,
         encode_passages: bool = False,
-        show_progress: bool | None = False,
+        show_progress_bar: bool | None = False,
     ) -> Self:
         """The same evaluator with its documents cut and tokenized once, and encoded as far as that can be done once.
 
@@ -72,14 +72,14 @@ class Evaluator(ABC):
             processes: the processes that will share the work; this one prepares its own share only.
             encode_passages: also encode the passages, where all encoders have this passage encoder; ignored with
                 structural embeddings, where vectors of passages depend on how documents are split.
-            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
+            show_progress_bar: show a bar while passages are encoded; None shows it on a terminal when that takes long.
         """
         share = share_of(processes)
         plain = [plain_document(document) for document in self.documents[share]]
         documents = list(self.documents)
         if encode_passages and encoder.model.structural_embeddings is None:
             documents[share] = encoder.with_passage_vectors(
-                plain, dtype=self.dtype, totals=Coverage(), show_progress=show_progress
+                plain, dtype=self.dtype, totals=Coverage(), show_progress_bar=show_progress_bar
             )
         else:
             documents[share] = encoder.segmenter.segment_many(plain)
@@ -94,7 +94,7 @@ class Evaluator(ABC):
         *,
         level: Literal["document", "passage"] = "document",
         totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
     ) -> list[Vectors]:
         """Encode all documents.
 
@@ -103,14 +103,14 @@ class Evaluator(ABC):
             processes: the processes that share the work; None for this one alone.
             level: one vector a document, or those of its passages.
             totals: where the coverage of all processes is added up.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
+            show_progress_bar: show a bar; None shows it on a terminal when the work is long.
 
         Returns:
             ``(1, hidden)`` or ``(passages, hidden)`` for every document, in every process.
         """
 
         def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[Vectors]:
-            options: Any = {"dtype": self.dtype, "totals": coverage, "show_progress": show_progress}
+            options: Any = {"dtype": self.dtype, "totals": coverage, "show_progress_bar": show_progress_bar}
             return [vectors.numpy() for _, vectors in encoder.stream(documents, level=level, **options)]
 
         return self.in_shares(compute, processes, totals)

@@ -141,7 +141,7 @@ def contribution_curves(
     orders: int = ORDERS,
     seed: int = 0,
     dtype: Precision | None = None,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> dict[str, Floats]:
     """Deletion curves by contribution and at random, of every document that has two passages.
 
@@ -156,7 +156,7 @@ def contribution_curves(
         orders: see there.
         seed: see there.
         dtype: precision that the transformer computes in; None is that of its weights.
-        show_progress: show bars; None shows them on a terminal when the work is long.
+        show_progress_bar: show bars; None shows them on a terminal when the work is long.
 
     Returns:
         By id, ``(2, steps + 1)``: the mean over the pairs of the document, by contribution and at random.
@@ -172,13 +172,13 @@ def contribution_curves(
     # Not by with_passage_vectors, which refuses structural embeddings: here passages keep their places.
     ready = [
         replace(segmented, passage_vectors=vectors)
-        for window in encoder.windows(chosen, dtype=dtype, totals=Coverage(), show_progress=show_progress)
+        for window in encoder.windows(chosen, dtype=dtype, totals=Coverage(), show_progress_bar=show_progress_bar)
         for segmented, vectors in zip(window.documents, window.pooled(), strict=True)
     ]
     cases = _classes(encoder, ready) if pairs is None else _similarities(encoder, ready, pairs)
     curves: dict[str, list[Floats]] = {}
     total = len(ready) if pairs is None else 2 * len(pairs)
-    with progress_bar(show_progress, total, "Deleting passages") as bar:
+    with progress_bar(show_progress_bar, total, "Deleting passages") as bar:
         for document, importance, score in cases:
             if len(document.passages) > 1:
                 options = {"steps": steps, "orders": orders, "seed": seed}
@@ -196,7 +196,7 @@ Case = tuple[SegmentedDocument, Floats, Score]
 def _classes(encoder: DocumentEncoder, documents: Sequence[SegmentedDocument]) -> Iterator[Case]:
     """Every document with what its passages add to its likeliest class, and the probability of that."""
     multi_label = bool(encoder.model.config.multi_label)
-    predictions = stream_predictions(encoder, documents, totals=Coverage(), show_progress=False)
+    predictions = stream_predictions(encoder, documents, totals=Coverage(), show_progress_bar=False)
     for document, prediction in zip(documents, predictions, strict=True):
         decision = max(prediction.decisions, key=lambda one: one.logit)
 

@@ -142,7 +142,7 @@ class PairEvaluator(Evaluator):
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
         """``pair_auc``, ``pair_f1`` and the other metrics of the test pairs."""
-        similarities = self.similarities(encoder, processes, show_progress=False)
+        similarities = self.similarities(encoder, processes, show_progress_bar=False)
         return measured_once(processes, lambda: self.score(similarities, resamples=0).metrics())
 
     def similarities(
@@ -152,7 +152,7 @@ class PairEvaluator(Evaluator):
         *,
         by_vectors: bool = False,
         totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
     ) -> Floats:
         """Compare the documents of test pairs, and behind them validation pairs, ``(pairs,)``.
 
@@ -160,12 +160,12 @@ class PairEvaluator(Evaluator):
         :meth:`Evaluator.encode`).
         """
         if encoder.model.config.matching is not None:
-            return self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=show_progress)
+            return self._matched.scores(encoder, processes, dtype=self.dtype, show_progress_bar=show_progress_bar)
         if encoder.evidence is not None and not by_vectors:
-            return self._by_evidence(encoder, encoder.evidence, processes, totals, show_progress)
+            return self._by_evidence(encoder, encoder.evidence, processes, totals, show_progress_bar)
         by_passage = similarity_of(encoder.model.config.similarity).reads_passages
         level: Any = "passage" if by_passage else "document"
-        vectors = self.encode(encoder, processes, level=level, totals=totals, show_progress=show_progress)
+        vectors = self.encode(encoder, processes, level=level, totals=totals, show_progress_bar=show_progress_bar)
         if by_passage:
             return maxsim_of_pairs(vectors, self._rows)
         a, b = np.concatenate(vectors)[self._rows.T]
@@ -177,12 +177,12 @@ class PairEvaluator(Evaluator):
         reference: Reference,
         processes: Processes | None,
         totals: Coverage | None,
-        show_progress: bool | None,
+        show_progress_bar: bool | None,
     ) -> Floats:
         language = str(encoder.model.config.language)
 
         def compute(documents: Sequence[ReadyDocument], coverage: Coverage) -> list[DocumentFeatures]:
-            encoded = encoder.stream(documents, dtype=self.dtype, totals=coverage, show_progress=show_progress)
+            encoded = encoder.stream(documents, dtype=self.dtype, totals=coverage, show_progress_bar=show_progress_bar)
             return [
                 DocumentFeatures(rows[0].numpy(), rows.numpy(), PassageTerms.from_segmented(one, language).totals())
                 for one, rows in encoded
@@ -273,13 +273,13 @@ class MatchedPairs:
         processes: Processes | None = None,
         *,
         dtype: Precision | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
     ) -> Floats:
         """Match all pairs with a model that was trained on views, ``(pairs,)``; each process takes its share."""
         matcher = PairMatcher(encoder)
         rows = self._rows[share_of(processes)]
         scores = np.empty(len(rows))
-        with progress_bar(show_progress, len(rows), doing="Matching", unit="pairs") as bar:
+        with progress_bar(show_progress_bar, len(rows), doing="Matching", unit="pairs") as bar:
             for place, of_views in matcher.view_scores(self._sample(matcher, encoder, rows), dtype):
                 scores[place] = matcher.aggregate(of_views)
                 bar.update(1)

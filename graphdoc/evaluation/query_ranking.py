@@ -76,7 +76,7 @@ class RankingEvaluator(Evaluator):
     def rank(self, encoder: DocumentEncoder, processes: Processes | None = None) -> Run:
         """Rank the documents for every query, without its own documents; of equal scores the first are kept."""
         kind = similarity_of(encoder.model.config.similarity).vectors
-        vectors = self.encode(encoder, processes, level=self.unit, show_progress=False)
+        vectors = self.encode(encoder, processes, level=self.unit, show_progress_bar=False)
         compare: Callable[[Vectors], Floats]
         if self.unit == "document":
             compare = partial(similarity_matrix, b=np.concatenate(vectors), kind=kind)

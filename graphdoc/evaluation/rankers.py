@@ -134,7 +134,7 @@ class RankedCorpus:
         paragraph: which sentences belong together; None for what the model says.
         normalization: see :func:`~graphdoc.similarity.hierarchical.score_documents`, as for ``direction``.
         direction: see there.
-        show_progress: show bars; None shows them on a terminal when the work is long.
+        show_progress_bar: show bars; None shows them on a terminal when the work is long.
     """
 
     def __init__(
@@ -145,10 +145,10 @@ class RankedCorpus:
         paragraph: Paragraph | None = None,
         normalization: Normalization = "none",
         direction: Direction = "both",
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
     ) -> None:
         self.documents, self._encoder, self._paragraph = documents, encoder, paragraph
-        self.normalization, self.direction, self.show_progress = normalization, direction, show_progress
+        self.normalization, self.direction, self.show_progress_bar = normalization, direction, show_progress_bar
         self.places: dict[str, int] = {}
         for place, document in enumerate(documents):
             if self.places.setdefault(document.id, place) != place:
@@ -168,7 +168,7 @@ class RankedCorpus:
     def sentences(self) -> SentenceSet:
         """The sentences of all documents."""
         paragraph = self._paragraph or self.encoder.model.config.paragraph
-        encoded = encode_sentences(self.encoder, self.documents, paragraph, self.show_progress)
+        encoded = encode_sentences(self.encoder, self.documents, paragraph, self.show_progress_bar)
         parts = [(document.vectors, document.places[:, 3]) for document in encoded]
         return SentenceSet.from_vectors(*zip(*parts, strict=True))
 
@@ -205,7 +205,7 @@ def keywords(corpus: RankedCorpus) -> Scorer:
 def document_vectors(corpus: RankedCorpus) -> Scorer:
     """The model's own document vectors, compared as the model says."""
     encoder = corpus.encoder
-    vectors = encoder.encode(corpus.documents, show_progress=corpus.show_progress)
+    vectors = encoder.encode(corpus.documents, show_progress_bar=corpus.show_progress_bar)
     return by_vectors(vectors, similarity_of(encoder.model.config.similarity).vectors)
 
 
@@ -293,7 +293,7 @@ def rank_documents(
         scorer = rankers[name](corpus)
         run: dict[str, dict[str, float]] = {}
         start = time.perf_counter()
-        with progress_bar(corpus.show_progress, len(sources), f"Ranking by {name}", "documents") as bar:
+        with progress_bar(corpus.show_progress_bar, len(sources), f"Ranking by {name}", "documents") as bar:
             for source in sources:
                 run[source] = dict(zip(corpus.places, scorer(corpus.places[source]).tolist(), strict=True))
                 del run[source][source]

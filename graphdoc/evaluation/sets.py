@@ -196,18 +196,18 @@ def encoder_vectors(data: MeasuredSet, encoder: DocumentEncoder) -> Representati
     """Vectors of an encoder for the documents of a set."""
 
     def similarities(pairs: Sequence[LabelledPair]) -> Floats:
-        return PairEvaluator(data.documents, pairs).similarities(encoder, by_vectors=True, show_progress=False)
+        return PairEvaluator(data.documents, pairs).similarities(encoder, by_vectors=True, show_progress_bar=False)
 
     def rank(judgements: Judgements) -> Run:
         return RankingEvaluator(data.documents, judgements.queries, judgements.qrels).rank(encoder)
 
-    return Representation(lambda: data.clustering().vectors(encoder, show_progress=False), similarities, rank)
+    return Representation(lambda: data.clustering().vectors(encoder, show_progress_bar=False), similarities, rank)
 
 
 def centred_mean(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
     """The untrained mean, less the mean of the documents for fitting."""
     fitted = deepcopy(encoder)
-    fitted.fit(data.train or data.documents, show_progress=False)
+    fitted.fit(data.train or data.documents, show_progress_bar=False)
     return encoder_vectors(data, fitted)
 
 
@@ -240,7 +240,7 @@ def evidence(data: MeasuredSet, encoder: DocumentEncoder) -> Representation:
     row_of = {document.id: row for row, document in enumerate(plain)}
     maker = TermMaker(encoder.model.config.language)
     terms = [Counter(maker.occurrences(text_of(document))) for document in plain]
-    vectors = np.concatenate(RankingEvaluator(data.documents, {}, {}).encode(encoder, show_progress=False))
+    vectors = np.concatenate(RankingEvaluator(data.documents, {}, {}).encode(encoder, show_progress_bar=False))
     reference = Reference.from_vectors(vectors, terms)
     rows = reference.rows(vectors, terms)
 

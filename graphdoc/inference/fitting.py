@@ -279,7 +279,7 @@ def _encoded(
     levels: tuple[tuple[Level, list[int]], ...]
     levels = ("document", list(drawn)), ("passage", [place for place in few if place in drawn])
     for level, places in levels:
-        encoded = pipeline.stream([drawn[place] for place in places], level=level, show_progress=False, workers=0)
+        encoded = pipeline.stream([drawn[place] for place in places], level=level, show_progress_bar=False, workers=0)
         vectors = {place: as_numpy(own).astype(np.float64) for place, (_, own) in zip(places, encoded, strict=True)}
         if processes is not None:
             vectors = {place: own for some in processes.gather(vectors) for place, own in some.items()}

@@ -59,7 +59,7 @@ class EncodingOptions(TypedDict, total=False):
     dtype: Precision | None
     token_budget: int | None
     padding: float | None
-    show_progress: bool | None
+    show_progress_bar: bool | None
     workers: int | None
 
 
@@ -258,7 +258,7 @@ class EncodingPipeline:
                 ``sentence`` for all sentences, without the graph (see ``sentence_document`` of the settings).
             normalize_embeddings: L2-normalize the vectors.
             convert_to_tensor: return tensors, not arrays.
-            **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see
+            **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress_bar`` and ``workers``; see
                 :meth:`windows`.
 
         Returns:
@@ -297,7 +297,7 @@ class EncodingPipeline:
         dtype: Precision | None = None,
         token_budget: int | None = None,
         padding: float | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
         workers: int | None = None,
         totals: Coverage | None = None,
         bar: tqdm[Any] | None = None,
@@ -310,7 +310,7 @@ class EncodingPipeline:
             dtype: compute the transformer in this precision; None for that of its weights.
             token_budget: most tokens (with padding) that go through the transformer at once.
             padding: largest share of padding in a well-filled mini-batch, 0 to 1; None for the usual one.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
+            show_progress_bar: show a bar; None shows it on a terminal when the work is long.
             workers: processes that cut and tokenize ahead; None for as many as suit the machine once there are many
                 documents, 0 for none. The vectors are the same.
             totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
@@ -321,7 +321,7 @@ class EncodingPipeline:
             SettingsError: an option is out of range.
         """
         packing = Packing.on(self.device, token_budget, padding)
-        cut = cut_windows(documents, self.segmenter, self.device, show_progress, workers, totals, bar)
+        cut = cut_windows(documents, self.segmenter, self.device, show_progress_bar, workers, totals, bar)
         for window, shown in cut:
             yield self.run(window, split=split, dtype=dtype, packing=packing, bar=shown)
             give_back_memory()

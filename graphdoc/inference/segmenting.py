@@ -284,7 +284,7 @@ def cut_windows(
     documents: ManyDocuments | AnyDocument | SegmentedDocument,
     segmenter: Segmenter,
     device: torch.device,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
     workers: int | None = None,
     totals: Coverage | None = None,
     bar: tqdm[Any] | None = None,
@@ -295,7 +295,7 @@ def cut_windows(
         documents: one document or many, segmented or not.
         segmenter: cuts them.
         device: where their windows are encoded, which the number of workers depends on.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
+        show_progress_bar: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut.
         totals: where coverage is added up; logged here without one.
         bar: a bar to show instead of a new one.
@@ -306,9 +306,9 @@ def cut_windows(
     ahead = Workers.on(device, workers)
     documents = documents_of(documents)
     coverage = Coverage() if totals is None else totals
-    is_shown = bar is None and (show_progress or (show_progress is None and sys.stderr.isatty()))
+    is_shown = bar is None and (show_progress_bar or (show_progress_bar is None and sys.stderr.isatty()))
     with (
-        progress_bar(show_progress, partial(number_of, documents)) if is_shown else nullcontext(bar) as shown,
+        progress_bar(show_progress_bar, partial(number_of, documents)) if is_shown else nullcontext(bar) as shown,
         closing(segment_in_order(documents, segmenter, ahead)) as segmented,
     ):
         for window in windows_of(segmented):

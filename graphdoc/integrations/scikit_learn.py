@@ -63,7 +63,7 @@ class GraphdocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         dtype: LoadPrecision = "float32",
         token_budget: int | None = None,
         workers: int | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
     ) -> None:
         self.model = model
         self.normalize_embeddings = normalize_embeddings
@@ -72,7 +72,7 @@ class GraphdocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.dtype = dtype
         self.token_budget = token_budget
         self.workers = workers
-        self.show_progress = show_progress
+        self.show_progress_bar = show_progress_bar
 
     def fit(self, X: Iterable[AnyDocument], y: object = None) -> Self:
         """Load the model; ``X`` are texts, Documents, rows, or a pandas table of rows."""
@@ -98,7 +98,7 @@ class GraphdocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             normalize_embeddings=self.normalize_embeddings,
             token_budget=self.token_budget,
             workers=self.workers,
-            show_progress=self.show_progress,
+            show_progress_bar=self.show_progress_bar,
         )
 
     def __sklearn_tags__(self) -> Tags:

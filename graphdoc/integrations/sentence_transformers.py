@@ -126,7 +126,7 @@ class TextEncoder(nn.Module):
         if task == "query":
             found = self.encoder.encode_query(documents, convert_to_tensor=True)
         else:
-            found = self.encoder.encode(documents, convert_to_tensor=True, show_progress=False, workers=0)
+            found = self.encoder.encode(documents, convert_to_tensor=True, show_progress_bar=False, workers=0)
         vectors = torch.zeros(len(texts), self.encoder.hidden_size)
         vectors[rows] = found
         return {"vectors": vectors.to(self.device)}

@@ -123,7 +123,7 @@ def explain(
     least = threshold_of(encoder, threshold)
     for label in labels:
         class_index(label, classes_of(encoder))
-    (window,) = encoder.windows([document], show_progress=False)
+    (window,) = encoder.windows([document], show_progress_bar=False)
     (prediction,) = _predictions(encoder, window, least, tuple(labels))
     return prediction
 

@@ -92,8 +92,8 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         """The recipe of a run, with its corpus."""
         recipe = cls(run)
         recipe.begin()
-        segmenter, paragraph, progress = run.encoder.segmenter, recipe.config.paragraph, run.show_progress
-        recipe.corpus = prepare_run_corpus(run.settings, segmenter, paragraph, run.processes, show_progress=progress)
+        segmenter, paragraph, bar = run.encoder.segmenter, recipe.config.paragraph, run.show_progress_bar
+        recipe.corpus = prepare_run_corpus(run.settings, segmenter, paragraph, run.processes, show_progress_bar=bar)
         recipe.report = recipe.corpus.report
         recipe.divide()
         return recipe
@@ -152,7 +152,7 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
     def vectors(self) -> PassageVectors | None:
         """Vectors of all passages, where the passage encoder is frozen; all processes have to ask for them."""
         run = self.run
-        return frozen_vectors(run.settings, self.corpus, run.encoder, run.processes, run.show_progress)
+        return frozen_vectors(run.settings, self.corpus, run.encoder, run.processes, run.show_progress_bar)
 
     @abstractmethod
     def collator(self) -> Collate:
@@ -219,7 +219,7 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
 
     def load(self) -> None:
         """Encode passages once, where their encoder is frozen, and make the loader."""
-        workers, across_epochs = self.settings.training.loading_processes, self._across_epochs
+        workers, across_epochs = self.settings.training.dataloader_num_workers, self._across_epochs
         self.loader = EpochLoader(
             self._examples, self._batches, self.collator(), workers, steps=self.steps, across_epochs=across_epochs
         )

@@ -73,7 +73,7 @@ class WordClassifier:
 
 
 def fit_vectors_and_words(
-    vectors: npt.NDArray[Any], words: Any, labels: Sequence[str], seed: int = 0, *, show_progress: bool | None = None
+    vectors: npt.NDArray[Any], words: Any, labels: Sequence[str], seed: int = 0, *, shown: bool | None = None
 ) -> WordClassifier:
     r"""Fit a linear support vector machine to the vectors of documents and the weights of their words.
 
@@ -90,7 +90,7 @@ def fit_vectors_and_words(
         words: sparse ``(documents, terms)``, tf-idf weights of the length 1; None without words.
         labels: ``(documents,)``, two labels at least.
         seed: draws the held-out part, and the order that the machine is fitted in.
-        show_progress: show a bar; None shows it on a terminal.
+        shown: show a bar; None shows it on a terminal.
     """
     if words is None:
         words = sparse.csr_matrix((len(vectors), 0))
@@ -99,7 +99,7 @@ def fit_vectors_and_words(
         return _fitted(vectors, words, truth, STRENGTHS[1], LENGTHS[1], USUAL_SLOPE, seed)
     scores = []
     own = vectors[~held_out], words[~held_out], truth[~held_out]
-    with progress_bar(show_progress, len(LENGTHS) * len(STRENGTHS), "Fitting", "classifiers") as bar:
+    with progress_bar(shown, len(LENGTHS) * len(STRENGTHS), "Fitting", "classifiers") as bar:
         for length, strength in product(LENGTHS, STRENGTHS):
             tried = _fitted(*own, strength, length, 1.0, seed)
             margins = tried.logits(vectors[held_out], words[held_out])
@@ -193,7 +193,7 @@ def fit_head(
         if encoder.lexical is not None:
             read_words.append(encoder.lexical.of_documents(window.documents))
     vectors, words = np.concatenate(read), sparse.vstack(read_words).tocsr() if read_words else None
-    found = fit_vectors_and_words(vectors, words, labels, seed, show_progress=options.get("show_progress"))
+    found = fit_vectors_and_words(vectors, words, labels, seed, shown=options.get("show_progress_bar"))
     head = encoder.model.add_head(found.classes, words=words is not None)
     with torch.no_grad():
         head.linear.weight.copy_(torch.from_numpy(found.of_vectors))

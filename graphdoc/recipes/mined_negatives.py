@@ -44,7 +44,7 @@ def corpus_vectors(
     training: TrainingSettings,
     processes: Processes,
     *,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> Vectors:
     """Encode all documents of a corpus, each process some of them, in eval mode and in the precision of training.
 
@@ -54,7 +54,7 @@ def corpus_vectors(
         passage_vectors: vectors of their passages, where the passage encoder is frozen.
         training: how the transformer computes.
         processes: the processes of the run, all of which have to call.
-        show_progress: show a bar in the first process; None shows it on a terminal when the work is long.
+        show_progress_bar: show a bar in the first process; None shows it on a terminal when the work is long.
 
     Returns:
         ``(documents, hidden)``, in every process.
@@ -79,7 +79,7 @@ def corpus_vectors(
     ends = np.cumsum(corpus.passage_counts, dtype=np.int64)
     full = np.flatnonzero(np.diff(ends // WINDOW_PASSAGES, prepend=0)) + 1
     windows = [range(*cuts) for cuts in pairwise(sorted({0, *full.tolist(), len(corpus)}))]
-    with progress_bar(show_progress if processes.is_first else False, len(corpus)) as bar:
+    with progress_bar(show_progress_bar if processes.is_first else False, len(corpus)) as bar:
         for start in range(0, len(windows), processes.count):
             some = windows[start : start + processes.count]
             own = encode(some[processes.rank]) if processes.rank < len(some) else None
@@ -224,7 +224,7 @@ class MinedNegatives:
         vectors = asked = None
         if "vectors" in settings.rankings:
             vectors = corpus_vectors(
-                encoder, corpus, data.vectors, run.settings.training, processes, show_progress=run.show_progress
+                encoder, corpus, data.vectors, run.settings.training, processes, show_progress_bar=run.show_progress_bar
             )
             asked = encoder.encode_query(list(share.values()), dtype=training_precision(encoder.device))
         record = {
@@ -237,7 +237,7 @@ class MinedNegatives:
             MinedDocuments(corpus.ids, corpus.groups, vectors, similarity_of(encoder.model.config.similarity).vectors),
             {query: self._judgements.positives(query) for query in share},
             settings, words=words, vectors=asked, excluded=self._excluded, record=record, device=encoder.device,
-            show_progress=run.show_progress if processes.is_first else False,
+            show_progress_bar=run.show_progress_bar if processes.is_first else False,
         )  # fmt: skip
         return merged(processes.gather(lists), queries)
 
@@ -245,8 +245,8 @@ class MinedNegatives:
         """A search of the words of the corpus, which every process counts for itself."""
         run, name = self._run, "Indexing words"
         source = CorpusSource(run.settings.corpus, run.settings.leaves_out_first_sentence).documents(CorpusReport())
-        show_progress = run.show_progress if run.processes.is_first else False
-        with progress_bar(show_progress, len(self._data.corpus), name) as bar:
+        show_progress_bar = run.show_progress_bar if run.processes.is_first else False
+        with progress_bar(show_progress_bar, len(self._data.corpus), name) as bar:
 
             def counted_documents() -> Iterator[SegmentedDocument]:
                 documents = (document for _, document in source)

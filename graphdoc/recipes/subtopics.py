@@ -191,7 +191,7 @@ class SubtopicValidation(PairValidation):
         training = self.settings.training
         for document in self.run.encoder.with_passage_vectors(
             self._documents, dtype=training_precision(self.run.encoder.device), token_budget=training.token_budget,
-            padding=training.padding, show_progress=self.run.show_progress, totals=Coverage(),
+            padding=training.padding, show_progress_bar=self.run.show_progress_bar, totals=Coverage(),
         ):  # fmt: skip
             assert document.passage_vectors is not None
             self._vectors[document.document.id] = document.passage_vectors

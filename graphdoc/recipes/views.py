@@ -181,7 +181,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
             corpus, rows, sampler, special, settings.views_per_pair, self._texts_of,
             SentenceFeatures(sampler.finder, model, encoder.device), run.processes,
             is_ordered=settings.pool_range is not None, workers=settings.corpus.processes,
-            show_progress=run.show_progress,
+            show_progress_bar=run.show_progress_bar,
         )  # fmt: skip
         field = settings.views.receptive_field
         counts = corpus.passage_counts[np.unique(rows)]

@@ -229,7 +229,7 @@ class DocumentIndex:
         *,
         on_error: OnUnencodable = "stop",
         maintain: bool | None = None,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
         workers: int | None = None,
     ) -> UpdateReport:
         """Add documents, and replace those that have changed; only passages whose text changed are encoded.
@@ -242,7 +242,7 @@ class DocumentIndex:
             on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
             maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it, and before
                 that for search structures alone, so that searches stay quick.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
+            show_progress_bar: show a bar; None shows it on a terminal when the work is long.
             workers: processes that cut and tokenize ahead; None for as many as suit the machine.
 
         Raises:
@@ -251,9 +251,9 @@ class DocumentIndex:
         """
         require_one_of("on_error", on_error, get_args(OnUnencodable))
         with self._writing():
-            update = Update(self._latest, self.encoder, on_error, show_progress, workers)
+            update = Update(self._latest, self.encoder, on_error, show_progress_bar, workers)
             report = update.run(documents_of(documents))
-            report.rebuilt = self._maintain_if_due(maintain, show_progress)
+            report.rebuilt = self._maintain_if_due(maintain, show_progress_bar)
         return report
 
     def delete(self, ids: Iterable[str] | str, *, maintain: bool | None = None) -> int:
@@ -390,7 +390,7 @@ class DocumentIndex:
         model = dict(self.record["model"])
         return {"path": self.path, "documents": state.documents, "passages": state.passages, "model": model}
 
-    def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
+    def _maintain_if_due(self, wanted: bool | None, show_progress_bar: bool | None = None) -> int:
         """Maintain, and give the number of documents that were encoded again."""
         state, rebuilt = self._store.state(), 0
         if wanted is None and state.is_search_slow and not state.is_maintenance_due:
@@ -398,7 +398,7 @@ class DocumentIndex:
         elif wanted or (wanted is None and state.is_maintenance_due):
             can_load = self._encoder is not None or self.record["source"] is not None
             if REPEATED in self._store.schema.names and can_load and state.documents:
-                rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
+                rebuilt = Update(self._store, self.encoder, show_progress_bar=show_progress_bar).reindex_boilerplate()
             self._store.maintain()
             if self._encoder is not None and state.documents:
                 self._measure_random_score(self._encoder)

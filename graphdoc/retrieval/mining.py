@@ -149,7 +149,7 @@ def mine(
     excluded: Mapping[str, Collection[str]] | None = None,
     record: Mapping[str, Any] | None = None,
     device: torch.device | str = "cpu",
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
 ) -> NegativeLists:
     """Mine negatives: of every query the best candidates that are no answers, nor copies of one, nor as close.
 
@@ -163,7 +163,7 @@ def mine(
         excluded: ids of further documents that are no negatives by query id, such as those that queries were made of.
         record: what else is written down about the lists, such as the model.
         device: where vectors are compared.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
+        show_progress_bar: show a bar; None shows it on a terminal when the work is long.
 
     Raises:
         RetrievalError: no query has a positive among the documents.
@@ -178,7 +178,7 @@ def mine(
     rejected: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
     lists: dict[str, tuple[str, ...]] = {}
     together = min(_QUERIES, max(1, _MOST_SCORES // max(1, len(documents.ids))))
-    with progress_bar(show_progress, len(queries), "Mining negatives", "queries") as bar:
+    with progress_bar(show_progress_bar, len(queries), "Mining negatives", "queries") as bar:
         for start in range(0, len(queries), together):
             some = queries[start : start + together]
             scores: dict[str, Any] = {}

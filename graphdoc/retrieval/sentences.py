@@ -62,15 +62,15 @@ def encode_sentences(
     encoder: EncodingPipeline,
     documents: Sequence[Document | SegmentedDocument],
     paragraph: Paragraph,
-    show_progress: bool | None = False,
+    show_progress_bar: bool | None = False,
 ) -> Iterator[Sentences]:
     """Encode all sentences of documents without the graph, many together; known passage vectors are used again.
 
     Raises:
         DocumentError: a document has no text.
     """
-    encoded = encoder.stream(documents, level="sentence", workers=0, show_progress=show_progress, totals=Coverage())
-    for segmented, vectors in encoded:
+    options: dict[str, Any] = {"workers": 0, "show_progress_bar": show_progress_bar, "totals": Coverage()}
+    for segmented, vectors in encoder.stream(documents, level="sentence", **options):
         spans = [(span.section, span.start, span.end) for span in segmented.passages]
         paragraphs = paragraph_numbers(segmented, paragraph, encoder.segmenter)
         # As an index keeps them, so that a score does not depend on where sentences come from.

@@ -92,12 +92,12 @@ class Update:
         store: LanceStore,
         encoder: DocumentEncoder,
         on_error: OnUnencodable = "stop",
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
         workers: int | None = None,
     ) -> None:
         self.report = UpdateReport()
         self._store, self._encoder, self._on_error = store, encoder, on_error
-        self._show, self._workers = show_progress, Workers.on(encoder.device, workers)
+        self._show, self._workers = show_progress_bar, Workers.on(encoder.device, workers)
         self._seen = SeenIds()
         # Documents that the index has otherwise, until they are written.
         self._replaced: set[str] = set()

@@ -10,8 +10,8 @@ _RANK = "similarity, or search of a DocumentIndex"
 
 OTHER_NAMES = {
     # Arguments of encode.
-    "show_progress_bar": "show_progress", "normalize": "normalize_embeddings", "convert_to_numpy": "convert_to_tensor",
-    "output_value": "level", "precision": "dtype", "pool": "workers",
+    "normalize": "normalize_embeddings", "convert_to_numpy": "convert_to_tensor", "output_value": "level",
+    "precision": "dtype", "pool": "workers",
     "batch_size": "token_budget, tokens of a mini-batch", "prompt": "query_prompt and document_prompt of the model",
     "prompt_name": "encode_query or encode_document", "is_query": "encode_query or encode_document",
     # Arguments of from_pretrained.
@@ -27,9 +27,7 @@ OTHER_NAMES = {
     "args": "keyword arguments such as epochs=3", "train_dataset": "task", "data": "task", "train_objectives": "task",
     "eval_dataset": "evaluator", "evaluation": "evaluator", "compute_metrics": "evaluator", "output_dir": "output",
     "num_train_epochs": "epochs", "per_device_train_batch_size": "batch_size", "mini_batch_size": "token_budget",
-    "warmup_ratio": "warmup", "warmup_steps": "warmup", "lr_scheduler_type": "schedule", "max_grad_norm": "clip",
-    "report_to": "trackers", "save_total_limit": "keep_checkpoints", "logging_steps": "log_steps",
-    "dataloader_num_workers": "loading_processes",
+    "warmup_ratio": "warmup_steps",
 }  # fmt: skip
 
 

@@ -440,7 +440,7 @@ class SubtopicRunSettings(PairRunSettings):
         "corpus": {"max_passages": 40},
         "model": {"tune": "frozen"},
         # Sentences differ more in length than passages.
-        "training": {"learning_rate": 1e-3, "schedule": "constant", "warmup": 0.0, "padding": 0.3},
+        "training": {"learning_rate": 1e-3, "lr_scheduler_type": "constant", "warmup_steps": 0.0, "padding": 0.3},
         "pairs": {},
     }
     metric_names = "loss", "auc"

@@ -192,11 +192,11 @@ class TrainingSettings(Settings):
     """learning rate of the passage encoder; null for learning_rate"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """decay of weights, not of biases and norms (AdamW); with 0, which is the paper's, that is Adam"""
-    schedule: Schedule = "linear"
+    lr_scheduler_type: Schedule = "linear"
     """course of the learning rate after the warm-up"""
-    warmup: Annotated[float, Field(ge=0, le=1e9)] = 0.1
+    warmup_steps: Annotated[float, Field(ge=0, le=1e9)] = 0.1
     """share of all steps (below 1) or number of steps over which the learning rate rises"""
-    clip: Annotated[float, Field(ge=0)] = 1.0
+    max_grad_norm: Annotated[float, Field(ge=0)] = 1.0
     """longest gradient; longer ones are shortened to it; 0 for none"""
     token_budget: Count | None = None
     """most tokens, with padding, of a mini-batch; null takes few on a CPU and many on accelerators"""
@@ -206,15 +206,15 @@ class TrainingSettings(Settings):
     """tokens whose activations are kept rather than computed twice; as many as fit in memory"""
     seed: Seed = 0
     """seed of all random draws"""
-    loading_processes: Annotated[int, Field(ge=0, le=128)] = 2
+    dataloader_num_workers: Annotated[int, Field(ge=0, le=128)] = 2
     """processes of each process that prepare batches ahead"""
     save_steps: Count | None = None
     """steps between checkpoints, each of which is measured; null for one at the end of every epoch"""
-    keep_checkpoints: Count = 2
+    save_total_limit: Count = 2
     """checkpoints that are kept, apart from the best one"""
-    log_steps: Count = 10
+    logging_steps: Count = 10
     """steps between entries in the log"""
-    trackers: list[Tracker] = Field(default_factory=list)
+    report_to: list[Tracker] = Field(default_factory=list)
     """where numbers are also written"""
 
 

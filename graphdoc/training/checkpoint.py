@@ -225,5 +225,5 @@ def require_finite_weights(model: DocumentModel, step: int) -> None:
     if (wrong := not_finite(trained_weights(model).items())) is not None:
         raise ModelError(
             f"weight {wrong} became NaN or infinite after step {step}; no checkpoint was written: lower "
-            "training.learning_rate, or warm up over more steps (training.warmup)"
+            "training.learning_rate, or warm up over more steps (training.warmup_steps)"
         )

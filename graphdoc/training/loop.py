@@ -146,7 +146,7 @@ class TrainingLoop:
         settings: how the run goes.
         checkpoints: writes and reads the run's checkpoints.
         processes: the processes that train together.
-        show_progress: show a bar; None shows it on a terminal.
+        show_progress_bar: show a bar; None shows it on a terminal.
         accelerator: the one whose trackers have been started; None makes one.
         callbacks: see :class:`~graphdoc.trainer.Trainer`.
 
@@ -162,12 +162,12 @@ class TrainingLoop:
         checkpoints: RunCheckpoints,
         processes: Processes,
         *,
-        show_progress: bool | None = None,
+        show_progress_bar: bool | None = None,
         accelerator: Accelerator | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         self.model, self.settings, self.processes = model, settings, processes
-        self._recipe, self._checkpoints, self._show_progress = recipe, checkpoints, show_progress
+        self._recipe, self._checkpoints, self._show_progress = recipe, checkpoints, show_progress_bar
         length = recipe.loader.epoch_steps
         steps = settings.max_steps or math.ceil(settings.epochs * (length or 0))
         # A stream does not say how long an epoch is.
@@ -176,13 +176,13 @@ class TrainingLoop:
         self.state, self._callbacks, self._control = TrainState(max_steps=steps), callbacks, TrainerControl()
         # What callbacks read of transformers' TrainingArguments.
         self._arguments: Any = SimpleNamespace(
-            output_dir=str(checkpoints.folder), max_steps=steps, logging_steps=settings.log_steps,
+            output_dir=str(checkpoints.folder), max_steps=steps, logging_steps=settings.logging_steps,
             num_train_epochs=settings.epochs, load_best_model_at_end=True,
             eval_strategy="steps" if recipe.evaluation else "no",
             metric_for_best_model=recipe.evaluation and recipe.evaluation.best,
             greater_is_better=recipe.evaluation and recipe.evaluation.greater_is_better,
         )  # fmt: skip
-        self.accelerator = accelerator or make_accelerator(model.device, checkpoints.folder, settings.trackers)
+        self.accelerator = accelerator or make_accelerator(model.device, checkpoints.folder, settings.report_to)
         self._step = CachedStep(
             model, recipe.objective, precision=training_precision(model.device),
             packing=Packing.on(model.device, settings.token_budget, settings.padding),
@@ -231,7 +231,7 @@ class TrainingLoop:
                 raise
             raise DocumentError(
                 "a process that loads documents was ended from outside, perhaps for want of memory; lower "
-                f"training.loading_processes={self.settings.loading_processes} and resume"
+                f"training.dataloader_num_workers={self.settings.dataloader_num_workers} and resume"
             ) from error
         if self.state.best_global_step:
             self._checkpoints.load_weights(self._checkpoints.at_step(self.state.best_global_step))
@@ -266,7 +266,7 @@ class TrainingLoop:
             if batch is None:
                 break
             self._compute_gradient(batch)
-            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf)
+            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.max_grad_norm or math.inf)
             self._optimizer.step()
             rate = self._schedule.get_last_lr()[0]
             self._schedule.step()
@@ -341,7 +341,7 @@ class TrainingLoop:
         saves = step % self._save_steps == 0 or is_last or self._is_stopping
         # What has been added up since the last entry is not part of a checkpoint: an entry before each makes resumed
         # runs log the same numbers.
-        if saves or step % self.settings.log_steps == 0:
+        if saves or step % self.settings.logging_steps == 0:
             means = self._means.take(self.processes)
             numbers = {name: float(value) for name, value in numbers.items()}
             self._write({"loss": means.pop("loss"), **numbers, **means})

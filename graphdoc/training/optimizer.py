@@ -55,8 +55,9 @@ def make_optimizer(model: DocumentModel, settings: TrainingSettings) -> Optimize
 def make_schedule(optimizer: Optimizer, settings: TrainingSettings, steps: int) -> Any:
     """The course of the learning rate over the steps of a run."""
     # A share of the steps below 1, which leaves one step with the whole rate at least; else their number.
-    warmup = int(settings.warmup) if settings.warmup >= 1 else min(math.ceil(steps * settings.warmup), steps - 1)
-    return get_scheduler(settings.schedule, optimizer, num_warmup_steps=warmup, num_training_steps=steps)
+    warmup = settings.warmup_steps
+    warmup = int(warmup) if warmup >= 1 else min(math.ceil(steps * warmup), steps - 1)
+    return get_scheduler(settings.lr_scheduler_type, optimizer, num_warmup_steps=warmup, num_training_steps=steps)
 
 
 def save_optimizer(folder: Path, optimizer: Any, schedule: Any, scaler: Any) -> None:

@@ -136,7 +136,7 @@ class RunContext(Generic[KindOfSettings]):
         settings: the settings of the run.
         encoder: the model that the run starts from, and its tokenizer.
         processes: the processes that train together.
-        show_progress: show bars; None shows them on a terminal.
+        show_progress_bar: show bars; None shows them on a terminal.
         loss: replaces the loss of the settings.
         evaluation: replaces the evaluation of the settings.
         callbacks: called while the model is trained.
@@ -145,7 +145,7 @@ class RunContext(Generic[KindOfSettings]):
     settings: KindOfSettings
     encoder: DocumentEncoder
     processes: Processes
-    show_progress: bool | None = None
+    show_progress_bar: bool | None = None
     loss: Loss | None = None
     evaluation: RunEvaluation | None = None
     callbacks: Sequence[TrainerCallback] = ()
@@ -179,7 +179,7 @@ def run_recipe(
 
     def begin() -> None:
         nonlocal is_new
-        require_trackers(settings.training.trackers)
+        require_trackers(settings.training.report_to)
         begin_run(folder, settings, resume=resume)
         lock.acquire()
         # Another run may have begun and ended while this one waited.
@@ -197,7 +197,7 @@ def run_recipe(
             if processes.is_first:
                 for line in _announcement(settings, recipe, record):
                     tqdm.write(printable(line))
-            accelerator = make_accelerator(context.encoder.model.device, folder, settings.training.trackers)
+            accelerator = make_accelerator(context.encoder.model.device, folder, settings.training.report_to)
             stack.callback(end_trackers, accelerator)
             processes.run_first(partial(start_trackers, accelerator, folder))
             recipe.load()
@@ -222,12 +222,12 @@ def _train(
     model, processes, folder = context.encoder.model, context.processes, settings.folder
     results: dict[str, Any] = {}
     checkpoints = RunCheckpoints(
-        folder, model, context.encoder.tokenizer, name=folder.name, keep=settings.training.keep_checkpoints,
+        folder, model, context.encoder.tokenizer, name=folder.name, keep=settings.training.save_total_limit,
         describe_training=lambda: _card(settings, recipe, record, results),
         only_updates=settings.model.store == "updates",
     )  # fmt: skip
     loop = TrainingLoop(
-        model, recipe, settings.training, checkpoints, processes, show_progress=context.show_progress,
+        model, recipe, settings.training, checkpoints, processes, show_progress_bar=context.show_progress_bar,
         accelerator=accelerator, callbacks=context.callbacks,
     )  # fmt: skip
     last = checkpoints.last if resume else None

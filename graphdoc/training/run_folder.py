@@ -37,8 +37,8 @@ _PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate
 
 # Settings that may differ when a run goes on: they say where and how it is computed, not what.
 _FREE_TRAINING = (
-    *("log_steps", "loading_processes", "token_budget", "padding", "keep_activations", "keep_checkpoints"),
-    "trackers",
+    *("logging_steps", "dataloader_num_workers", "token_budget", "padding", "keep_activations", "save_total_limit"),
+    "report_to",
 )
 # What was read is compared by its content, whatever was to become of errors.
 _FREE_CORPUS = ("preparing_processes", "cache", "on_error")
@@ -270,7 +270,7 @@ def require_trackers(names: Sequence[str]) -> None:
     """Refuse trackers whose library is not installed, as a missing extra."""
     for name in names:
         if find_spec(name) is None:
-            raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
+            raise MissingExtraError(name, "track", f"write numbers there (training.report_to=[{name}])")
 
 
 _ADVICE = {"wandb": "log in (wandb login), set WANDB_MODE=offline, ", "mlflow": "check MLFLOW_TRACKING_URI, "}
@@ -306,7 +306,7 @@ def start_trackers(accelerator: Accelerator, folder: Path) -> None:
     except Exception as error:  # each library raises errors of its own
         reason = one_line(str(error), 200) or type(error).__name__
         advice = "".join(text for name, text in _ADVICE.items() if name in names)
-        raise OutputError(f"training.trackers={names} do not start: {reason}; {advice}or leave them out") from error
+        raise OutputError(f"training.report_to={names} do not start: {reason}; {advice}or leave them out") from error
 
 
 def end_trackers(accelerator: Accelerator) -> None:

@@ -61,7 +61,7 @@ def encode_to_disk(
     overwrite: bool = False,
     token_budget: int | None = None,
     padding: float | None = None,
-    show_progress: bool | None = None,
+    show_progress_bar: bool | None = None,
     workers: int | None = None,
     report: ReadingReport | None = None,
     on_error: OnUnencodable = "stop",
@@ -90,7 +90,7 @@ def encode_to_disk(
         overwrite: replace what another run left in the folder.
         token_budget: most tokens (with padding) that go through the transformer at once.
         padding: largest share of padding in a well-filled mini-batch, 0 to 1; None for the usual one.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
+        show_progress_bar: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut and tokenize ahead; None for as many as suit the machine, 0 for none.
         report: report of the reader of ``documents``; what it lists as skipped goes into the manifest, and what cannot
             be encoded into it.
@@ -144,7 +144,7 @@ def encode_to_disk(
             target.open()
             # Nobody may change the folder before all have seen it.
             processes.gather(None)
-            with progress_bar(show_progress if processes.is_first else False, partial(number_of, documents)) as bar:
+            with progress_bar(show_progress_bar if processes.is_first else False, partial(number_of, documents)) as bar:
                 job = _Job(shards, target, processes, bar)
                 job.run(chain(first, coming), ahead, cluster)
             is_new = any(processes.gather(job.has_encoded))

@@ -126,7 +126,7 @@ def test_any_number_of_classes(classify: Classify, tmp_path: Path) -> None:
             ("labels.multi_label=true", "validation.best=loss"),
             ["validation.best=loss"],
         ),
-        (rows(12), ("training.learning_rate=1e22", "training.warmup=0", "training.save_steps=1"), ["NaN"]),
+        (rows(12), ("training.learning_rate=1e22", "training.warmup_steps=0", "training.save_steps=1"), ["NaN"]),
     ],
     ids=["none", "several", "one", "folders", "name", "bounds", "unknown", "loss of unknown", "diverges"],
 )

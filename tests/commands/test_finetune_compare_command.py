@@ -176,7 +176,7 @@ def test_documents_without_others_of_their_group(compare: Command, write: Comman
     assert (record["train"], sum(record["left_out"].values())) == (10, 2)
     assert max(entry["skipped_anchors"] for entry in losses_of(tmp_path / "run")) > 0
     made = [{"id": f"d{number}", "text": "Rice and mould.", "label": str(number)} for number in range(40)] + rows(2)
-    options = ("training.epochs=1", "training.warmup=0", f"output={tmp_path / 'alone'}")
+    options = ("training.epochs=1", "training.warmup_steps=0", f"output={tmp_path / 'alone'}")
     told(compare(f"corpus.source={write('alone.jsonl', made)}", *options))
     without = [entry for entry in losses_of(tmp_path / "alone") if entry["without_positives"] == 1]
     assert without and {(entry["loss"], entry["grad_norm"]) for entry in without} == {(0.0, 0.0)}

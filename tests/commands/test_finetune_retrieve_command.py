@@ -27,7 +27,7 @@ def retrieve(graphdoc: Callable[..., Any], backbone_folder: Backbones, tmp_path:
     """Trains a tiny model on 30 documents of six topics: ``retrieve("training.epochs=2")``."""
     source = write_beir(tmp_path / "beir") / "corpus.jsonl"
     settings = {"projection_size": 16, "graph_layers": 1, "passage_words": 10}
-    training = {"epochs": 1, "learning_rate": 1e-2, "keep_checkpoints": 99}
+    training = {"epochs": 1, "learning_rate": 1e-2, "save_total_limit": 99}
     loss = {"similarity": "cosine", "temperature": 0.1}
     backbone = backbone_folder("roberta")
     config = write_config(tmp_path, source, backbone, settings, tune="frozen", training=training, loss=loss)

@@ -138,8 +138,8 @@ def test_documents_held_out_are_measured_and_a_run_that_is_over_stays_as_it_is(
 @pytest.mark.parametrize(
     "options",
     [
-        ("split=one_passage", "loss.directions=one", "training.schedule=cosine", "training.loading_processes=1"),
-        ("training.keep_activations=500", "training.token_budget=200"),
+        ("split=one_passage", "loss.directions=one", "training.lr_scheduler_type=cosine"),
+        ("training.keep_activations=500", "training.token_budget=200", "training.dataloader_num_workers=1"),
     ],
 )
 def test_settings_go_together(pretrain: Pretrain, options: tuple[str, ...]) -> None:
@@ -184,7 +184,7 @@ def test_two_runs_in_one_folder(pretrain: Pretrain, tmp_path: Path, monkeypatch:
 
 def test_trained_model_is_start_and_no_checkpoint_of_model_of_another_size(pretrain: Pretrain, tmp_path: Path) -> None:
     told(pretrain(ONE_STEP, "output=first", "model.settings.projection_size=8"))
-    options = ("training.max_steps=2", "training.save_steps=1", "training.keep_checkpoints=9")
+    options = ("training.max_steps=2", "training.save_steps=1", "training.save_total_limit=9")
     told(pretrain(*options, "model.start=first/model", "model.settings={}"))
     made = json.loads((tmp_path / "run" / "model" / "config.json").read_text(encoding="utf-8"))
     assert (made["projection_size"], made["passage_words"], made["pooling"]) == (8, 20, "mean")

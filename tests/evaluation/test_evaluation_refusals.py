@@ -200,7 +200,7 @@ def test_models_and_corpora(tiny_encoder: Encoders) -> None:
         (r"a, b, c.* x", lambda: ClassificationEvaluator(labelled("x"))(single)),
         ("1 document", lambda: rank_documents(RankedCorpus([one], lambda: encoder), ["d0"], relevant, ["tf-idf"])),
         ("'d0'", lambda: RankedCorpus([one, one], lambda: encoder)),
-        ("bare", lambda: RankedCorpus([one, bare], lambda: encoder, show_progress=False).sentences),
+        ("bare", lambda: RankedCorpus([one, bare], lambda: encoder, show_progress_bar=False).sentences),
         ("no words", lambda: RANKERS["bm25"](RankedCorpus([mark], lambda: encoder))),
     ):
         with pytest.raises(GraphdocError, match=value):

@@ -44,7 +44,7 @@ def texts() -> list[Document]:
 
 @pytest.fixture
 def corpus(texts: Documents, encoder: DocumentEncoder) -> RankedCorpus:
-    return RankedCorpus(texts, lambda: encoder, show_progress=False)
+    return RankedCorpus(texts, lambda: encoder, show_progress_bar=False)
 
 
 def test_every_row_ranks_all_others(corpus: RankedCorpus) -> None:
@@ -91,7 +91,7 @@ def test_bm25_against_a_loop(corpus: RankedCorpus) -> None:
 
 @pytest.mark.parametrize("normalization", ["none", "zscore"])
 def test_sentences_by_definition_of_paper(texts: Documents, encoder: DocumentEncoder, normalization: str) -> None:
-    corpus = RankedCorpus(texts, lambda: encoder, normalization=normalization, show_progress=False)  # type: ignore[arg-type]
+    corpus = RankedCorpus(texts, lambda: encoder, normalization=normalization, show_progress_bar=False)  # type: ignore[arg-type]
     rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
     sets = list(encode_sentences(encoder, texts, encoder.model.config.paragraph, False))
     scorer = DocumentScorer(

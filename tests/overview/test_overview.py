@@ -119,7 +119,7 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
     tiny_encoder: Encoders, structured: Documents, tmp_path: Path
 ) -> None:
     encoder = tiny_encoder("bert", readout="mean", trained=True)
-    overview = Overview.from_documents(encoder, structured, vectors=tmp_path / "vectors", show_progress=False)
+    overview = Overview.from_documents(encoder, structured, vectors=tmp_path / "vectors", show_progress_bar=False)
     vectors = encoder.encode(structured, normalize_embeddings=True)
     cosines = vectors @ vectors.T
     for row in range(3):
@@ -137,7 +137,7 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
 def test_the_list_of_repeats_is_what_the_encoder_leaves_out(tiny_encoder: Encoders, tmp_path: Path) -> None:
     documents = with_licences(make_collection(2)[0])
     encoder = tiny_encoder("bert", readout="mean", trained=True).without_repeats(find_repeats(documents))
-    overview = Overview.from_documents(encoder, documents, vectors=tmp_path / "v", show_progress=False)
+    overview = Overview.from_documents(encoder, documents, vectors=tmp_path / "v", show_progress_bar=False)
     assert overview.repeats.shortened == 4
     # White space between passages counts in the coverage.
     spaces = 4 * (len(overview.repeats.passages) - 1)

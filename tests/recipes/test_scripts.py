@@ -171,7 +171,7 @@ def test_a_recipe_reads_its_data_as_they_are_published(
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(text, encoding="utf-8")
     tiny = [f"model.start={backbone_folder('roberta')}", "training.max_steps=2", "training.batch_size=4",
-            "training.loading_processes=0", "corpus.preparing_processes=1", "corpus.cache=cache"]  # fmt: skip
+            "training.dataloader_num_workers=0", "corpus.preparing_processes=1", "corpus.cache=cache"]  # fmt: skip
     assert main(["finetune", task, "--config", name, "--device", "cpu", "output=run", *tiny, *options]) == 0
     assert corpus_of(Path("run"))["documents"] == 8
 

@@ -162,8 +162,8 @@ def test_vectors_are_those_of_the_documents(
             part.p = 0.5
     chosen = settings()
     processes = Processes(torch.device("cpu"))
-    corpus = prepare_corpus(chosen, encoder.segmenter, processes, show_progress=False)
-    vectors = prepare_passage_vectors(corpus, encoder.model, show_progress=False) if frozen else None
+    corpus = prepare_corpus(chosen, encoder.segmenter, processes, show_progress_bar=False)
+    vectors = prepare_passage_vectors(corpus, encoder.model, show_progress_bar=False) if frozen else None
     monkeypatch.setattr(module, "WINDOW_PASSAGES", window)
     encoder.model.train()
     state = torch.get_rng_state()

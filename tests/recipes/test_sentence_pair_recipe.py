@@ -51,7 +51,7 @@ def overrides(language_model_folder: Path, tmp_path: Path) -> list[str]:
     return [
         f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', rows())}", f"corpus.cache={tmp_path / 'cache'}",
         "corpus.preparing_processes=1", "corpus.deduplicate=false", f"model.start={language_model_folder}",
-        "training.learning_rate=1.0e-2", "training.warmup=0", "training.epochs=1", "training.log_steps=1",
+        "training.learning_rate=1.0e-2", "training.warmup_steps=0", "training.epochs=1", "training.logging_steps=1",
         "pairs_per_epoch=24", "loss.mlm_weight=1", "loss.contrast_on=masked", "validation.best=loss",
     ]  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], mon
         """Sentences with their masks and labels, of all ranks together, step by step."""
         shares = []
         for rank in ranks:
-            start = start_of([*overrides, f"training.loading_processes={workers}"])
+            start = start_of([*overrides, f"training.dataloader_num_workers={workers}"])
             monkeypatch.setattr(start.processes, "rank", rank)
             monkeypatch.setattr(start.processes, "count", len(ranks))
             # Every one of them makes the corpus ready, or finds it.

@@ -45,7 +45,7 @@ def overrides(backbone_folder: Backbones, tmp_path: Path) -> list[str]:
         f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', documents())}", f"corpus.cache={tmp_path / 'cache'}",
         "corpus.preparing_processes=1", "corpus.max_passages=12", f"model.start={backbone_folder('bert')}",
         f"pairs.file={write_pairs(tmp_path)}", "subtopics.cluster_size=4", "subtopics.neighbours=5",
-        "training.batch_size=8", "training.epochs=2", "training.loading_processes=0", "training.log_steps=1",
+        "training.batch_size=8", "training.epochs=2", "training.dataloader_num_workers=0", "training.logging_steps=1",
     ]  # fmt: skip
 
 

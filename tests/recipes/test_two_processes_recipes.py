@@ -29,7 +29,7 @@ def config(backbone_folder: Backbones, tmp_path: Path) -> Path:
     return write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
         {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
-        training={"batch_size": 7, "learning_rate": 1e-4, "max_steps": 3, "warmup": 0},
+        training={"batch_size": 7, "learning_rate": 1e-4, "max_steps": 3, "warmup_steps": 0},
     )  # fmt: skip
 
 
@@ -83,18 +83,18 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
         source = write_rows(tmp_path / "pairs.jsonl", rows_of(10))
         changes = [
             f"model.start={language_model_folder}", f"corpus.source={source}", f"corpus.cache={tmp_path / 'cache'}",
-            f"output={tmp_path / name}", "training.batch_size=7", "training.max_steps=3", "training.log_steps=1",
+            f"output={tmp_path / name}", "training.batch_size=7", "training.max_steps=3", "training.logging_steps=1",
         ]  # fmt: skip
         return ["pretrain", "--config", "sdr_quick", "--device", "cpu", *changes]
 
-    assert main(command("begun", "training.save_steps=1", "training.keep_checkpoints=9")) == 0
+    assert main(command("begun", "training.save_steps=1", "training.save_total_limit=9")) == 0
     for name in ("checkpoint-3", "checkpoint-2", "model"):
         (tmp_path / "begun" / name).rename(tmp_path / f"undisturbed-{name}")
     runs = {
         "two": command("two"),
-        "resumed": command("begun", "training.save_steps=1", "training.keep_checkpoints=9", "--resume"),
+        "resumed": command("begun", "training.save_steps=1", "training.save_total_limit=9", "--resume"),
         "held out": command("held-out", "validation.share=0.2", "validation.best=loss"),
-        "frozen": command("frozen", "model.tune=frozen", "training.trackers=[tensorboard]"),
+        "frozen": command("frozen", "model.tune=frozen", "training.report_to=[tensorboard]"),
         "empty": command("x", f"corpus.source={tmp_path / 'empty.jsonl'}"),
         "short": command("x", f"corpus.source={tmp_path / 'short.jsonl'}"),
         "stop": command("x", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=stop"),
@@ -102,7 +102,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
         "no such number": command("wrong", "validation.share=0.2", "validation.best=beauty"),
         "taken": command("two"),
         "pairs": pairs("pairs"),
-        "no numbers": command("nan", "training.learning_rate=1e30", "training.clip=0", "training.max_steps=9"),
+        "no numbers": command("nan", "training.learning_rate=1e30", "training.max_grad_norm=0", "training.max_steps=9"),
         "not writable": command("config.yaml/run"),
     }
     first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
@@ -236,7 +236,7 @@ def _files(backbone_folder: Backbones, tiny_encoder: Encoders, tmp_path: Path, m
     write_config(
         tmp_path, "corpus.jsonl", backbone_folder("roberta"),
         {"projection_size": 16, "graph_layers": 1, "passage_words": 10},
-        training={"batch_size": 9, "learning_rate": 1e-4, "max_steps": 3, "warmup": 0},
+        training={"batch_size": 9, "learning_rate": 1e-4, "max_steps": 3, "warmup_steps": 0},
     )  # fmt: skip
 
 

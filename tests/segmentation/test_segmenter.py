@@ -48,7 +48,7 @@ def unigram() -> PreTrainedTokenizerFast:
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace("\u200b", "")])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
+        vocab_size=120, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress_bar=False
     )
     tokenizer.train_from_iterator(LINES * 3, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(

@@ -290,7 +290,7 @@ def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: Encoders, tmp_p
     found: dict[str, list[list[list[int]]]] = {}
     for settings in (SentencePairSettings(corpus=source), PretrainingSettings(corpus=source)):  # type: ignore[arg-type]
         for name, one in (("titled", encoder), ("plain", plain)):
-            corpus = prepare_run_corpus(settings, one.segmenter, "section", show_progress=False)
+            corpus = prepare_run_corpus(settings, one.segmenter, "section", show_progress_bar=False)
             own = [[list(map(int, ids)) for ids in corpus[number].token_ids] for number in range(4)]
             found[f"{type(settings).__name__} {name}"] = own
     assert found["SentencePairSettings titled"] == found["SentencePairSettings plain"]

@@ -207,7 +207,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     "graph_roberta": (PretrainingSettings, {
         "split": "half", "loss": {"similarity": "dot", "temperature": 1.0, "directions": "both"},
         "training": {"batch_size": 1536, "epochs": 10, "max_steps": None, "learning_rate": 5e-5,
-                     "encoder_learning_rate": None, "warmup": 0.1, "weight_decay": 0.0},
+                     "encoder_learning_rate": None, "warmup_steps": 0.1, "weight_decay": 0.0},
         "corpus": {"max_passages": 50, "dataset": "Skylion007/openwebtext", "revision": "refs/convert/parquet"},
         "model": {"start": "roberta-base", "tune": "full", "settings": {
             "projection_size": 512, "graph_layers": 2, "graph_heads": 2, "pooling": "cls", "graph_kind": "full",
@@ -228,7 +228,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
     }),
     "robust04": (RetrievalSettings, {
         "negatives": {"per_query": 8, "kind": "random"}, "folds": {"number": 5}, "similarity": "dot",
-        "training": {"batch_size": 32, "epochs": 10, "warmup": 0.1},
+        "training": {"batch_size": 32, "epochs": 10, "warmup_steps": 0.1},
     }),
     "msmarco_doc": (RetrievalSettings, {
         "negatives": {"per_query": 1, "kind": "words", "depth": 100, "refresh": 0.5}, "similarity": "dot",
@@ -239,11 +239,12 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
         "training": {"batch_size": 128, "epochs": 5, "learning_rate": 2e-5}, "similarity": "dot",
     }) for form in ("title", "first_sentence")},
     **{name: (ClassificationSettings, {"training": {
-        "batch_size": 32, "epochs": epochs, "learning_rate": rate, "warmup": 0.1, "weight_decay": 0.01,
+        "batch_size": 32, "epochs": epochs, "learning_rate": rate, "warmup_steps": 0.1, "weight_decay": 0.01,
     }}) for name, epochs, rate in (("arxiv", 20, 1e-4), ("newsgroups20", 20, 5e-5), ("imdb", 20, 5e-5),
                                    ("hyperpartisan", 15, 3e-5))},
     **{f"sst_{name}": (ViewRunSettings, {
-        "training": {"learning_rate": 1e-5, "weight_decay": 0.0, "schedule": "linear"}, "pairs": {"depth": depth},
+        "training": {"learning_rate": 1e-5, "weight_decay": 0.0, "lr_scheduler_type": "linear"},
+        "pairs": {"depth": depth},
         "views": {"receptive_field": 40, "cluster_size": 6, "views": 3, "view_tokens": tokens, "encoder": encoder},
     }) for name, encoder, tokens, depth in (("cnse", "cross", 256, 40), ("cnss", "cross", 256, 40),
                                             ("lecardv2", "dual", 512, 40), ("coliee", "dual", 512, 20))},

@@ -16,7 +16,8 @@ from safetensors.torch import load_file
 def write_config(folder: Path, source: Path | str, backbone: Path, settings: Any, *, tune: str = "full", **parts: Any):
     """Write the settings of a short run of a tiny model on a corpus; its output is ``run``."""
     training = {
-        "batch_size": 8, "learning_rate": 5e-3, "loading_processes": 0, "log_steps": 1, **parts.pop("training"),
+        "batch_size": 8, "learning_rate": 5e-3, "dataloader_num_workers": 0, "logging_steps": 1,
+        **parts.pop("training"),
     }  # fmt: skip
     corpus = {"source": str(source), "preparing_processes": 1, "cache": str(folder / "cache")}
     values = {

@@ -51,9 +51,9 @@ def view_overrides(folder: Path, backbone: Path) -> list[str]:
         "corpus.preparing_processes=1", f"model.start={backbone}",
         f"pairs.file={write_pairs(folder)}",
         "views.view_tokens=24", "views.receptive_field=12", "views.cluster_size=4", "training.batch_size=7",
-        "training.epochs=2", "training.learning_rate=1.0e-3", "training.loading_processes=0", "training.log_steps=1",
-        "training.keep_activations=0", "model.settings.passage_tokens=40", "model.settings.pooling=mean",
-        "views.encoder=cross", "loss.kind=cross_entropy",
+        "training.epochs=2", "training.learning_rate=1.0e-3", "training.dataloader_num_workers=0",
+        "training.logging_steps=1", "training.keep_activations=0", "model.settings.passage_tokens=40",
+        "model.settings.pooling=mean", "views.encoder=cross", "loss.kind=cross_entropy",
     ]  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed:
     folder = tmp_path / "run"
     last = 0
     for options in ((), ("--resume",)):
-        run = start(undisturbed.config, folder, "training.loading_processes=2", *options)
+        run = start(undisturbed.config, folder, "training.dataloader_num_workers=2", *options)
         _, err = interrupt(run, folder, last + 3, signal.SIGTERM, group=True)
         assert run.returncode == 128 + signal.SIGTERM, err
         before, last = last, max(losses_by_step(folder))
@@ -138,7 +138,7 @@ def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed:
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")
 def test_a_process_that_loads_and_is_killed_is_reported_in_one_line(undisturbed: Undisturbed, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run = start(undisturbed.config, folder, "training.loading_processes=2")
+    run = start(undisturbed.config, folder, "training.dataloader_num_workers=2")
     wait_for(run, folder, 3)
     children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text(encoding="ascii").split()
     names = {child: Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8") for child in children}
@@ -149,4 +149,4 @@ def test_a_process_that_loads_and_is_killed_is_reported_in_one_line(undisturbed:
     assert run.returncode == 2, err
     assert "Traceback" not in err
     assert "a process that loads documents was ended from outside, perhaps for want of memory; lower" in err
-    assert "training.loading_processes=2 and resume" in err
+    assert "training.dataloader_num_workers=2 and resume" in err

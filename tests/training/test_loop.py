@@ -37,10 +37,10 @@ SETTINGS = TrainingSettings(
     batch_size=8,
     epochs=2,
     learning_rate=1e-3,
-    log_steps=1,
+    logging_steps=1,
     save_steps=3,
-    loading_processes=0,
-    keep_checkpoints=9,
+    dataloader_num_workers=0,
+    save_total_limit=9,
     token_budget=200,
     padding=0.5,
 )
@@ -56,7 +56,7 @@ class MemoryRecipe(Recipe):
     def __init__(self, examples: list[Any], settings: TrainingSettings) -> None:
         counts = np.array([len(example.sections) for example in examples])
         batches = EpochBatches(counts, settings.batch_size, settings.seed)
-        self.loader = EpochLoader(examples, batches, collate, settings.loading_processes)
+        self.loader = EpochLoader(examples, batches, collate, settings.dataloader_num_workers)
         self.begun: list[int] = []
 
     def begin_epoch(self, epoch: int) -> None:
@@ -83,12 +83,12 @@ def make_loop(tiny_encoder: Encoders, training_examples: Any) -> Callable[..., T
                 module.p = 0.1
         prepare_tuning(encoder.model, tune)
         folder.mkdir(exist_ok=True)
-        options = {"name": "tiny", "keep": settings.keep_checkpoints, "only_updates": only_updates}
+        options = {"name": "tiny", "keep": settings.save_total_limit, "only_updates": only_updates}
         checkpoints = RunCheckpoints(folder, encoder.model, encoder.tokenizer, **options)
         recipe = MemoryRecipe(training_examples(40), settings)
         recipe.evaluation = RunEvaluation(evaluation, "score", greater_is_better=True) if evaluation else None
         processes = Processes(torch.device("cpu"))
-        return TrainingLoop(encoder.model, recipe, settings, checkpoints, processes, show_progress=False)
+        return TrainingLoop(encoder.model, recipe, settings, checkpoints, processes, show_progress_bar=False)
 
     return make
 
@@ -121,14 +121,14 @@ def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     undisturbed.run()
     others = set(active_children())
     loading: list[int] = []
-    interrupted = make_loop(tmp_path / "b", tune=tune, loading_processes=workers)
+    interrupted = make_loop(tmp_path / "b", tune=tune, dataloader_num_workers=workers)
     _fail(interrupted, at=8, before=lambda: loading.append(len(active_children())))
     with pytest.raises(KeyboardInterrupt):
         interrupted.run()
     assert loading == [len(others) + workers] * 8 and set(active_children()) == others
 
     # From the middle of the second epoch on.
-    resumed = make_loop(tmp_path / "b", tune=tune, loading_processes=workers)
+    resumed = make_loop(tmp_path / "b", tune=tune, dataloader_num_workers=workers)
     assert resumed._checkpoints.last == tmp_path / "b" / "checkpoint-6"
     resumed.run(resumed._checkpoints.last)
 
@@ -201,7 +201,7 @@ def best_weights(loop: TrainingLoop, folder: Path, step: int) -> None:
 def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     scores = iter([1.0, 3.0, 2.0, 0.5, 0.25, 0.1])
-    loop = make_loop(folder, evaluation=lambda: {"score": next(scores)}, save_steps=2, keep_checkpoints=1)
+    loop = make_loop(folder, evaluation=lambda: {"score": next(scores)}, save_steps=2, save_total_limit=1)
     loop.run()
     # The last one stays too: a run that was asked to stop goes on from there.
     assert {path.name for path in folder.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-10"}
@@ -209,7 +209,7 @@ def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Pat
     assert [entry["eval_score"] for entry in entries_of(folder) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
     # It is found where the folder was moved to.
     moved = folder.rename(tmp_path / "moved")
-    resumed = make_loop(moved, evaluation=lambda: {"score": 0.0}, save_steps=2, keep_checkpoints=1)
+    resumed = make_loop(moved, evaluation=lambda: {"score": 0.0}, save_steps=2, save_total_limit=1)
     resumed.run(moved / "checkpoint-10")
     best_weights(resumed, moved, 4)
 
@@ -241,7 +241,7 @@ def test_numbers_that_are_none_stop_a_run_and_are_not_written(make_loop: Any, tm
     with pytest.raises(ModelError, match=r"step 1.*nan.*wrong-batch-1\.json"):
         loop.run()
     assert len(json.loads((tmp_path / "loss" / "wrong-batch-1.json").read_text())["documents"]) == 8
-    loop = make_loop(tmp_path / "weights", save_steps=1, learning_rate=1e30, warmup=0.0, clip=0.0)
+    loop = make_loop(tmp_path / "weights", save_steps=1, learning_rate=1e30, warmup_steps=0.0, max_grad_norm=0.0)
     loop.model.projection.weight.register_hook(lambda gradient: gradient * float("inf"))
     with pytest.raises(ModelError, match="step 1"):
         loop.run()
@@ -321,7 +321,7 @@ def test_trackers_get_the_numbers_and_the_settings_without_a_network(
     run.mkdir()
     monkeypatch.chdir(here)
     (run / "config.yaml").write_text("training: {seed: 3}\n")
-    make_loop(run, trackers=[name], evaluation=lambda: {"score": 1.0}, epochs=1).run()
+    make_loop(run, report_to=[name], evaluation=lambda: {"score": 1.0}, epochs=1).run()
     assert not list(here.iterdir())
     if name == "tensorboard":
         accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -353,7 +353,7 @@ def test_a_tracker_that_does_not_start_is_named(make_loop: Any, tmp_path: Path, 
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://server")
     with pytest.raises(OutputError, match=r"mlflow.*nowhere"):
-        make_loop(tmp_path / "lost", trackers=["mlflow"], epochs=1).run()
+        make_loop(tmp_path / "lost", report_to=["mlflow"], epochs=1).run()
     monkeypatch.setattr("graphdoc.training.run_folder.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"\[track\]"):
-        make_loop(tmp_path / "none", trackers=["wandb"], epochs=1).run()
+        make_loop(tmp_path / "none", report_to=["wandb"], epochs=1).run()

@@ -113,7 +113,7 @@ def rates(steps: int, **settings: Any) -> list[float]:
 def test_the_learning_rate_rises_over_the_warm_up_and_comes_down(
     steps: int, warmup: float, expected: list[float]
 ) -> None:
-    assert rates(steps, schedule="linear", warmup=warmup) == pytest.approx(expected)
+    assert rates(steps, lr_scheduler_type="linear", warmup_steps=warmup) == pytest.approx(expected)
 
 
 KEY = "training_parts.language_model.dense.weight"
@@ -179,7 +179,7 @@ def settings(backbone_folder: Backbones, tmp_path: Path) -> PretrainingSettings:
     config = write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
         {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
-        training={"max_steps": 3, "learning_rate": 1e-4, "save_steps": 2, "warmup": 0},
+        training={"max_steps": 3, "learning_rate": 1e-4, "save_steps": 2, "warmup_steps": 0},
     )  # fmt: skip
     return load_settings(PretrainingSettings, config)
 
