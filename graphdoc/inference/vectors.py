@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, TypedDict, Unpack, overload
 
@@ -18,6 +19,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
 from ..runtime.arrays import Floats, Vectors
 from ..runtime.other_names import hint
+from ..runtime.progress import number_of, progress_bar
 from ..runtime.text import counted, described
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
@@ -36,6 +38,7 @@ class QueryOptions(TypedDict, total=False):
 
     normalize_embeddings: bool
     dtype: Precision | None
+    show_progress_bar: bool | None
 
 
 def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) -> Iterator[SegmentedDocument]:
@@ -111,6 +114,7 @@ class VectorPipeline(EncodingPipeline):
         *,
         normalize_embeddings: bool = False,
         dtype: Precision | None = None,
+        show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
         **unknown: Any,
     ) -> Vectors | Tensor:
@@ -135,7 +139,10 @@ class VectorPipeline(EncodingPipeline):
             raise SettingsError(
                 f"{name} is unknown; {hint(name, (*QueryOptions.__annotations__, 'convert_to_tensor'))}"
             )
-        vectors = encode_queries(self, segment_queries(self, documents_of(queries)), dtype=dtype)
+        documents = documents_of(queries)
+        with progress_bar(show_progress_bar, partial(number_of, documents), unit="queries") as bar:
+            cut = (bar.update(1) or query for query in segment_queries(self, documents))
+            vectors = encode_queries(self, cut, dtype=dtype)
         if normalize_embeddings:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         if is_single(queries):
