@@ -141,8 +141,8 @@ class VectorPipeline(EncodingPipeline):
             )
         documents = documents_of(queries)
         with progress_bar(show_progress_bar, partial(number_of, documents), unit="queries") as bar:
-            cut = (bar.update(1) or query for query in segment_queries(self, documents))
-            vectors = encode_queries(self, cut, dtype=dtype)
+            cut = ((bar.update(1), query) for query in segment_queries(self, documents))
+            vectors = encode_queries(self, (query for _, query in cut), dtype=dtype)
         if normalize_embeddings:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         if is_single(queries):
