@@ -32,7 +32,8 @@ from .table import TERMS, vectors_of, whole_text
 WordTerms = Callable[[Sequence[str]], list[list[str]]]
 
 # Marks, such as vowel signs, belong to words, and are no part of what Python takes for one.
-_WORD = re.compile(rf"[^\W_]+(?:[{''.join(map(chr, marks()))}]+[^\W_]*)*")
+# What no mark begins with is looked at first: after most words that is a space, and the list of marks is long.
+_WORD = re.compile(rf"[^\W_]+(?:(?=[^\x00-\x7f])[{''.join(map(chr, marks()))}]+[^\W_]*)*")
 # Where a dictionary cuts words, signs within them and within numbers stay (Unicode, annex 29).
 _JOINED = re.compile(rf"_*{_WORD.pattern}(?:[.,:;'’·_]+{_WORD.pattern})*_*")
 # More would let one word drown all others, and take long to search for.
@@ -76,20 +77,21 @@ class Word(NamedTuple):
 def words_of(texts: Sequence[str], terms_of_words: WordTerms, only: Set[str] | None = None) -> list[list[Word]]:
     """The words of texts that have a term, in their order; stop words have none. ``only`` are the terms looked for."""
     pattern = _JOINED if terms_of_words(["3.14"]) == [["3.14"]] else _WORD
-    words = list({word: None for text in texts for word in pattern.findall(text)})
+    found = [[(match[0], match.start()) for match in pattern.finditer(text)] for text in texts]
+    words = list({word: None for text in found for word, _ in text})
     terms = {word: of_word for word, of_word in zip(words, terms_of_words(words), strict=True) if of_word}
     if only is not None:
         # Most words of a text are none of a query's, and need not be placed.
         terms = {word: of_word for word, of_word in terms.items() if not only.isdisjoint(of_word)}
     return [
         [
-            word
-            for match in pattern.finditer(text)
-            if match[0] in terms
-            for word in _placed(match[0], match.start(), terms[match[0]])
-            if only is None or word.term in only
+            placed
+            for word, start in text
+            if word in terms
+            for placed in _placed(word, start, terms[word])
+            if only is None or placed.term in only
         ]
-        for text in texts
+        for text in found
     ]
 
 
