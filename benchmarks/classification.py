@@ -35,7 +35,7 @@ from graphdoc.losses import ClassificationLoss
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.finetuning import ClassificationSettings
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.settings.pretraining import SubDocumentSettings
 from graphdoc.trainer import train
 
 PASSAGES = 24
@@ -107,7 +107,7 @@ class Bench:
     def pretrained(self) -> Path:
         """The model that was pretrained on the train texts."""
         settings = load_settings(
-            PretrainingSettings,
+            SubDocumentSettings,
             ROOT / "configs" / "pretrain" / "own_corpus.yaml",
             [
                 f"corpus.source={self.folder / self.kind.train}",

@@ -31,7 +31,7 @@ from graphdoc.evaluation.labels import plain_document
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.document import Pooling
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.settings.pretraining import SubDocumentSettings
 
 GRAPH = "trained, graph"
 ROWS = {GRAPH: [], "trained, mean of passages": ["model.settings.graph_layers=0", "model.settings.readout=mean"]}
@@ -58,7 +58,7 @@ def drawn(source: Path, most: int, folder: Path) -> Path:
 def train(row: str, seed: int, work: Path, source: Path, options: argparse.Namespace) -> Path:
     """Pretrain, unless that was done; the folder of the run."""
     settings = load_settings(
-        PretrainingSettings,
+        SubDocumentSettings,
         ROOT / "configs" / "pretrain" / "own_corpus.yaml",
         [
             f"corpus.source={source}",

@@ -31,7 +31,7 @@ from transformers import (
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
-from graphdoc.settings.pretraining import PretrainingSettings, SubDocumentLossSettings
+from graphdoc.settings.pretraining import SubDocumentLossSettings, SubDocumentSettings
 from graphdoc.settings.run import CorpusSettings, ModelSettings, TrainingSettings
 from graphdoc.trainer import train
 
@@ -136,7 +136,7 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
     output = work / variant.replace(",", "").replace(" ", "_")
     if (output / "model" / "config.json").is_file():
         return output / "model"
-    settings = PretrainingSettings(
+    settings = SubDocumentSettings(
         corpus=CorpusSettings(
             source=str(NEWSGROUPS / "train.jsonl.gz"), max_passages=PASSAGES, cache=str(work / "cache")
         ),

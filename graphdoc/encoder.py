@@ -145,7 +145,8 @@ class DocumentEncoder(VectorPipeline):
     def fit(self, documents: ManyDocuments | AnyDocument, **options: Unpack[FitOptions]) -> Fit:
         """Fit the encoder to a corpus without training, in one pass and bounded memory.
 
-        No labels are read. See :class:`~graphdoc.inference.fitting.FitOptions` for what is learned, and how.
+        No labels are read. Options: ``centre``, ``lexical``, ``lexical_weight``, ``corpus`` and ``processes`` as
+        :class:`~graphdoc.inference.fitting.FitOptions` describes them, and those of :meth:`encode`.
 
         Returns:
             What was learned. The encoder has it from then on, and :meth:`save_pretrained` keeps it.
@@ -201,7 +202,8 @@ class DocumentEncoder(VectorPipeline):
     def predict(self, documents: ManyDocuments | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
         """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
-        See :func:`graphdoc.prediction.predict` for the options.
+        Options: ``threshold`` and ``explain`` as :func:`graphdoc.prediction.predict` describes them, and those of
+        :meth:`encode`.
         """
         return predict(self, documents, **options)
 
@@ -274,7 +276,7 @@ class DocumentEncoder(VectorPipeline):
     ) -> PairMatch:
         """Say how well two documents match, with a model that was trained on views of pairs (SST), and why.
 
-        See :class:`~graphdoc.matching.MatchOptions` for the options.
+        Options: ``views``, ``aggregation`` and ``dtype``, as :class:`~graphdoc.matching.MatchOptions` describes them.
         """
         from .matching import match_pairs
 

@@ -1,4 +1,4 @@
-"""What users can do wrong, as exceptions whose message is one clear line."""
+"""Errors that users can mend, as exceptions whose message is one clear line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be chosen by name, and where it lives: a new part is one file and one line here."""
+"""Names of all that can be chosen, and where it lives: a new part is one file and one line here."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ VIEW_SAMPLINGS: dict[str, str] = {
 
 
 class RecipeTargets(NamedTuple):
-    """Where a way to train a model lives: the classes of its settings and of its recipe."""
+    """A way to train a model: the classes of its settings and of its recipe."""
 
     settings: str
     recipe: str
@@ -73,7 +73,7 @@ class RecipeTargets(NamedTuple):
 # command, words that begin with it are further recipes of that command, of which the key ``recipe`` says which.
 RECIPES: dict[str, RecipeTargets] = {
     "pretrain": RecipeTargets(
-        "graphdoc.settings.pretraining:PretrainingSettings", "graphdoc.recipes.sub_documents:SubDocumentRecipe"
+        "graphdoc.settings.pretraining:SubDocumentSettings", "graphdoc.recipes.sub_documents:SubDocumentRecipe"
     ),
     "pretrain sentence_pairs": RecipeTargets(
         "graphdoc.settings.pretraining:SentencePairSettings", "graphdoc.recipes.sentence_pairs:SentencePairRecipe"

@@ -15,10 +15,10 @@ from graphdoc import Trainer
 from graphdoc.cli import main
 from graphdoc.losses import SubDocumentLoss
 from graphdoc.sampling import SubDocuments
-from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.settings.pretraining import SubDocumentSettings
 
 
-def pretrain(settings: PretrainingSettings, *, resume: bool = False, **options: Any) -> Path:
+def pretrain(settings: SubDocumentSettings, *, resume: bool = False, **options: Any) -> Path:
     """Let every sub-document look for the other one of its document among those of the batch."""
     task = SubDocuments(settings.corpus, split=settings.split)
     loss = SubDocumentLoss(settings.loss.similarity, settings.loss.temperature, settings.loss.directions)

@@ -1,3 +1,3 @@
-"""What is shown of documents and comparisons: attention, plots and the HTML report."""
+"""Attention, plots and HTML pages of documents and comparisons."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a checkpoint may hold: only its own files, weights as safetensors, and a valid configuration."""
+"""Check the files of a checkpoint: only its own, weights as safetensors, and a valid configuration."""
 
 from __future__ import annotations
 

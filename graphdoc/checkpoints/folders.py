@@ -1,4 +1,4 @@
-"""Where models lie: in the package, in folders, on the hub, in packages from PyPI."""
+"""Find models: in the package, in folders, on the hub, in packages from PyPI."""
 
 from __future__ import annotations
 

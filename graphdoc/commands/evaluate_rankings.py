@@ -39,7 +39,7 @@ _PUBLISHED = ("MPR-published", "MRR-published", "HR-published@10", "HR-published
 @Parameter(name="*", group=Group("Measures", sort_key=2))
 @dataclass(frozen=True, kw_only=True)
 class RankingOptions:
-    """How rankings are measured and written."""
+    """Options of measuring and writing rankings."""
 
     measure: tuple[str, ...] = ()
     """such as ndcg@10, map or p@5; may be repeated; the first one chooses weights"""

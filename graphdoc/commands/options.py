@@ -49,7 +49,7 @@ MaxPassages = Annotated[
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Which model runs, and where."""
+    """Options of a model and where it runs."""
 
     model: str | None = None
     """'mini' (default), a folder written by save_pretrained, or a hub id; of an index that is there, its own"""
@@ -95,7 +95,7 @@ class ModelOptions:
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True, kw_only=True)
 class EncodingModel(ModelOptions):
-    """Which model encodes documents, and how it runs."""
+    """Options of the model that encodes documents, and how it runs."""
 
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"],

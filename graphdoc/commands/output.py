@@ -1,4 +1,4 @@
-"""What commands write and print: files, tables, and lines about documents and how they were read."""
+"""Output of commands: files, tables, and lines about documents and how they were read."""
 
 from __future__ import annotations
 
@@ -333,5 +333,5 @@ def indented(document: Document, number: int) -> str:
 
 
 def read_and_skipped(report: ReadingReport) -> str:
-    """How many documents were read, and how many were not."""
+    """The numbers of documents that were read and that were not."""
     return f"{counted(report.documents, 'document')} read, {len(report.skipped):,} skipped"

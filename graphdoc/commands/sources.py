@@ -44,7 +44,7 @@ _MOST_NAMED = 5
 @Parameter(name="*", group=READING)
 @dataclass(frozen=True, kw_only=True)
 class OneDocument:
-    """How a document is read."""
+    """Options of reading a document."""
 
     column: tuple[str, ...] = ()
     """title=headline: which column of a corpus holds the text, sections, title, id or label; may be repeated"""
@@ -86,7 +86,7 @@ class OneDocument:
 @Parameter(name="*", group=READING)
 @dataclass(frozen=True, kw_only=True)
 class CorpusReading(OneDocument):
-    """How documents are read."""
+    """Options of reading documents."""
 
     on_error: OnError = "skip_in_folders"
     """what cannot be read: skip it in folders and patterns but stop at a file named itself, skip all, or stop"""
@@ -122,7 +122,7 @@ class CorpusReading(OneDocument):
 @Parameter(name="*", group=READING)
 @dataclass(frozen=True, kw_only=True)
 class Reading(CorpusReading):
-    """How documents are read that may be text files of any encoding."""
+    """Options of reading documents, among them text files of any encoding."""
 
     encoding: str = "utf-8"
     """encoding of text files"""
@@ -131,7 +131,7 @@ class Reading(CorpusReading):
 @Parameter(name="*", group=READING)
 @dataclass(frozen=True, kw_only=True)
 class LabelledReading(CorpusReading):
-    """How documents with labels are read."""
+    """Options of reading documents with labels."""
 
     label_from: Literal["column", "folder"] = "column"
     """labels are in the label column, or are the names of folders directly below the source"""

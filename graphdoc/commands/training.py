@@ -35,7 +35,7 @@ _TASK = re.compile(r"(?:graphdoc finetune |finetune/)(\w+)(?: |\.py)")
 @Parameter(name="*", group=Group("Run", sort_key=7))
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Which run, and what is done of it."""
+    """Options of a run, and what is done of it."""
 
     config: str | None = None
     """settings of the run: a YAML file, or the name of a recipe of the package"""

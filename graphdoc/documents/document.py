@@ -1,4 +1,4 @@
-"""What a document is: an id, titled sections with text, and how it is made from text, markup or a row."""
+"""A document: an id, titled sections with text, and how it is made from text, markup or a row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Label = str | int | tuple[str, ...] | None
 
 
 class DocumentOptions(TypedDict, total=False):
-    """What can be said of a document beside its text."""
+    """The fields of a document beside its text."""
 
     id: str | None
     title: str

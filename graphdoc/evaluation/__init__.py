@@ -1,4 +1,4 @@
-"""How good vectors and predictions are, and what they are compared with."""
+"""Measures of vectors, rankings and predictions, and baselines."""
 
 from __future__ import annotations
 

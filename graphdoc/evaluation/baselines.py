@@ -1,4 +1,4 @@
-"""What models are compared with: their own backbone untrained, and words."""
+"""Baselines: the backbone of a model untrained, and words."""
 
 from __future__ import annotations
 

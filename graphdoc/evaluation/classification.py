@@ -1,4 +1,4 @@
-"""How well predicted classes fit labels: accuracy, F1, confusion, calibration, and the surest mistakes."""
+"""Measures of predicted classes beside labels: accuracy, F1, confusion, calibration, and the surest mistakes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Labels = Sequence[tuple[str, ...]]
 
 
 class ClassScores(NamedTuple):
-    """How well one class is found; a share of no documents is 0."""
+    """Measures of one class; a share of no documents is 0."""
 
     label: str
     precision: float
@@ -45,7 +45,7 @@ class ClassScores(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassificationScores:
-    """How well predicted classes fit the labels of documents.
+    """Measures of predicted classes beside the labels of documents.
 
     A label that the model does not know cannot be found, and counts as missed in everything but ``accuracy_known``.
 

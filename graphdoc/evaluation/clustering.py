@@ -1,4 +1,4 @@
-"""How well document vectors find labels: k-means (Graph-RoBERTa, table 1), nearest neighbours and a linear probe."""
+"""Measures of vectors beside labels: k-means (Graph-RoBERTa, table 1), nearest neighbours and a linear probe."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProbeScores(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusteringScores:
-    """How well vectors find labels: clusters over several seeds of k-means, and a linear probe if asked for.
+    """Measures of vectors beside labels: clusters over several seeds of k-means, and a linear probe if asked for.
 
     Args:
         nmi: ``(seeds,)``, normalized mutual information, divided by the arithmetic mean of both entropies.

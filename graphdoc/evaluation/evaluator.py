@@ -1,4 +1,4 @@
-"""What all evaluators share: documents that are encoded once, numbers by name, and which of them is best."""
+"""The base of all evaluators: documents that are encoded once, numbers by name, and which of them is best."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class RankedDocuments:
 
 @dataclass(frozen=True, slots=True)
 class MeasureKind:
-    """What a measure is, with any cutoff.
+    """A measure with any cutoff.
 
     Args:
         of_library: its name in ``ir_measures``; None for a measure of ranks, which :func:`measure_ranks` computes.

@@ -1,4 +1,4 @@
-"""How well a similarity separates pairs that belong together from pairs that do not, with bootstrap intervals."""
+"""Measures of a similarity on pairs that belong together and others, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """How well a similarity separates pairs of the two labels.
+    """Measures of a similarity on pairs of two labels.
 
     Args:
         pairs: number of pairs.

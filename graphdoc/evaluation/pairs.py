@@ -1,4 +1,4 @@
-"""How well an encoder's similarity separates pairs of documents that belong together from others (CoLDE, 4.2)."""
+"""Evaluate an encoder on pairs of documents that belong together and others (CoLDE, 4.2)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ FuseScores = Callable[[dict[str, float], dict[str, float], float], dict[str, flo
 
 @dataclass(frozen=True)
 class RankingScores:
-    """How well the rankings of one system answer queries.
+    """Measures of the rankings of one system.
 
     Args:
         measures: names of the measures.

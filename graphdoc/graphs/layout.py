@@ -1,4 +1,4 @@
-"""How a batch is computed, planned on the CPU: graph attention, sections and chunks."""
+"""The plan of computing a batch, made on the CPU: graph attention, sections and chunks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DenseBlock:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
-    """Which documents of a batch are computed densely, and which edges are left for the sparse form.
+    """The documents of a batch that are computed densely, and the edges left for the sparse form.
 
     Args:
         blocks: the dense blocks.

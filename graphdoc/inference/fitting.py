@@ -76,7 +76,7 @@ class Fit:
 
 
 class FitOptions(StreamOptions, total=False):
-    """What is learned of documents, and how these are encoded.
+    """Options of what is learned of documents, and of encoding these.
 
     Args:
         centre: learn the mean passage vector, which is then taken off all passages, queries and sentences (the

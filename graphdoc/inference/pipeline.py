@@ -54,7 +54,7 @@ _SETTLING = threading.Lock()
 
 
 class EncodingOptions(TypedDict, total=False):
-    """How documents are encoded, as :meth:`EncodingPipeline.windows` describes it."""
+    """Options of encoding documents, as :meth:`EncodingPipeline.windows` describes them."""
 
     dtype: Precision | None
     token_budget: int | None
@@ -118,7 +118,7 @@ class EncodingPipeline:
 
     @property
     def device(self) -> torch.device:
-        """Where the model runs."""
+        """The device that the model runs on."""
         return self.model.device
 
     @property

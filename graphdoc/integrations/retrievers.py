@@ -1,4 +1,4 @@
-"""What a search finds, as the retrievers of other libraries take it: texts with an id, a score and metadata."""
+"""Hits as the retrievers of other libraries take them: texts with an id, a score and metadata."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class TextEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model runs."""
+        """The device that the model runs on."""
         return self.model.device
 
     def save_pretrained(self, folder: str | Path, **_: Any) -> None:

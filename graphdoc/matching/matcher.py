@@ -206,7 +206,7 @@ class PairMatcher:
 
 
 def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: SpecialTokens, name: str) -> ViewReader:
-    """How a model reads views.
+    """The reader of views of a model.
 
     Raises:
         ModelError: views are longer than it can read, or have no room next to special tokens.
@@ -235,7 +235,7 @@ AnyPair = tuple[AnyDocument | SegmentedDocument, AnyDocument | SegmentedDocument
 
 
 class MatchOptions(TypedDict, total=False):
-    """How pairs are matched, where not as the model was trained.
+    """Options of matching pairs, where not as the model was trained.
 
     Args:
         views: views of a pair that are read.

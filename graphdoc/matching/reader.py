@@ -1,4 +1,4 @@
-"""How a model reads the two views of a pair: together in one passage, or each by itself."""
+"""Read the two views of a pair: together in one passage, or each by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What matching a pair gives: its score, and the views and subtopics that it comes from."""
+"""The result of matching a pair: its score, and the views and subtopics that it comes from."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MatchedView:
 
 @dataclass(frozen=True)
 class PairMatch(JsonResult):
-    """How well two documents match, and why.
+    """The score of two documents, and what it comes from.
 
     Args:
         a: the first document, cut into sentences.
@@ -69,7 +69,7 @@ class PairMatch(JsonResult):
 
     @property
     def probability(self) -> float | None:
-        """How likely it is that the documents match; None for a cosine, which is no probability."""
+        """The probability that the documents match; None for a cosine, which is none."""
         if not self.is_log_odds:
             return None
         return 1 / (1 + math.exp(-self.score)) if self.score > -700 else 0.0

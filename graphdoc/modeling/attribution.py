@@ -1,4 +1,4 @@
-"""How much of a document vector stems from each passage: an exact additive split."""
+"""Split a document vector exactly into what stems from each passage."""
 
 from __future__ import annotations
 

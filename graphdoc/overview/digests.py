@@ -1,4 +1,4 @@
-"""What is kept of every document while a collection is read: what it is called, its words, and its first lines."""
+"""Digests of documents, kept while a collection is read: title, words, and first lines."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ THRESHOLD = 0.5
 
 
 class PredictionOptions(EncodingOptions, total=False):
-    """How documents are predicted, as :func:`predict` describes it."""
+    """Options of predicting documents, as :func:`predict` describes them."""
 
     threshold: float | None
     explain: bool

@@ -1,1 +1,1 @@
-"""What models are trained for: one recipe a task, each with its data, objective and evaluation."""
+"""Recipes, one a task, each with its data, objective and evaluation."""

@@ -1,4 +1,4 @@
-"""What all recipes share: the data of a corpus, documents that are held out, and measuring a model during training."""
+"""The base of all recipes: the data of a corpus, documents that are held out, and measuring a model during training."""
 
 from __future__ import annotations
 

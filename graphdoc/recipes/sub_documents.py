@@ -19,7 +19,7 @@ from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import SubDocumentLoss
 from ..runtime.processes import Processes
 from ..sampling import EpochBatches, SubDocumentSplit
-from ..settings.pretraining import PretrainingSettings
+from ..settings.pretraining import SubDocumentSettings
 from ..training.data import Collate, StreamLoader
 from ..training.objectives import Objective, SubDocumentObjective, TrainingBatch
 from ..training.recipe import Recipe, RunEvaluation
@@ -90,7 +90,7 @@ def _collate(
     return sub_document_batch(examples, split, epoch, graph=graph, passage_vectors=vectors)
 
 
-def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, Objective]:
+def _begin(run: RunContext[SubDocumentSettings]) -> tuple[SubDocumentSplit, Objective]:
     """How documents are split, and what the loss looks at, of a model that is ready to be trained."""
     settings = run.settings
     begin_training(run.encoder, settings.model)
@@ -100,7 +100,7 @@ def _begin(run: RunContext[PretrainingSettings]) -> tuple[SubDocumentSplit, Obje
     return SubDocumentSplit(settings.split, settings.training.seed), objective
 
 
-class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
+class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
     """Separates the sub-documents of the documents of a stored corpus.
 
     Raises:
@@ -114,7 +114,7 @@ class SubDocumentRecipe(CorpusRecipe[PretrainingSettings]):
     }
 
     @classmethod
-    def from_run(cls, run: RunContext[PretrainingSettings]) -> Recipe:  # type: ignore[override]
+    def from_run(cls, run: RunContext[SubDocumentSettings]) -> Recipe:  # type: ignore[override]
         """The recipe for documents that are stored, or for those that are streamed."""
         return StreamedRecipe(run) if run.settings.corpus.streaming else super().from_run(run)
 
@@ -187,7 +187,7 @@ class StreamedRecipe(Recipe):
 
     summary = SUMMARY
 
-    def __init__(self, run: RunContext[PretrainingSettings]) -> None:
+    def __init__(self, run: RunContext[SubDocumentSettings]) -> None:
         settings, processes, training = run.settings, run.processes, run.settings.training
         assert training.max_steps is not None, "settings of a stream have them"
         split, self.objective = _begin(run)

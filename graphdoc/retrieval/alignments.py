@@ -1,4 +1,4 @@
-"""Where a hit by sentences is like the query document: pairs of paragraphs and sentences."""
+"""Alignments of hits by sentences with the query document: pairs of paragraphs and sentences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SentenceDocument:
 
 @dataclass(frozen=True)
 class HitAlignment(Alignment):
-    """What the score of a hit by sentences is made of: pairs whose contributions add up to it."""
+    """The parts of the score of a hit by sentences: pairs whose contributions add up to it."""
 
     source: SentenceDocument
     candidate: SentenceDocument

@@ -96,7 +96,7 @@ class RankedRows(NamedTuple):
 
 
 class State(NamedTuple):
-    """How large an index is; ``waiting`` rows came after the last maintenance.
+    """The size of an index; ``waiting`` rows came after the last maintenance.
 
     The last of them, ``unindexed``, have no search structures: a search reads them all, and counts words roughly.
     """

@@ -73,8 +73,8 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
         SettingsError: the file cannot be read, a key is unknown (the nearest one is named), a value is of the wrong
             type or out of range.
 
-    >>> from graphdoc.settings.pretraining import PretrainingSettings
-    >>> settings = load_settings(PretrainingSettings, overrides=["corpus.source=papers/", "training.epochs=3"])
+    >>> from graphdoc.settings.pretraining import SubDocumentSettings
+    >>> settings = load_settings(SubDocumentSettings, overrides=["corpus.source=papers/", "training.epochs=3"])
     >>> settings.training.epochs
     3.0
     """

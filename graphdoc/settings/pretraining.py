@@ -22,7 +22,7 @@ class SubDocumentLossSettings(ContrastSettings):
     """both views look for the other, or one: the single passage for the rest of its document (section 3.3)"""
 
 
-class PretrainingSettings(RunSettings):
+class SubDocumentSettings(RunSettings):
     """Everything about a pretraining run (Graph-RoBERTa, sections 2.2 and 3); the defaults are the paper's.
 
     Train a document model without labels, by separating the halves of a document from those of others.

@@ -19,7 +19,7 @@ from typed import Backbones, Folders, Patch
 from graphdoc import DocumentEncoder, __version__
 from graphdoc.runtime import files
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.settings.pretraining import SubDocumentSettings
 
 Pretrain = Callable[..., Any]
 ONE_STEP = "training.max_steps=1"
@@ -56,7 +56,7 @@ def test_the_folder_holds_all_that_a_run_was_and_gave(
     run = tmp_path / "run"
     names = {"config.yaml", "record.json", "results.json", "log.jsonl", "checkpoint-2", "checkpoint-4", "model"}
     assert {path.name for path in run.iterdir()} == names | {"curve.png", ".lock"}
-    assert load_settings(PretrainingSettings, run / "config.yaml") == load_settings(PretrainingSettings, config)
+    assert load_settings(SubDocumentSettings, run / "config.yaml") == load_settings(SubDocumentSettings, config)
     record, corpus = json.loads((run / "record.json").read_text(encoding="utf-8")), corpus_of(run)
     assert record["versions"]["graphdoc"] == __version__
     assert (record["seed"], record["processes"], record["device"]) == (0, 1, "cpu")
@@ -86,8 +86,8 @@ def test_printing_settings_does_nothing_else(pretrain: Pretrain, config: Path, t
     status, out, err = pretrain("--print", *changes)
     assert (status, err) == (0, "") and sorted(tmp_path.rglob("*")) == before
     (tmp_path / "printed.yaml").write_text(out, encoding="utf-8")
-    expected = load_settings(PretrainingSettings, config, changes)
-    assert load_settings(PretrainingSettings, tmp_path / "printed.yaml") == expected
+    expected = load_settings(SubDocumentSettings, config, changes)
+    assert load_settings(SubDocumentSettings, tmp_path / "printed.yaml") == expected
 
 
 @pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
@@ -117,7 +117,7 @@ def test_documents_held_out_are_measured_and_a_run_that_is_over_stays_as_it_is(
     told(pretrain(*options))
     assert corpus_of(run)["held_out"] == 3
     results = results_of(run)
-    assert set(results["before"]) == set(results["after"]) == set(PretrainingSettings.model_construct().metric_names)
+    assert set(results["before"]) == set(results["after"]) == set(SubDocumentSettings.model_construct().metric_names)
     assert results["before"]["loss"] != results["after"]["loss"]
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     measured = {entry["step"]: entry["eval_loss"] for entry in entries if "eval_loss" in entry}

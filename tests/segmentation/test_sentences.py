@@ -25,7 +25,7 @@ from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.segmentation.segmenter import CONTEXT_DIVISOR, SegmentationConfig, Segmenter
 from graphdoc.segmentation.sentences import cut_at_white_space, first_sentence, split_sentences, without_first_sentence
 from graphdoc.segmentation.spans import Coverage, short_token_ids, token_ids, token_spans, without_limits
-from graphdoc.settings.pretraining import PretrainingSettings, SentencePairSettings
+from graphdoc.settings.pretraining import SentencePairSettings, SubDocumentSettings
 from graphdoc.vectors.folder import Manifest
 
 FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
@@ -288,7 +288,7 @@ def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: Encoders, tmp_p
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     source = {"source": str(path), "cache": str(tmp_path / "cache")}
     found: dict[str, list[list[list[int]]]] = {}
-    for settings in (SentencePairSettings(corpus=source), PretrainingSettings(corpus=source)):  # type: ignore[arg-type]
+    for settings in (SentencePairSettings(corpus=source), SubDocumentSettings(corpus=source)):  # type: ignore[arg-type]
         for name, one in (("titled", encoder), ("plain", plain)):
             corpus = prepare_run_corpus(settings, one.segmenter, "section", show_progress_bar=False)
             own = [[list(map(int, ids)) for ids in corpus[number].token_ids] for number in range(4)]
@@ -296,7 +296,7 @@ def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: Encoders, tmp_p
     assert found["SentencePairSettings titled"] == found["SentencePairSettings plain"]
     # Passages are trained on with their context.
     ids = list(encoder.tokenizer("Koji. ", add_special_tokens=False)["input_ids"])
-    for before, own in zip(found["PretrainingSettings plain"], found["PretrainingSettings titled"], strict=True):
+    for before, own in zip(found["SubDocumentSettings plain"], found["SubDocumentSettings titled"], strict=True):
         assert [one[:1] + one[1 + len(ids) :] for one in own] == before
         assert all(one[1 : 1 + len(ids)] == ids for one in own)
 

@@ -25,21 +25,21 @@ from graphdoc.settings.finetuning import (
     ViewRunSettings,
 )
 from graphdoc.settings.loading import kinds_of, load_chosen, load_settings, shipped_recipes
-from graphdoc.settings.pretraining import PretrainingSettings, SentencePairSettings, SubDocumentLossSettings
+from graphdoc.settings.pretraining import SentencePairSettings, SubDocumentLossSettings, SubDocumentSettings
 from graphdoc.settings.run import CorpusSettings, RunSettings
 
 CORPUS = "corpus: {source: documents}\n"
-Load = Callable[..., PretrainingSettings]
+Load = Callable[..., SubDocumentSettings]
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
     """Reads settings from a text, by default with a corpus: ``load("split: half", "training.epochs=3")``."""
 
-    def run(text: str = "", *overrides: str, corpus: str = CORPUS) -> PretrainingSettings:
+    def run(text: str = "", *overrides: str, corpus: str = CORPUS) -> SubDocumentSettings:
         path = tmp_path / "run.yaml"
         path.write_text(corpus + text, encoding="utf-8")
-        return load_settings(PretrainingSettings, path, overrides)
+        return load_settings(SubDocumentSettings, path, overrides)
 
     return run
 
@@ -158,10 +158,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "large.yaml").write_bytes(b"# a\n" * 2**19)
     for name in ("nowhere.yaml", "pipe.yaml", "binary.yaml", "large.yaml"):
         with pytest.raises(SettingsError) as caught:
-            load_settings(PretrainingSettings, tmp_path / name)
+            load_settings(SubDocumentSettings, tmp_path / name)
         assert str(caught.value).isprintable() and name in str(caught.value)
     with pytest.raises(SettingsError, match="/dev/zero"):
-        load_settings(PretrainingSettings, "/dev/zero")
+        load_settings(SubDocumentSettings, "/dev/zero")
 
 
 def test_settings_on_the_command_line_replace_those_of_the_file(load: Load) -> None:
@@ -196,15 +196,15 @@ def test_recipes_are_valid_and_survive_being_written(name: str, tmp_path: Path) 
 def test_recipes_and_example_documents_are_those_of_the_package(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("quickstart").mkdir()
-    (source,) = load_settings(PretrainingSettings, "quickstart").corpus.sources
+    (source,) = load_settings(SubDocumentSettings, "quickstart").corpus.sources
     assert (Path(source) / "koji.md").is_file()
     with pytest.raises(SettingsError, match="quickstart"):
-        load_settings(PretrainingSettings, "quickstrt")
+        load_settings(SubDocumentSettings, "quickstrt")
 
 
 # What a paper says (Graph-RoBERTa, 2.2 to 3.3, table 6; CoLDE, 3 and 4.1.2; SDR, 3.2 and 4.7; SST, B.1), by recipe.
 PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
-    "graph_roberta": (PretrainingSettings, {
+    "graph_roberta": (SubDocumentSettings, {
         "split": "half", "loss": {"similarity": "dot", "temperature": 1.0, "directions": "both"},
         "training": {"batch_size": 1536, "epochs": 10, "max_steps": None, "learning_rate": 5e-5,
                      "encoder_learning_rate": None, "warmup_steps": 0.1, "weight_decay": 0.0},
@@ -213,7 +213,7 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
             "projection_size": 512, "graph_layers": 2, "graph_heads": 2, "pooling": "cls", "graph_kind": "full",
             "readout": "document_node"}},
     }),
-    "graph_roberta_retrieval": (PretrainingSettings, {
+    "graph_roberta_retrieval": (SubDocumentSettings, {
         "split": "one_passage", "loss": {"directions": "one"}, "training": {"batch_size": 1024},
     }),
     "colde": (ComparisonSettings, {
@@ -282,7 +282,7 @@ def test_the_key_chooses_the_settings() -> None:
     given = ("corpus.source=papers/", "recipe=sentence_pairs")
     assert type(load_chosen(kinds, overrides=given)) is SentencePairSettings
     for overrides in (given[:1], [given[0], "recipe=sub_documents"]):
-        assert type(load_chosen(kinds, overrides=overrides)) is PretrainingSettings
+        assert type(load_chosen(kinds, overrides=overrides)) is SubDocumentSettings
     for overrides in ([*given, "split=half"], [given[0], "recipe=distil"]):
         with pytest.raises(SettingsError, match=r"split|distil"):
             load_chosen(kinds, overrides=overrides)
@@ -295,7 +295,7 @@ def test_a_run_writes_nothing_among_its_documents(tmp_path: Path, output: str, c
     (tmp_path / "documents").mkdir()
     corpus = {"source": str(tmp_path / "documents"), "cache": str(tmp_path / cache)}
     with pytest.raises(SettingsError) as caught:
-        PretrainingSettings(corpus=corpus, output=str(tmp_path / output))
+        SubDocumentSettings(corpus=corpus, output=str(tmp_path / output))
     assert str(caught.value).startswith(f"{key}=") and str(tmp_path / "documents") in str(caught.value)
 
 

@@ -18,7 +18,7 @@ from typed import Backbones, Patch
 from graphdoc.sampling import EpochBatches
 from graphdoc.sampling.batches import EpochRow
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.settings.pretraining import SubDocumentSettings
 from graphdoc.trainer import train
 from graphdoc.training import step as cached_step
 from graphdoc.training.data import EpochLoader
@@ -154,14 +154,14 @@ def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def settings(backbone_folder: Backbones, tmp_path: Path) -> PretrainingSettings:
+def settings(backbone_folder: Backbones, tmp_path: Path) -> SubDocumentSettings:
     """A run that streams some 30 documents, several times over."""
     config = write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(30)), backbone_folder("roberta"),
         {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
         training={"batch_size": 4, "max_steps": 17, "learning_rate": 1e-3, "save_steps": 3},
     )  # fmt: skip
-    return load_settings(PretrainingSettings, config, ["corpus.streaming=true"])
+    return load_settings(SubDocumentSettings, config, ["corpus.streaming=true"])
 
 
 def losses(folder: Path) -> dict[int, tuple[float, float]]:
@@ -170,7 +170,7 @@ def losses(folder: Path) -> dict[int, tuple[float, float]]:
 
 
 def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
-    settings: PretrainingSettings, tmp_path: Path, monkeypatch: Patch
+    settings: SubDocumentSettings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     train(settings, device="cpu")
     assert sorted(losses(tmp_path / "run")) == list(range(1, 18))

@@ -20,7 +20,7 @@ from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.inference.precision import training_precision
 from graphdoc.modeling.heads import NewHead
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.pretraining import PretrainingSettings
+from graphdoc.settings.pretraining import SubDocumentSettings
 from graphdoc.settings.run import ModelSettings, TrainingSettings
 from graphdoc.trainer import train
 from graphdoc.training.checkpoint import PARTS_FILE, TRAINED_FILE, TRAINING_FOLDER, RunCheckpoints, TrainState
@@ -174,14 +174,14 @@ needs_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two
 
 
 @pytest.fixture
-def settings(backbone_folder: Backbones, tmp_path: Path) -> PretrainingSettings:
+def settings(backbone_folder: Backbones, tmp_path: Path) -> SubDocumentSettings:
     """Three steps on 36 documents without dropout."""
     config = write_config(
         tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
         {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
         training={"max_steps": 3, "learning_rate": 1e-4, "save_steps": 2, "warmup_steps": 0},
     )  # fmt: skip
-    return load_settings(PretrainingSettings, config)
+    return load_settings(SubDocumentSettings, config)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -193,7 +193,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs an accelerator")
 def test_an_accelerator_trains_the_model_that_a_processor_does(
-    settings: PretrainingSettings, tmp_path: Path, monkeypatch: Patch
+    settings: SubDocumentSettings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
     expected = weights(train(settings, device="cpu"))
@@ -205,7 +205,7 @@ def test_an_accelerator_trains_the_model_that_a_processor_does(
 
 @pytest.mark.multi_gpu
 @needs_gpus
-def test_a_run_stays_on_the_gpu_that_is_named(settings: PretrainingSettings) -> None:
+def test_a_run_stays_on_the_gpu_that_is_named(settings: SubDocumentSettings) -> None:
     """Several GPUs are there, and no launcher: none of the others is touched."""
     last = torch.cuda.device_count() - 1
     for device in range(last + 1):

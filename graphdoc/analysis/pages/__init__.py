@@ -1,1 +1,1 @@
-"""What the HTML pages share."""
+"""HTML pages, and the parts that they share."""

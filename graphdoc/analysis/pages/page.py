@@ -1,4 +1,4 @@
-"""What all HTML pages share: one file that loads nothing, with everything in it escaped."""
+"""The frame of all HTML pages: one file that loads nothing, with everything in it escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report shows of a comparison: both documents, matches, the alignment, subtopics and words."""
+"""The content of the report of a comparison: both documents, matches, the alignment, subtopics and words."""
 
 from __future__ import annotations
 

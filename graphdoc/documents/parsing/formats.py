@@ -1,4 +1,4 @@
-"""Which files can be read, by their suffix, and how bytes become text and lines."""
+"""The kinds of files that can be read, by their suffix, and bytes to text and lines."""
 
 from __future__ import annotations
 

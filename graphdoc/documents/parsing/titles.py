@@ -1,4 +1,4 @@
-"""What a document is called, and the lines of fields in front of it."""
+"""The title of a document, and the lines of fields in front of it."""
 
 from __future__ import annotations
 
