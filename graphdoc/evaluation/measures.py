@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from ..errors import SettingsError
 
@@ -25,18 +26,49 @@ class RankedDocuments:
     absent: Mapping[str, int] = field(default_factory=dict)
 
 
+class Ranks(NamedTuple):
+    """Ranks of the relevant documents of one query that were retrieved, rising and from 1.
+
+    ``relevant`` documents are among the ``candidates``, and ``absent`` others are not; there are ``queries`` in all.
+    """
+
+    ranks: Sequence[int]
+    relevant: int
+    absent: int
+    candidates: int
+    queries: int
+
+
+def _mean_percentile_rank(found: Ranks, cutoff: int | None, first: int = 1) -> float:
+    """The mean of 1 - rank / candidates, where documents that were not retrieved rank last.
+
+    The formula in the paper, rank / candidates, is the complement of the numbers it prints.
+    """
+    return sum(1 - (rank - 1 + first) / found.candidates for rank in found.ranks) / found.relevant
+
+
+def _published_reciprocal_rank(found: Ranks, cutoff: int | None) -> float:
+    """Ranks count from 0, of which 0 is taken for 1, and none is greater than the number of queries."""
+    return 1 / max(1, min([found.queries, *(rank - 1 for rank in found.ranks)]))
+
+
+def _published_hit_rate(found: Ranks, cutoff: int | None) -> float:
+    """Relevant documents that are no candidates count as not found."""
+    return sum(rank <= (cutoff or found.candidates) for rank in found.ranks) / (found.relevant + found.absent)
+
+
 @dataclass(frozen=True, slots=True)
 class MeasureKind:
     """A measure with any cutoff.
 
     Args:
-        of_library: its name in ``ir_measures``; None for a measure of ranks, which :func:`measure_ranks` computes.
+        computed: its name in ``ir_measures``, or a function of ranks and the cutoff.
         cutoff: whether a cutoff is needed, as in ``P@5``, possible or refused.
         over_pairs: whether it is a mean over pairs of a query and a relevant document, not over queries.
         aliases: other names, in small letters.
     """
 
-    of_library: str | None = None
+    computed: str | Callable[[Ranks, int | None], float]
     cutoff: Literal["needed", "possible", "refused"] = "possible"
     over_pairs: bool = False
     aliases: tuple[str, ...] = ()
@@ -51,41 +83,14 @@ MEASURES = {
     "success": MeasureKind("Success", "needed"),
     # Recall by the name that SDR gives it, and measures of ranks that no library has (SDR, section 4.2).
     "HR": MeasureKind("R", "needed"),
-    "MPR": MeasureKind(cutoff="refused", over_pairs=True),
-    # As its published code counts them.
-    "MPR-published": MeasureKind(cutoff="refused", over_pairs=True),
-    "MRR-published": MeasureKind(cutoff="refused"),
-    "HR-published": MeasureKind(cutoff="needed"),
+    "MPR": MeasureKind(_mean_percentile_rank, "refused", over_pairs=True),
+    # As its published code counts them, which begins ranks at 0.
+    "MPR-published": MeasureKind(partial(_mean_percentile_rank, first=0), "refused", over_pairs=True),
+    "MRR-published": MeasureKind(_published_reciprocal_rank, "refused"),
+    "HR-published": MeasureKind(_published_hit_rate, "needed"),
 }
-RANK_MEASURES = tuple(name for name, kind in MEASURES.items() if kind.of_library is None)
+RANK_MEASURES = tuple(name for name, kind in MEASURES.items() if callable(kind.computed))
 _NAMES = {alias: name for name, kind in MEASURES.items() for alias in (name.lower(), *kind.aliases)}
-
-
-def measure_ranks(
-    measure: Measure, ranks: Sequence[int], relevant: int, absent: int, count: int, queries: int
-) -> float:
-    """A measure of :data:`RANK_MEASURES` of one query.
-
-    ``MPR`` is the mean over the relevant documents of 1 - rank / candidates, where those that were not retrieved rank
-    last; the formula in the paper, rank / candidates, is the complement of the numbers it prints. The published code
-    counts ranks from 0. Its reciprocal rank takes 0 for 1, so that ranks 1 and 2 both count 1, and looks for the
-    smallest rank from the number of queries downwards, so that no rank is taken for greater. Its hit rate counts
-    relevant documents that are no candidates as not found.
-
-    Args:
-        measure: the measure.
-        ranks: ranks of the relevant documents that were retrieved, rising and from 1.
-        relevant: how many relevant documents there are among the candidates.
-        absent: how many there are besides.
-        count: number of candidates.
-        queries: number of all queries.
-    """
-    if MEASURES[measure.kind].over_pairs:
-        first = 0 if measure.kind == "MPR-published" else 1
-        return sum(1 - (rank - 1 + first) / count for rank in ranks) / relevant
-    if measure.kind == "MRR-published":
-        return 1 / max(1, min([queries, *(rank - 1 for rank in ranks)]))
-    return sum(rank <= (measure.cutoff or count) for rank in ranks) / (relevant + absent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +132,15 @@ class Measure:
         return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
 
     def of_library(self, library: Any) -> Any:
-        """The measure of ``ir_measures``; None if it has none."""
-        if (name := MEASURES[self.kind].of_library) is None:
-            return None
-        measure = getattr(library, name)
+        """The measure of ``ir_measures``."""
+        measure = getattr(library, str(MEASURES[self.kind].computed))
         return measure if self.cutoff is None else measure @ self.cutoff
+
+    def of_ranks(self, found: Ranks) -> float:
+        """The measure of one query, of those of :data:`RANK_MEASURES`."""
+        computed = MEASURES[self.kind].computed
+        assert not isinstance(computed, str)
+        return computed(found, self.cutoff)
 
 
 def require_measures(measures: Sequence[str]) -> list[Measure]:

@@ -18,7 +18,7 @@ from .measures import (
     RANK_MEASURES,
     Measure,
     RankedDocuments,
-    measure_ranks,
+    Ranks,
     metric_name,
     require_measures,
 )
@@ -135,7 +135,7 @@ def score_run(
         for row, query in enumerate(judged):
             ranks = [rank for rank, id in enumerate(orders[query], start=1) if id in positives[query]]
             counts = len(positives[query]), candidates.absent.get(query, 0), candidates.count, len(judged)
-            values[row, column] = measure_ranks(measure, ranks, *counts)
+            values[row, column] = measure.of_ranks(Ranks(ranks, *counts))
     if columns:
         # The libraries hold scores in single precision and each breaks ties differently: give them ranks.
         scores = {query: {id: float(-rank) for rank, id in enumerate(ids)} for query, ids in orders.items() if ids}
