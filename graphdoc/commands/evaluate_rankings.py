@@ -112,10 +112,7 @@ def _show(
         "weights": {name: weight.to_dict() for name, weight in rankings.weights.items()},
         **table.to_dict(),
     }
-    notes = [
-        *lines,
-        "±, [ ]: middle 95 % of 1,000 bootstrap resamples of the queries, differences paired; ms: a query",
-    ]
+    notes = [*lines, "±, [ ]: middle 95 % of 1,000 bootstrap resamples of the queries, differences paired; ms: a query"]
     for name, weight in rankings.weights.items():
         chosen = ", ".join(f"{fold:g}" for fold in weight.fold_weights)
         notes.append(f"weight of words in {name}: {weight.weight:g}; by fold, without its queries: {chosen}")

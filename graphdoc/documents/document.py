@@ -149,12 +149,7 @@ class Document:
 
     @classmethod
     def from_file(
-        cls,
-        path: str | Path,
-        *,
-        encoding: str = "utf-8",
-        text_headings: bool = True,
-        **fields: Unpack[DocumentOptions],
+        cls, path: str | Path, *, encoding: str = "utf-8", text_headings: bool = True, **fields: Unpack[DocumentOptions]
     ) -> Document:
         """Read a file that holds one document.
 

@@ -7,7 +7,7 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,9 @@ _LONGEST_VALUE = 80
 class Digest:
     """What is kept of a document; what it has none of is empty.
 
-    ``title`` is its title or else its id, on one line; ``label`` its labels, with commas; ``date`` a year, or year and
-    month, or day, as ISO writes it; ``sketch`` the least hashes of its text (:func:`sketch_of`), by which copies are
-    known; ``values`` short values of its metadata, by name.
+    ``title`` is its title or else its id, on one line, and both where others have this title; ``label`` its labels,
+    with commas; ``date`` a year, or year and month, or day, as ISO writes it; ``sketch`` the least hashes of its text
+    (:func:`sketch_of`), by which copies are known; ``values`` short values of its metadata, by name.
     """
 
     id: str
@@ -124,7 +124,12 @@ class Digests:
         parts = (np.array(part, np.int32) for part in (self._counts, self._terms, self._ends))
         counts = csr_array(tuple(parts), shape=(len(self.digests), len(self._vocabulary)))
         written = [own.most_common(1)[0][0] for own in self._written]
-        return [self.digests[row] for row in rows], WordCounts(counts[rows], written)
+        chosen = [self.digests[row] for row in rows]
+        times = Counter(one.title for one in chosen)
+        told = [
+            replace(one, title=f"{one.title} ({one_line(one.id)})") if times[one.title] > 1 else one for one in chosen
+        ]
+        return told, WordCounts(counts[rows], written)
 
     def beginnings(self, ids: Iterable[str]) -> list[str]:
         """Titles and first lines of some documents, without what repeats, in their order."""

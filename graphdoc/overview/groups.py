@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.cluster.hierarchy import to_tree
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.cluster import HDBSCAN, AgglomerativeClustering
+from sklearn.cluster import AgglomerativeClustering, KMeans, ward_tree
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.neighbors import NearestNeighbors
 
-from ..analysis.projection import project
+from ..analysis.projection import project, reduced
 from ..inference.fitting import MOST_DRAWN, balanced_weight
 from ..runtime.arrays import Rows, Vectors
 from ..settings.document import LEARNED_SIZE
 from ..similarity.kinds import FEWEST_DOCUMENTS, Background, similarity_matrix
 from ..subtopics.table import distinctive_terms
 from .digests import BINS, EMPTY, WordCounts
+from .names import spread
 
 Scores = npt.NDArray[np.float32]
 
@@ -35,9 +38,9 @@ _TURN = np.pi * (3 - np.sqrt(5))
 _ALIKE = 1e-6
 # A word that fewer of a group's documents have says nothing about the group.
 _LEAST_SHARE = 0.15
-# How many points around a place say how dense it is.
-_SAMPLES = 10
-_SMALLEST = 4
+# Nearest documents that a document is linked to, and how many times as many links as by chance hold a branch together.
+LINKED, _HELD = 20, 3
+_ROUNDS, _SMALLEST = 20, 4
 # Of few documents the smallest group, and by how many deviations its pairs are closer than the median of all pairs.
 _SMALLEST_OF_FEW, _CLOSER = 3, 0.75
 # A document joins a group where this share of its nearest documents, at least, is in it.
@@ -62,18 +65,14 @@ def fit_vectors(vectors: Vectors, lexical: int, words: WordCounts, seed: int = 0
         return own
     weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
     latent = _centred(TruncatedSVD(size, random_state=seed).fit_transform(weights))
-    drawn = _drawn(len(own), MOST_DRAWN)
+    drawn = spread(np.arange(len(own)), MOST_DRAWN)
     return unit(np.hstack([own, balanced_weight(own[drawn], latent[drawn]) * latent]))
 
 
 def background_of(vectors: Vectors) -> Background:
     """How alike the pairs of a collection are, of 2,000 documents spread over it, from unit vectors."""
-    drawn = vectors[_drawn(len(vectors), 2 * MOST_DRAWN)]
-    return Background.from_scores(similarity_matrix(drawn, drawn)[np.triu_indices(len(drawn), 1)], len(drawn))
-
-
-def _drawn(documents: int, most: int) -> Rows:
-    return np.unique(np.linspace(0, documents - 1, min(documents, most)).astype(np.int64))
+    drawn = spread(vectors, 2 * MOST_DRAWN)
+    return Background.from_scores((drawn @ drawn.T)[np.tri(len(drawn), k=-1, dtype=bool)], len(drawn))
 
 
 def _centred(vectors: npt.NDArray[Any]) -> Vectors:
@@ -218,20 +217,33 @@ def words_of_documents(words: WordCounts, top_k: int) -> tuple[list[str], list[R
     return [words.written[term] for term in used], np.split(places, ends[:-1])
 
 
-def find_groups(
-    vectors: Vectors, points: npt.NDArray[np.float32], near: Neighbours, size: int | None = None
-) -> list[Rows]:
-    """Find groups by HDBSCAN (McInnes and others, 2017) on the map, and let the documents around them join.
+def move(vectors: npt.NDArray[Any], near: Neighbours) -> npt.NDArray[Any]:
+    """50 principal components, ``(documents, 50)``, moved to the mean of their nearest and those they are near to."""
+    vectors, links = reduced(vectors), _links(near)
+    return np.asarray((links @ vectors + vectors) / (links.sum(axis=1) + 1)[:, None])
 
-    In hundreds of dimensions HDBSCAN finds few groups and leaves most documents out. On the map it finds the cores of
-    many, the leaves of its tree. A document outside of all cores joins the group of three of its ten nearest
-    documents, round after round until nothing changes. Those that are left lie near none or between several, and stay
-    without a group.
 
-    Of fewer than 50 documents each is near to each, and a map has no cores: groups are those of average linkage whose
-    cosines are clearly above that of most pairs.
+def _links(near: Neighbours) -> csr_array:
+    documents = len(near.rows)
+    # Of few documents, many are near to all.
+    rows = near.rows[:, : min(LINKED, documents // 10)]
+    ends = np.repeat(np.arange(documents), rows.shape[1]), rows.ravel()
+    links = csr_array((np.ones(rows.size), ends), shape=(documents, documents))
+    return csr_array(links + links.T)
 
-    A core has ``size`` documents at least; None takes a third of the square root of their number, of few three.
+
+def find_groups(vectors: Vectors, moved: npt.NDArray[Any], near: Neighbours, size: int | None = None) -> list[Rows]:
+    """Find groups in the graph of nearest documents, and leave out those that lie near none or between several.
+
+    Vectors that are ``moved`` once (:func:`move`) move again, and are joined to a tree (Ward, 1963). From its root a
+    branch is divided where its halves are linked less than three times as much as by chance (modularity of Reichardt
+    and Bornholdt, 2006). From the branches k-means starts. A document with fewer than three of its ten nearest in its
+    group leaves it, and joins another one that has three, round after round.
+
+    Of fewer than 50 documents each is near to each: groups are those of average linkage whose cosines are clearly above
+    that of most pairs.
+
+    A branch has ``size`` documents at least; None takes a third of the square root of their number, of few three.
 
     Returns:
         Rows of the documents of every group, the largest group first.
@@ -244,28 +256,47 @@ def find_groups(
         distances = 1 - similarity_matrix(vectors, vectors)
         of_pairs = distances[np.triu_indices(documents, 1)]
         farthest = max(_ALIKE, float(np.median(of_pairs) - _CLOSER * of_pairs.std()))
-        labels = AgglomerativeClustering(
-            None, metric="precomputed", linkage="average", distance_threshold=farthest
-        ).fit_predict(distances)
+        tree = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=farthest)
+        labels = tree.fit_predict(distances)
     else:
-        # Copies lie at one place, where HDBSCAN divides by a distance of zero.
-        places = points + np.random.default_rng(0).normal(scale=1e-5, size=points.shape)
-        found = HDBSCAN(
-            min_cluster_size=size, min_samples=min(_SAMPLES, size), cluster_selection_method="leaf", copy=True
-        ).fit_predict(places)
+        branches = _branches(move(moved, near), _links(near), size)
+        start = np.stack([vectors[rows].mean(axis=0) for rows in branches])
+        found = KMeans(len(start), init=start, n_init=1, max_iter=_ROUNDS).fit_predict(vectors)
         labels = _joined(np.asarray(found, np.int64), near.rows[:, :10])
     groups = [rows for label in range(int(labels.max()) + 1) if len(rows := np.flatnonzero(labels == label)) >= size]
     return sorted(groups, key=lambda rows: (-len(rows), int(rows[0])))
 
 
+def _branches(vectors: npt.NDArray[Any], links: csr_array, size: int) -> list[Rows]:
+    with warnings.catch_warnings():
+        # Parts without links between them are linked where they are closest, with a warning.
+        warnings.simplefilter("ignore", UserWarning)
+        joined, *_, distances = ward_tree(vectors, connectivity=links, return_distance=True)
+    sizes = [1] * len(vectors)
+    for left, right in joined:
+        sizes.append(sizes[left] + sizes[right])
+    degrees = links.sum(axis=1)
+    waiting, found = [to_tree(np.column_stack([joined, distances, sizes[len(vectors) :]]))], []
+    while waiting:
+        branch = waiting.pop()
+        rows = np.array(branch.pre_order())
+        if branch.count >= 2 * size:
+            left, right = np.split(rows, [branch.left.count])
+            by_chance = degrees[left].sum() * degrees[right].sum() / degrees.sum()
+            if links[left][:, right].sum() < _HELD * by_chance:
+                waiting += [branch.left, branch.right]
+                continue
+        if branch.count >= size:
+            found.append(rows)
+    return found
+
+
 def _joined(labels: Rows, near: Rows) -> Rows:
     needed = SHARE * near.shape[1]
+    labels = np.where((labels[near] == labels[:, None]).sum(axis=1) < needed, -1, labels)
     while True:
-        before = labels.copy()
-        for row in np.flatnonzero(before < 0):
-            groups, votes = np.unique(before[near[row]], return_counts=True)
-            votes[groups < 0] = 0
-            if votes.max() >= needed:
-                labels[row] = groups[votes.argmax()]
-        if (labels == before).all():
+        votes = (labels[near][:, :, None] == np.arange(labels.max() + 1)).sum(axis=1)
+        joins = (labels < 0) & (votes >= needed).any(axis=1)
+        if not joins.any():
             return labels
+        labels = np.where(joins, votes.argmax(axis=1), labels)

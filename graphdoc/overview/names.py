@@ -6,14 +6,15 @@ import csv
 import logging
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import DocumentError
 from ..runtime.files import safe_cell, write_csv
@@ -99,9 +100,9 @@ def name_groups(
         language: a two-letter code.
     """
     reader = _Reader(language)
-    read = [_spread(rows, _READ) for rows in groups]
+    read = [spread(rows, _READ) for rows in groups]
     counts = [_PhraseCounts(len(rows)) for rows in read]
-    drawn = set(_spread(np.arange(len(beginnings)), _REST).tolist())
+    drawn = set(spread(np.arange(len(beginnings)), _REST).tolist())
     collection = _PhraseCounts(len(drawn))
     # Every text is read once, for its group and for the collection.
     group_of = {row: group for group, rows in zip(counts, read, strict=True) for row in rows.tolist()}
@@ -116,7 +117,8 @@ def name_groups(
     ]
 
 
-def _spread(rows: Rows, most: int) -> Rows:
+def spread(rows: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
+    """So many rows at most, spread over all."""
     return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
 
 
@@ -202,11 +204,6 @@ class _Reader:
     def phrases(self, text: str) -> dict[Phrase, str]:
         """The phrases of a text, as they are written first."""
         phrases: dict[Phrase, str] = {}
-        for phrase, written in self._read(text):
-            phrases.setdefault(phrase, written)
-        return phrases
-
-    def _read(self, text: str) -> Iterator[tuple[Phrase, str]]:
         matches = list(_WORD.finditer(text))
         stems = [self._stem(match[0]) for match in matches]
         joins = [_GAP.fullmatch(text, first.end(), second.start()) is not None for first, second in pairwise(matches)]
@@ -219,4 +216,6 @@ class _Reader:
                 if stems[last]:
                     words = [match[0] for match in matches[first : last + 1]]
                     both = zip(stems[first : last + 1], words, strict=True)
-                    yield tuple(stem or f"({word.lower()})" for stem, word in both), " ".join(words)
+                    phrase = tuple(stem or f"({word.lower()})" for stem, word in both)
+                    phrases.setdefault(phrase, " ".join(words))
+        return phrases

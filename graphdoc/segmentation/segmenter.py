@@ -94,12 +94,7 @@ class Prefix(NamedTuple):
 
 
 def prefix_of(
-    tokenizer: PreTrainedTokenizerFast,
-    document: Document,
-    section: int,
-    context: str,
-    most_tokens: int,
-    prompt: Prefix,
+    tokenizer: PreTrainedTokenizerFast, document: Document, section: int, context: str, most_tokens: int, prompt: Prefix
 ) -> Prefix:
     """Context before the passages of a section: ``Title. Heading. ``, without empty or repeated parts.
 

@@ -340,12 +340,7 @@ class ShardEncoder:
             # Cutting runs ahead, so the order in which both kinds are met says nothing.
             skipped = (*made_of.skipped, *without_text)
             return ShardRecord(
-                **self.origin,
-                read=made_of.read,
-                rows=rows,
-                input_hash=made_of.hash,
-                coverage=coverage,
-                skipped=skipped,
+                **self.origin, read=made_of.read, rows=rows, input_hash=made_of.hash, coverage=coverage, skipped=skipped
             )
 
         level = settings["level"]

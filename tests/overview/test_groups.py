@@ -28,12 +28,10 @@ def test_topics_are_found_and_a_stranger_joins_none() -> None:
     _, vectors = make_collection(40)
     stranger = np.eye(32, dtype=np.float32)[[30]]
     vectors = normalize(np.concatenate([vectors, stranger]))
-    near = Neighbours.from_vectors(vectors, 10)
-    # Between all topics, no group has three of the ten nearest.
-    near.rows[160] = [0, 1, 40, 41, 80, 81, 120, 121, 160, 160]
-    points = lay_out(vectors)
-    points[160] = (4, 4)
-    groups = find_groups(vectors, points, near, 12)
+    near = Neighbours.from_vectors(vectors, 8)
+    # Between all topics, no group has three of the nearest.
+    near.rows[160] = [0, 1, 40, 41, 80, 81, 120, 121]
+    groups = find_groups(vectors, vectors, near, 12)
     topics = np.repeat(np.arange(len(TOPICS)), 40)
     found = np.full(161, -1)
     for number, rows in enumerate(groups):
@@ -47,7 +45,7 @@ def test_topics_are_found_and_a_stranger_joins_none() -> None:
 @pytest.mark.parametrize(("size", "strangers"), [(3, 2), (5, 1), (9, 3)])
 def test_of_few_documents_strangers_are_in_no_group(size: int, strangers: int) -> None:
     vectors = normalize(np.concatenate([make_collection(size)[1], np.eye(32, dtype=np.float32)[-strangers:]]))
-    groups = find_groups(vectors, lay_out(vectors), Neighbours.from_vectors(vectors, 10))
+    groups = find_groups(vectors, vectors, Neighbours.from_vectors(vectors, 10))
     assert sorted(map(list, groups)) == [list(range(place, place + size)) for place in range(0, 4 * size, size)]
 
 
@@ -56,11 +54,15 @@ def test_those_who_join_have_enough_neighbours_in_the_group() -> None:
     vectors = normalize(draw.normal(size=(300, 6)).astype(np.float32) + 2 * np.eye(6)[draw.integers(0, 6, 300)])
     near = Neighbours.from_vectors(vectors, 10)
     group_of = np.full(300, -1)
-    groups = find_groups(vectors, lay_out(vectors), near)
+    groups = find_groups(vectors, vectors, near)
     for number, rows in enumerate(groups):
         group_of[rows] = number
     left = np.flatnonzero(group_of < 0)
     assert len(groups) > 1
+    # The last digits of vectors move no document to another group.
+    noisy = vectors + draw.normal(scale=1e-6, size=vectors.shape)
+    again = find_groups(noisy, noisy, Neighbours.from_vectors(noisy, 10))
+    assert [rows.tolist() for rows in again] == [rows.tolist() for rows in groups]
     for row in left:
         own = group_of[near.rows[row]]
         assert max(np.bincount(own[own >= 0], minlength=1)) < SHARE * 10
@@ -72,7 +74,7 @@ def test_the_map_of_few_or_equal_documents() -> None:
         assert np.isfinite(points).all() and np.abs(points).max() <= 1
         assert len({tuple(point) for point in points.tolist()}) == len(vectors)
     seven = normalize(np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32))
-    assert find_groups(seven, lay_out(seven), Neighbours.from_vectors(seven, 10)) == []
+    assert find_groups(seven, seven, Neighbours.from_vectors(seven, 10)) == []
 
 
 def test_fitted_vectors_are_centred_and_beside_the_words_of_the_collection() -> None:
@@ -235,6 +237,9 @@ def test_what_is_kept_of_a_document() -> None:
     digests.add(document)
     digests.add(document)
     (kept,), words = digests.chosen(["a/b/c"])
+    digests.add(Document.from_text("other", id="d", title=document.title))
+    # A title that two have tells neither.
+    assert [one.title for one in digests.chosen(["a/b/c", "d"])[0]] == [f"{kept.title} (a/b/c)", f"{kept.title} (d)"]
     assert (kept.label, kept.date, kept.folder, kept.words) == ("x, y", "1851", "a/b", 600)
     assert kept.values == {"year": "1851", "kind": "letter", "tags": "a, b"}
     assert len(kept.opening) == OPENING_CHARACTERS and "\u202e" not in kept.title

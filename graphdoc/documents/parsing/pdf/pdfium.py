@@ -145,11 +145,7 @@ _CORK = {0x10: 0x201C, 0x11: 0x201D, 0x15: 0x2013, 0x16: 0x2014, 0x88: 0x2022} |
     0x1B + n: 0xFB00 + n for n in range(5)
 }
 
-_ERRORS = {
-    pdfium.FPDF_ERR_PASSWORD: "password",
-    pdfium.FPDF_ERR_SECURITY: "security",
-    pdfium.FPDF_ERR_FORMAT: "format",
-}
+_ERRORS = {pdfium.FPDF_ERR_PASSWORD: "password", pdfium.FPDF_ERR_SECURITY: "security", pdfium.FPDF_ERR_FORMAT: "format"}
 
 
 # Called for every character: with plain numbers in place of typed pointers they take half the time.
