@@ -59,7 +59,8 @@ def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) 
         ),
     )
     cut = left_out = 0
-    documents = (query if isinstance(query, Document) else as_document(query) for query in queries)
+    # A text that could name a file is no file here: people search for OpenOffice.org.
+    documents = (Document.from_text(query) if isinstance(query, str) else as_document(query) for query in queries)
     for one in segmenter.segment_many(documents):
         if not one.passages:
             raise DocumentError(f"query {one.document.text!r} has no text to encode; leave it out")

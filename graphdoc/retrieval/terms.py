@@ -256,10 +256,8 @@ class QueryFactory:
         return Query(text, text, cache(lambda: self._vector_of(text)))
 
     def _vector_of(self, text: str) -> Vector:
-        """The vector of a text; one that could name a file is no file here."""
         encoder = self._encoder()
-        queries = segment_queries(encoder, [Document.from_text(text)])
-        return np.asarray(encode_queries(encoder, queries)[0].numpy(), np.float32)
+        return np.asarray(encode_queries(encoder, segment_queries(encoder, [text]))[0].numpy(), np.float32)
 
     def _of_document(self, document: Document, shown: str, id: str | None) -> Query:
         self._see_version()

@@ -41,7 +41,8 @@ def test_a_query_is_its_initial_node(tiny_encoder: Encoders, readout: str) -> No
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.abs(found - encoder.encode(queries)).max() > 1e-2
     np.testing.assert_allclose(encoder.encode_query(queries[0]), expected[0], atol=1e-5)
-    np.testing.assert_allclose(encoder.encode_query(Document.from_text(queries[1])), expected[1], atol=1e-5)
+    file = "OpenOffice.org"  # The type of files of Org: as a document it would be refused.
+    assert (encoder.encode_query(file) == encoder.encode_query(Document.from_text(file))).all()
     tensor = encoder.encode_query(queries, convert_to_tensor=True, normalize_embeddings=True)
     np.testing.assert_allclose(tensor.norm(dim=1), 1, atol=1e-6)
     assert encoder.encode_query([]).shape == (0, 16)
