@@ -20,7 +20,7 @@ from typing import Any
 
 import graphdoc
 from graphdoc import Document, DocumentEncoder, Section
-from graphdoc.losses import SubDocumentLoss
+from graphdoc.losses import InfoNCELoss
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.sampling import SubDocuments
 from graphdoc.trainer import Trainer
@@ -95,7 +95,7 @@ def training_step(folder: str) -> Entered:
     Trainer(
         "sentence-transformers/all-MiniLM-L6-v2",
         SubDocuments(documents),
-        SubDocumentLoss(),
+        InfoNCELoss(directions="both"),
         output=f"{folder}/run",
         batch_size=2,
         max_steps=3,

@@ -36,7 +36,7 @@ from torch import Tensor
 from transformers import AutoConfig
 
 from graphdoc.graphs.batch import MiniBatch
-from graphdoc.losses import SubDocumentLoss
+from graphdoc.losses import InfoNCELoss
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.sampling import SubDocumentSplit
@@ -85,7 +85,7 @@ def make_batch(documents: int) -> TrainingBatch:
 
 
 def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: str) -> None:
-    loss = SubDocumentLoss("cosine", 0.2)
+    loss = InfoNCELoss("cosine", 0.2, "both")
     if way == "plain":
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
             vectors = model.encode_passages(batch.graphs)
@@ -180,7 +180,7 @@ def measure_by_kept(options: argparse.Namespace) -> None:
     """Time the step of one batch on a device by the tokens whose activations are kept; on a GPU, write a table."""
     size, shape, on_gpu = options.sizes[-1], ENCODERS[options.encoder], options.device != "cpu"
     model, batch, tokens = make_model(options.encoder).to(options.device), make_batch(size), size * PASSAGES * TOKENS
-    dtype, objective = getattr(torch, options.precision), SubDocumentObjective(SubDocumentLoss("cosine", 0.2))
+    dtype, objective = getattr(torch, options.precision), SubDocumentObjective(InfoNCELoss("cosine", 0.2, "both"))
     rate = matrix_products(8192, shape["hidden_size"], shape["intermediate_size"], dtype, device=options.device)
     forward = floating_point_operations(np.full(size * PASSAGES, TOKENS), AutoConfig.for_model("bert", **shape))
     lines = [

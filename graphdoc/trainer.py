@@ -111,9 +111,9 @@ class Trainer:
     Raises:
         SettingsError: a setting is unknown or out of its bounds, or the loss does not fit the data.
 
-    >>> from graphdoc.losses import SubDocumentLoss
+    >>> from graphdoc.losses import InfoNCELoss
     >>> from graphdoc.sampling import SubDocuments
-    >>> trainer = Trainer("roberta-base", SubDocuments("papers/"), SubDocumentLoss(), output="runs/a", epochs=3)
+    >>> trainer = Trainer("roberta-base", SubDocuments("papers/"), InfoNCELoss(), output="runs/a", epochs=3)
     >>> trainer.settings.training.epochs
     3.0
     """

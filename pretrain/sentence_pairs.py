@@ -13,7 +13,7 @@ from typing import Any
 
 from graphdoc import Trainer
 from graphdoc.cli import main
-from graphdoc.losses import MaskedTokenLoss, PairContrastiveLoss, PairCosineLoss
+from graphdoc.losses import InfoNCELoss, MaskedTokenLoss, PairCosineLoss
 from graphdoc.sampling import SentencePairs
 from graphdoc.settings.pretraining import SentencePairSettings
 
@@ -22,7 +22,8 @@ def pretrain(settings: SentencePairSettings, *, resume: bool = False, **options:
     """Draw sentences of one paragraph together, keep those of two documents apart, and guess masked tokens."""
     loss = settings.loss
     task = SentencePairs(settings.corpus, settings.pairs_per_epoch, loss.contrast_on)
-    contrast = PairContrastiveLoss(loss.temperature) if loss.compares_all else PairCosineLoss(1 - loss.margin)
+    in_batch = InfoNCELoss("cosine", loss.temperature, "both")
+    contrast = in_batch if loss.compares_all else PairCosineLoss(1 - loss.margin)
     losses = [contrast, MaskedTokenLoss(loss.mlm_weight)]
     return Trainer(settings.model.start, task, losses, settings=settings, **options).train(resume)
 

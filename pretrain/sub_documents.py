@@ -13,7 +13,7 @@ from typing import Any
 
 from graphdoc import Trainer
 from graphdoc.cli import main
-from graphdoc.losses import SubDocumentLoss
+from graphdoc.losses import InfoNCELoss
 from graphdoc.sampling import SubDocuments
 from graphdoc.settings.pretraining import SubDocumentSettings
 
@@ -21,7 +21,7 @@ from graphdoc.settings.pretraining import SubDocumentSettings
 def pretrain(settings: SubDocumentSettings, *, resume: bool = False, **options: Any) -> Path:
     """Let every sub-document look for the other one of its document among those of the batch."""
     task = SubDocuments(settings.corpus, split=settings.split)
-    loss = SubDocumentLoss(settings.loss.similarity, settings.loss.temperature, settings.loss.directions)
+    loss = InfoNCELoss(settings.loss.similarity, settings.loss.temperature, settings.loss.directions)
     return Trainer(settings.model.start, task, loss, settings=settings, **options).train(resume)
 
 

@@ -24,9 +24,7 @@ from graphdoc.losses import (
     ClassificationLoss,
     InfoNCELoss,
     MaskedTokenLoss,
-    PairContrastiveLoss,
     PairCosineLoss,
-    SubDocumentLoss,
     SubtopicLoss,
     SupervisedContrastiveLoss,
 )
@@ -67,16 +65,16 @@ def encoder(backbone_folder: Backbones) -> Encoders:
 
 # By the paper's tasks: the task of some documents, its loss, and what the encoder or the trainer needs beside it.
 TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any]]] = {
-    "sub-documents": (SubDocuments, SubDocumentLoss("cosine", 0.2), {"graph_layers": 1}, {"tune": "frozen"}),
+    "sub-documents": (SubDocuments, InfoNCELoss("cosine", 0.2, "both"), {"graph_layers": 1}, {"tune": "frozen"}),
     "one passage": (
         lambda documents: SubDocuments(documents, split="one_passage"),
-        SubDocumentLoss(directions="one"),
+        InfoNCELoss(),
         {"graph_layers": 1, "readout": "document_node"},
         {"evaluator": {"share": 0.2}},
     ),
     "sentence pairs": (
         lambda documents: SentencePairs(documents, contrast_on="clean"),
-        PairContrastiveLoss(0.1),
+        InfoNCELoss("cosine", 0.1, "both"),
         {},
         {"evaluator": {"share": 0}},
     ),
@@ -150,7 +148,7 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
     found = {}
     for name, source in sources.items():
         trainer = Trainer(
-            start, SubDocuments(source), SubDocumentLoss("cosine", 0.2), output=tmp_path / name, device="cpu",
+            start, SubDocuments(source), InfoNCELoss("cosine", 0.2, "both"), output=tmp_path / name, device="cpu",
             model={"settings": settings}, evaluator={"share": 0.2}, **FEW,
         )  # fmt: skip
         found[name] = load_file(trainer.train() / "model.safetensors")
@@ -235,10 +233,10 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "out of bounds": (SubDocuments, None, {"learning_rate": -1.0}, SettingsError, "learning_rate"),
     "documents of no kind": (lambda documents: SubDocuments(7), None, {}, SettingsError, "int"),
     "a loss too many": (Groups, [PairCosineLoss(), ClassificationLoss()], {}, SettingsError, "PairCosineLoss"),
-    "two losses of a kind": (SubDocuments, [SubDocumentLoss()] * 2, {}, SettingsError, "SubDocumentLoss"),
+    "two losses of a kind": (SubDocuments, [InfoNCELoss()] * 2, {}, SettingsError, "InfoNCELoss"),
     "masked tokens twice": (SentencePairs, [MaskedTokenLoss()] * 2, {}, SettingsError, "MaskedTokenLoss"),
     "two losses of pairs": (SentencePairs, [PairCosineLoss(), InfoNCELoss()], {}, SettingsError, "InfoNCELoss"),
-    "a loss of queries": (SubDocuments, InfoNCELoss(), {}, SettingsError, "InfoNCELoss"),
+    "both directions of queries": (Queries, InfoNCELoss(directions="both"), {}, SettingsError, "directions"),
     "a loss of pairs": (SubDocuments, PairCosineLoss(), {}, SettingsError, "PairCosineLoss"),
     "a loss of groups": (Classes, SupervisedContrastiveLoss(), {}, SettingsError, "ClassificationLoss"),
     "a loss with weights": (SubDocuments, torch.nn.Linear(2, 2), {}, SettingsError, "Linear"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .base import ONE_PROCESS, Gather, Loss, LossOutput
 from .classification import ClassificationLoss, MaskedTokenLoss, balanced_weights
 from .clustering import ClusterTerms, PairedSentences, SubtopicLoss, assignment
-from .contrastive import InfoNCELoss, SubDocumentLoss, SupervisedContrastiveLoss
-from .pair import PairContrastiveLoss, PairCosineLoss
+from .contrastive import InfoNCELoss, SupervisedContrastiveLoss
+from .pair import PairCosineLoss
 
 __all__ = [
     "ONE_PROCESS",
@@ -17,10 +17,8 @@ __all__ = [
     "Loss",
     "LossOutput",
     "MaskedTokenLoss",
-    "PairContrastiveLoss",
     "PairCosineLoss",
     "PairedSentences",
-    "SubDocumentLoss",
     "SubtopicLoss",
     "SupervisedContrastiveLoss",
     "assignment",

@@ -1,9 +1,8 @@
-"""Contrastive losses: InfoNCE, of sub-documents, and of rows with group labels."""
+"""Contrastive losses: InfoNCE, and that of rows with labels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -48,23 +47,26 @@ class InfoNCELoss:
     r"""Separates every anchor's positives from all other candidates.
 
     In sentence-transformers: ``MultipleNegativesRankingLoss``, whose defaults are ``similarity="cosine"`` and
-    ``temperature=0.05``; here there may be several positives, and candidates that are left out.
+    ``temperature=0.05``; here there may be several positives, and candidates that are no negatives.
 
     With :math:`P(i)` the positives of anchor :math:`i`, :math:`N(i)` the candidates that are neither its positives nor
-    left out, and :math:`A` the anchors with a positive:
+    of its groups, and :math:`A` the anchors with a positive:
 
     .. math::
         \ell = \frac{1}{|A|} \sum_{i \in A} \frac{1}{|P(i)|} \sum_{p \in P(i)}
             -\log \frac{e^{s(a_i, c_p) / \tau}}{e^{s(a_i, c_p) / \tau} + \sum_{n \in N(i)} e^{s(a_i, c_n) / \tau}}
 
-    With one positive each, this is one direction of eq. 5-6 of Graph-RoBERTa, as it is used for queries with sampled
-    negatives (section 3.3); with several, every one counts as if it were the only one. Candidates of all processes
-    are negatives: every process takes its own anchors, whose positives are its own candidates. Softmax and sums are in
-    fp32.
+    With several positives, every one counts as if it were the only one. With both directions it is the mean of this and
+    of the same for candidates that look for their anchors; with the dot product, a temperature of 1 and one positive
+    each, that is exactly eq. 5-6 of Graph-RoBERTa, and one direction of it is what is used for queries with sampled
+    negatives (section 3.3). Candidates of all processes are negatives: every process takes its own anchors, whose
+    positives are its own candidates. Softmax and sums are in fp32.
 
     Args:
         similarity: ``dot`` (the paper's) or ``cosine``.
-        temperature: what similarities are divided by; with cosine 0.05 to 0.35 are usual, with dot 1.
+        temperature: what similarities are divided by; with cosine 0.02 to 0.5 are usual, with dot 1.
+        directions: ``one``: anchors look for their positives; or ``both``: candidates look for their anchors, too,
+            where they are pairs row by row.
 
     >>> anchors, candidates = torch.eye(2), torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]])
     >>> contrast = InfoNCELoss("cosine", temperature=0.1)
@@ -74,18 +76,21 @@ class InfoNCELoss:
 
     similarity: VectorSimilarity = "dot"
     temperature: float = 1.0
+    directions: Directions = "one"
 
     def __post_init__(self) -> None:
-        if self.similarity not in get_args(VectorSimilarity):
-            raise ValueError(f"similarity {self.similarity!r} is unknown; use dot or cosine")
+        for name, choices in (("similarity", VectorSimilarity), ("directions", Directions)):
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; use {' or '.join(get_args(choices))}")
         require_temperature(self.temperature)
 
     def __call__(
         self,
         anchors: Tensor,
         candidates: Tensor,
+        groups: Tensor | None = None,
+        candidate_groups: Tensor | None = None,
         positive: Tensor | None = None,
-        left_out: Tensor | None = None,
         *,
         gather: Gather = ONE_PROCESS,
     ) -> LossOutput:
@@ -94,26 +99,49 @@ class InfoNCELoss:
         Args:
             anchors: ``(anchors, hidden)``.
             candidates: ``(candidates, hidden)``; those that are nobody's positive are negatives of all anchors.
+            groups: numbers of an anchor's groups, such as that of the document that it is a part of, whose candidates
+                are no negatives of it, ``(anchors,)``; or of several, ``(anchors, groups)``, filled up with -1.
+            candidate_groups: ``(candidates,)``, the group of every candidate, -1 for one that is nobody's negative;
+                None where these are the groups of the anchors row by row.
             positive: row of every anchor's positive among this process's candidates, ``(anchors,)``, or of each of
                 several, ``(anchors, positives)``; -1 for none. None where candidates are the positives row by row.
-            left_out: ``(anchors, candidates of all processes)``, True for pairs that are no negatives, such as an
-                anchor and a copy of its positive; positives stay what they are.
-            gather: how candidates of other processes are seen.
+            gather: how rows of other processes are seen.
 
         Returns:
             The loss, with positive and negative similarity (before the temperature), accuracy (whether the nearest
-            candidate is a positive), and the share of pairs left out.
+            candidate is a positive), and the share of pairs that are neither positive nor negative.
         """
-        if positive is None:
-            if len(anchors) != len(candidates):
-                raise ValueError(f"{len(anchors)} anchors and {len(candidates)} candidates need positive")
-            positive = torch.arange(len(anchors), device=anchors.device)
+        by_row, is_both = torch.arange(len(anchors), device=anchors.device), self.directions == "both"
+        if (is_both or positive is None) and anchors.shape != candidates.shape:
+            raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} are no pairs")
+        if is_both and positive is not None and not bool(((positive == by_row) | (positive == -1)).all()):
+            raise ValueError("directions='both' needs the positive of every anchor in its own row")
+        positive = by_row if positive is None else positive
+        candidate_groups = groups if candidate_groups is None else candidate_groups
+        outputs = [self._one_way(anchors, candidates, groups, candidate_groups, positive, gather)]
+        if is_both:
+            outputs.append(self._one_way(candidates, anchors, candidate_groups, groups, positive, gather))
+        metrics = {name: torch.stack([one.metrics[name] for one in outputs]).mean() for name in outputs[0].metrics}
+        return LossOutput(torch.stack([one.loss for one in outputs]).mean(), metrics)
+
+    def _one_way(
+        self,
+        anchors: Tensor,
+        candidates: Tensor,
+        groups: Tensor | None,
+        candidate_groups: Tensor | None,
+        positive: Tensor,
+        gather: Gather,
+    ) -> LossOutput:
         with torch.autocast(anchors.device.type, enabled=False):
             anchors, candidates = anchors.float(), candidates.float()
             if self.similarity == "cosine":
                 anchors, candidates = functional.normalize(anchors, dim=-1), functional.normalize(candidates, dim=-1)
             everything, start = gather.rows(candidates)
             similarity = anchors @ everything.T
+        left_out = None
+        if groups is not None and candidate_groups is not None:
+            left_out = in_groups(groups, gather.rows(candidate_groups)[0])
         positive = positive.unsqueeze(1) if positive.dim() == 1 else positive
         return self.of_similarities(similarity, positive, left_out, start=start, gather=gather)
 
@@ -132,7 +160,8 @@ class InfoNCELoss:
             similarity: ``(anchors, candidates of all processes)``, before the temperature.
             positive: place of every anchor's positives among this process's candidates, ``(anchors, positives)``, -1
                 for none.
-            left_out: see :meth:`__call__`.
+            left_out: ``(anchors, candidates of all processes)``, True for pairs that are no negatives (see
+                :func:`in_groups`); positives stay what they are.
             start: place of this process's first candidate among those of all.
             gather: how the anchors of other processes are counted.
         """
@@ -159,64 +188,17 @@ class InfoNCELoss:
         return LossOutput(loss, metrics)
 
 
-def mean_outputs(outputs: Sequence[LossOutput]) -> LossOutput:
-    """The mean of losses with the same metrics, such as those of both directions."""
-    metrics = {name: torch.stack([output.metrics[name] for output in outputs]).mean() for name in outputs[0].metrics}
-    return LossOutput(torch.stack([output.loss for output in outputs]).mean(), metrics)
-
-
-@dataclass(frozen=True)
-class SubDocumentLoss:
-    r"""Finds every document's other view among the views of all documents of the batch, by :class:`InfoNCELoss`.
-
-    .. math::
-        \ell(D) = \frac{1}{2N} \sum_{i=1}^N \left[
-            -\log \frac{e^{s(a_i, c_i) / \tau}}{\sum_j e^{s(a_i, c_j) / \tau}}
-            -\log \frac{e^{s(a_i, c_i) / \tau}}{\sum_j e^{s(a_j, c_i) / \tau}} \right]
-
-    With ``similarity="dot"``, ``temperature=1`` and both directions this is exactly eq. 5-6 of the paper.
+def in_groups(groups: Tensor, candidate_groups: Tensor) -> Tensor:
+    """Whether candidates are of an anchor's groups, or nobody's negative, ``(anchors, candidates)``.
 
     Args:
-        similarity: ``dot`` (the paper's) or ``cosine``.
-        temperature: what similarities are divided by; with cosine 0.05 to 0.35 are usual, with dot 1.
-        directions: ``both`` views look for the other, or ``one``: only the anchors look for their candidate, as when
-            anchors are queries (section 3.3).
-
-    >>> output = SubDocumentLoss("cosine", temperature=0.1)(torch.eye(3), torch.eye(3))
-    >>> round(output.loss.item(), 4), output.metrics["accuracy"].item()
-    (0.0001, 1.0)
+        groups: ``(anchors,)``, or several of an anchor, ``(anchors, groups)``.
+        candidate_groups: ``(candidates of all processes,)``, -1 for one that is nobody's negative.
     """
-
-    similarity: VectorSimilarity = "dot"
-    temperature: float = 1.0
-    directions: Directions = "both"
-
-    def __post_init__(self) -> None:
-        InfoNCELoss(self.similarity, self.temperature)
-        if self.directions not in get_args(Directions):
-            raise ValueError(f"directions {self.directions!r} is unknown; use both or one")
-
-    def __call__(
-        self, anchors: Tensor, candidates: Tensor, groups: Tensor | None = None, *, gather: Gather = ONE_PROCESS
-    ) -> LossOutput:
-        """Compute the loss of this process's documents against those of all processes.
-
-        Args:
-            anchors: ``(documents, hidden)``, first views.
-            candidates: ``(documents, hidden)``, second views, row by row the positives.
-            groups: ``(documents,)``, equal numbers for copies of one document, which are no negatives.
-            gather: how views of other processes are seen.
-        """
-        if anchors.shape != candidates.shape:
-            raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} differ")
-        contrast, left_out = InfoNCELoss(self.similarity, self.temperature), None
-        if groups is not None:
-            # The same in both directions.
-            left_out = groups.unsqueeze(1) == gather.rows(groups)[0]
-        outputs = [contrast(anchors, candidates, left_out=left_out, gather=gather)]
-        if self.directions == "both":
-            outputs.append(contrast(candidates, anchors, left_out=left_out, gather=gather))
-        return mean_outputs(outputs)
+    result = (candidate_groups == -1).expand(len(groups), -1)
+    for column in groups.unbind(1) if groups.dim() == 2 else (groups,):
+        result = result | (column.unsqueeze(1) == candidate_groups)
+    return result
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ..evaluation.evaluator import measured_once
 from ..evaluation.pair_scores import pair_auc
 from ..graphs.batch import GraphBatch
 from ..graphs.kinds import JoinedGraphs
-from ..losses import Loss, MaskedTokenLoss, PairContrastiveLoss, PairCosineLoss
+from ..losses import InfoNCELoss, Loss, MaskedTokenLoss, PairCosineLoss
 from ..runtime.arrays import Rows
 from ..runtime.text import counted
 from ..sampling import EpochBatches
@@ -169,7 +169,12 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
     unit = "pairs"
     losses: ClassVar = {
         PairCosineLoss: LossSettings(SentencePairObjective, ("margin",), {"negatives": "sampled"}),
-        PairContrastiveLoss: LossSettings(SentencePairObjective, ("temperature",), {"negatives": "in_batch"}),
+        InfoNCELoss: LossSettings(
+            SentencePairObjective,
+            ("temperature",),
+            {"negatives": "in_batch"},
+            {"similarity": "cosine", "directions": "both"},
+        ),
     }
 
     @classmethod
@@ -199,7 +204,8 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
             except ModelError as error:
                 raise ModelError(f"model.start={settings.model.start}: {error}") from error
         # SDR, eq. 1-3, with drawn pairs.
-        usual = PairContrastiveLoss(loss.temperature) if loss.compares_all else PairCosineLoss(1 - loss.margin)
+        both = InfoNCELoss("cosine", loss.temperature, "both")
+        usual = both if loss.compares_all else PairCosineLoss(1 - loss.margin)
         self.objective = SentencePairObjective(
             run.loss or usual,
             loss.contrast_weight,

@@ -16,7 +16,7 @@ from ..corpus.source import StreamingCorpus
 from ..errors import ModelError, SettingsError
 from ..evaluation.evaluator import interleaved, share_of
 from ..graphs.kinds import GraphKind, JoinedGraphs
-from ..losses import SubDocumentLoss
+from ..losses import InfoNCELoss
 from ..runtime.processes import Processes
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import SubDocumentSettings
@@ -109,9 +109,7 @@ class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
     """
 
     summary = SUMMARY
-    losses: ClassVar = {
-        SubDocumentLoss: LossSettings(SubDocumentObjective, ("similarity", "temperature", "directions"))
-    }
+    losses: ClassVar = {InfoNCELoss: LossSettings(SubDocumentObjective, ("similarity", "temperature", "directions"))}
 
     @classmethod
     def from_run(cls, run: RunContext[SubDocumentSettings]) -> Recipe:  # type: ignore[override]

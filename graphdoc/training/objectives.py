@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..errors import SettingsError
 from ..graphs.batch import GraphBatch, MiniBatch
 from ..graphs.kinds import EdgeKind
 from ..losses import (
@@ -25,6 +26,7 @@ from ..losses import (
     SupervisedContrastiveLoss,
 )
 from ..losses.base import call_loss
+from ..losses.contrastive import in_groups
 from ..modeling import DocumentOutput
 from ..similarity.kinds import best_passages, maxsim, packed
 
@@ -132,12 +134,17 @@ class QueryObjective(Objective):
     a text that is there several times counts once.
 
     Args:
-        contrast: the loss between queries and candidates.
+        contrast: the loss between queries and candidates, called as :class:`~graphdoc.losses.InfoNCELoss` is: with
+            both, the groups of the answers of every query, the group of every candidate, and the row of the answer.
         once: whether copies of a text count once; not where each is another view of it, with another vector.
     """
 
     contrast: Loss
     once: bool = True
+
+    def __post_init__(self) -> None:
+        if getattr(self.contrast, "directions", "one") != "one":
+            raise SettingsError("directions='both' is for pairs, and candidates are more than queries; use one")
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``query`` and those of role ``candidate``.
@@ -146,8 +153,11 @@ class QueryObjective(Objective):
         all its answers, filled up with -1, and ``group`` is that of every candidate.
         """
         queries, candidates = rows[batch.roles["query"]], rows[batch.roles["candidate"]]
-        left_out = false_negative_mask(batch.targets["answers"], gather.rows(batch.targets["group"])[0], once=self.once)
-        output = call_loss(self.contrast, queries, candidates, batch.targets["positive"], left_out, gather=gather)
+        answers, groups = batch.targets["answers"], batch.targets["group"]
+        groups = without_repeats(groups, gather) if self.once else groups
+        output = call_loss(
+            self.contrast, queries, candidates, answers, groups, batch.targets["positive"], gather=gather
+        )
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
 
 
@@ -176,30 +186,20 @@ class BestPassageObjective(Objective):
             if self.contrast.similarity == "cosine":
                 queries, passages = functional.normalize(queries, dim=-1), functional.normalize(passages, dim=-1)
             similarity = best_passages(queries @ gather.rows(passages)[0].T, counts)
-        left_out = false_negative_mask(batch.targets["answers"], gather.rows(batch.targets["group"])[0])
-        positive = batch.targets["positive"].unsqueeze(1)
+        groups = gather.rows(without_repeats(batch.targets["group"], gather))[0]
+        left_out, positive = in_groups(batch.targets["answers"], groups), batch.targets["positive"].unsqueeze(1)
         output = self.contrast.of_similarities(similarity, positive, left_out, start=start, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(passages.detach())})
 
 
-def false_negative_mask(answers: Tensor, groups: Tensor, *, once: bool = True) -> Tensor:
-    """True where a candidate is no negative of a query: an answer, its copy, or a repeat of an earlier candidate.
-
-    Args:
-        answers: ``(queries, answers)``, groups of the answers of every query, filled up with -1.
-        groups: ``(candidates,)``, group of every candidate.
-        once: whether of several candidates of one group only the first is a negative.
-
-    Returns:
-        ``(queries, candidates)``.
-    """
-    _, numbers = torch.unique(groups, return_inverse=True)
-    places = torch.arange(len(groups), device=groups.device)
+def without_repeats(groups: Tensor, gather: Gather) -> Tensor:
+    """The groups of this process's candidates, ``(candidates,)``, -1 where an earlier one, of any process, has it."""
+    everything, start = gather.rows(groups)
+    _, numbers = torch.unique(everything, return_inverse=True)
+    places = torch.arange(len(everything), device=groups.device)
     first = torch.full_like(places, len(places)).scatter_reduce(0, numbers, places, "amin")
-    result = ((first[numbers] != places) & once).expand(len(answers), -1).clone()
-    for column in answers.unbind(1):
-        result |= column.unsqueeze(1) == groups
-    return result
+    own = slice(start, start + len(groups))
+    return torch.where(first[numbers] == places, everything, -1)[own]
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,8 @@ class SentencePairObjective(Objective):
 
     Args:
         similarity: the loss of two vectors and their label; PairCosineLoss with margin 1 - m is equation 1. With a
-            target ``group``, it is called with those of both sentences, too.
+            target ``group`` it is called as :class:`~graphdoc.losses.InfoNCELoss` is: with the groups of both
+            sentences, and the own row of every pair of one paragraph.
         contrast_weight: factor of that loss.
         tokens: the loss of masked tokens, with its weight.
         head: gives the logits of masked tokens; None trains without them.
@@ -308,9 +309,13 @@ class SentencePairObjective(Objective):
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
         first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
-        groups = batch.targets.get("group")
-        both = [groups[batch.roles[role]] for role in ("first", "second")] if groups is not None else []
-        output = call_loss(self.similarity, first, second, batch.targets["label"], *both, gather=gather)
+        labels, groups = batch.targets["label"], batch.targets.get("group")
+        tensors = [labels]
+        if groups is not None:
+            # A pair of two documents has no positive.
+            positive = torch.where(labels == 1, torch.arange(len(labels), device=labels.device), -1)
+            tensors = [*(groups[batch.roles[role]] for role in ("first", "second")), positive]
+        output = call_loss(self.similarity, first, second, *tensors, gather=gather)
         metrics = {"contrast_loss": output.loss.detach(), **output.metrics, **describe_vectors(first.detach())}
         return LossOutput(self.contrast_weight * output.loss, metrics)
 

@@ -28,10 +28,8 @@ from graphdoc.losses import (
     ClassificationLoss,
     InfoNCELoss,
     MaskedTokenLoss,
-    PairContrastiveLoss,
     PairCosineLoss,
     PairedSentences,
-    SubDocumentLoss,
     SubtopicLoss,
     SupervisedContrastiveLoss,
     balanced_weights,
@@ -85,8 +83,6 @@ def test_half_precision_is_compared_in_fp32_under_autocast(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if "subtopics" not in name])
 def test_without_rows_there_is_no_loss(name: str) -> None:
     vectors, *others = (one[:0] for one in CASES[name].union if isinstance(one, Tensor))
-    if name.startswith("contrast"):
-        others[-1] = others[-1][:, :0]
     rows = vectors.clone().requires_grad_()
     output = CASES[name].loss(rows, *others)
     output.loss.backward()
@@ -258,6 +254,10 @@ def surprise(exponents: Array, chosen: int) -> float:
     return float(-np.log(np.exp(exponents[chosen]) / np.exp(exponents).sum()))
 
 
+def similarities(kind: str, first: Array, second: Array) -> Array:
+    return unit(first) @ unit(second).T if kind == "cosine" else first @ second.T
+
+
 def info_nce(draw: np.random.Generator) -> Drawn:
     """The mean over anchors and positives of the surprise at that positive among itself and the negatives."""
     anchors, candidates, most = (int(draw.integers(1, end)) for end in (8, 13, 5))
@@ -267,38 +267,46 @@ def info_nce(draw: np.random.Generator) -> Drawn:
     positive = np.full((anchors, most), -1)
     for row, some in zip(positive, own, strict=True):
         row[draw.permutation(most)[: len(some)]] = some
-    left_out = draw.random((anchors, candidates)) < 0.3
+    groups, others = draw.integers(-1, 4, size=(anchors, 2)), draw.integers(-1, 8, size=candidates)
 
     def formula(first: Array, second: Array) -> dict[str, float]:
-        similarity = unit(first) @ unit(second).T if kind == "cosine" else first @ second.T
+        similarity = similarities(kind, first, second)
         terms = []
         for i, some in enumerate(own):
-            negatives = [j for j in range(candidates) if j not in some and not left_out[i, j]]
+            negatives = [j for j in range(candidates) if j not in some and others[j] not in {-1, *groups[i]}]
             if some:
                 terms.append(mean([surprise(similarity[i, [p, *negatives]] / temperature, 0) for p in some]))
         return {"loss": mean(terms)}
 
     rows = [draw.normal(size=(count, 3)) for count in (anchors, candidates)]
-    return Drawn(InfoNCELoss(kind, temperature), rows, [positive, left_out], formula)  # type: ignore[arg-type]
+    return Drawn(InfoNCELoss(kind, temperature), rows, [groups, others, positive], formula)  # type: ignore[arg-type]
 
 
-def sub_documents(draw: np.random.Generator) -> Drawn:
-    """Equations 5 and 6 of the Graph-RoBERTa paper; documents of one group are no negatives of each other."""
-    count, directions = int(draw.integers(1, 9)), str(draw.choice(["both", "one"]))
-    groups = draw.integers(count if draw.random() < 0.5 else 10**6, size=count)
-    kept = [[j for j in range(count) if j == i or groups[j] != groups[i]] for i in range(count)]
+def in_pairs(draw: np.random.Generator) -> Drawn:
+    """Equations 5 and 6 of the Graph-RoBERTa paper, of pairs that have each other to find, or not.
+
+    Without groups of the others, as with views of documents, those of both are the same.
+    """
+    kind, directions = str(draw.choice(["dot", "cosine"])), str(draw.choice(["both", "one"]))
+    count, temperature = int(draw.integers(1, 9)), draw.choice([0.2, 1.0])
+    both = draw.integers(count if draw.random() < 0.5 else 10**6, size=(2, count))
+    paired = draw.integers(2, size=count)
+    others = [both[0]] if draw.random() < 0.5 else [*both, np.where(paired == 1, np.arange(count), -1)]
+    groups, found = both if len(others) > 1 else both[[0, 0]], paired if len(others) > 1 else np.ones(count)
 
     def formula(first: Array, second: Array) -> dict[str, float]:
-        terms = []
-        for i in range(count):
-            positive = np.exp(first[i] @ second[i])
-            terms.append(-np.log(positive / sum(np.exp(first[i] @ second[j]) for j in kept[i])))
-            if directions == "both":
-                terms.append(-np.log(positive / sum(np.exp(first[j] @ second[i]) for j in kept[i])))
-        return {"loss": mean(terms), "left_out_share": 1 - sum(map(len, kept)) / count**2}
+        similarity, terms, left_out = similarities(kind, first, second), [], []
+        ahead, back = (similarity, *groups), (similarity.T, *groups[::-1])
+        for rows, own, of_others in (ahead, back) if directions == "both" else (ahead,):
+            for i in np.flatnonzero(found):
+                among = [i, *(j for j in range(count) if j != i and of_others[j] != own[i])]
+                terms.append(surprise(rows[i, among] / temperature, 0))
+                left_out.append(1 - len(among) / count)
+        similar = mean(np.diag(similarity)[found == 1])
+        return {"loss": mean(terms), "left_out_share": mean(left_out), "positive_similarity": similar}
 
-    loss = SubDocumentLoss(directions=directions)  # type: ignore[arg-type]
-    return Drawn(loss, list(draw.normal(size=(2, count, 3))), [groups], formula)
+    loss = InfoNCELoss(kind, temperature, directions)  # type: ignore[arg-type]
+    return Drawn(loss, list(draw.normal(size=(2, count, 3))), others, formula)
 
 
 def supervised(draw: np.random.Generator) -> Drawn:
@@ -328,24 +336,6 @@ def pair_cosine(draw: np.random.Generator) -> Drawn:
         return {"loss": mean(terms), "positive_similarity": similar, "negative_similarity": others}
 
     return Drawn(PairCosineLoss(margin), list(draw.normal(size=(2, len(labels), 3))), [labels], formula)
-
-
-def pair_contrast(draw: np.random.Generator) -> Drawn:
-    """Each row of a similar pair looks for the other among the other rows of other groups."""
-    temperature, labels = draw.choice([0.2, 1.0]), draw.integers(2, size=draw.integers(1, 9))
-    groups = draw.integers(4, size=(2, len(labels)))
-
-    def formula(first: Array, second: Array) -> dict[str, float]:
-        cosines, terms = unit(first) @ unit(second).T, []
-        for rows, own, others in ((cosines, *groups), (cosines.T, *groups[::-1])):
-            for i in np.flatnonzero(labels):
-                among = [i, *(j for j in range(len(labels)) if j != i and others[j] != own[i])]
-                terms.append(surprise(rows[i, among] / temperature, 0))
-        return {"loss": mean(terms), "positive_similarity": mean(np.diag(cosines)[labels == 1])}
-
-    return Drawn(
-        PairContrastiveLoss(temperature), list(draw.normal(size=(2, len(labels), 3))), [labels, *groups], formula
-    )
 
 
 def classes(draw: np.random.Generator) -> Drawn:
@@ -393,9 +383,7 @@ def masked_tokens(draw: np.random.Generator) -> Drawn:
     return Drawn(MaskedTokenLoss(weight), [3 * draw.normal(size=(len(tokens), 7))], [tokens], formula)
 
 
-@pytest.mark.parametrize(
-    "drawn", [info_nce, sub_documents, supervised, pair_cosine, pair_contrast, classes, several_labels, masked_tokens]
-)
+@pytest.mark.parametrize("drawn", [info_nce, in_pairs, supervised, pair_cosine, classes, several_labels, masked_tokens])
 @given(seed=st.integers(0, 100_000))
 def test_a_loss_is_its_equation_and_so_is_its_gradient(drawn: Callable[..., Drawn], seed: int) -> None:
     loss, rows, others, formula = drawn(np.random.default_rng(seed))
@@ -420,11 +408,10 @@ def test_a_loss_is_its_equation_and_so_is_its_gradient(drawn: Callable[..., Draw
 
 def test_the_numbers_to_log_are_means_over_anchors_with_a_positive() -> None:
     anchors, candidates = torch.eye(3), torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 0.0]])
-    left_out = torch.zeros(3, 3, dtype=torch.bool)
-    left_out[0, 1] = left_out[0, 0] = True
-    output = InfoNCELoss()(anchors, candidates, torch.tensor([[0, -1], [2, -1], [-1, -1]]), left_out)
+    groups, others = torch.tensor([5, 6, 7]), torch.tensor([5, 5, 4])
+    output = InfoNCELoss()(anchors, candidates, groups, others, torch.tensor([[0, -1], [2, -1], [-1, -1]]))
     assert {name: value.item() for name, value in output.metrics.items()} == pytest.approx(
-        # A positive stays one, whatever is left out.
+        # A positive stays one, whatever its group.
         {"positive_similarity": 0.75, "negative_similarity": 0.25, "accuracy": 0.5, "left_out_share": 1 / 6}
     )
     # Two rows at right angles of the first label, two equal ones of the second, and a lone one at the first row.
@@ -465,12 +452,13 @@ def test_parts_of_masked_tokens_add_up_to_the_whole() -> None:
     ("loss", "values", "tensors"),
     [
         (InfoNCELoss, {"similarity": "euclid"}, None),
-        (SubDocumentLoss, {"directions": "none"}, None),
+        (InfoNCELoss, {"directions": "none"}, None),
         *((kind, {"temperature": value}, None) for value in (0.0, math.inf, math.nan)
-          for kind in (InfoNCELoss, PairContrastiveLoss, SupervisedContrastiveLoss)),
+          for kind in (InfoNCELoss, SupervisedContrastiveLoss)),
         (PairCosineLoss, {"margin": 1.5}, None),
         (InfoNCELoss, {}, (torch.ones(3, 2), torch.ones(2, 2))),
-        (SubDocumentLoss, {}, (torch.ones(3, 2), torch.ones(2, 2))),
+        *((InfoNCELoss, {"directions": "both"}, (torch.ones(2, 2), torch.ones(n, 2), None, None, torch.tensor([1, 0])))
+          for n in (2, 3)),
         (PairCosineLoss, {}, (torch.ones(2, 2), torch.ones(2, 2), torch.tensor([1, -1]))),
     ],
 )  # fmt: skip

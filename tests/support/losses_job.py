@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, distributed
 
@@ -18,10 +19,8 @@ from graphdoc.losses import (
     InfoNCELoss,
     Loss,
     MaskedTokenLoss,
-    PairContrastiveLoss,
     PairCosineLoss,
     PairedSentences,
-    SubDocumentLoss,
     SubtopicLoss,
     SupervisedContrastiveLoss,
 )
@@ -77,18 +76,29 @@ def _labelled(loss: Loss, first: list[int], second: list[int], has_loss: bool = 
 
 def _contrast(loss: Loss, counts: tuple[int, int], positives: tuple[list[list[int]], list[list[int]]]) -> Case:
     """Anchors with any number of positives among unequal numbers of candidates."""
-    anchors, candidates = _rows(sum(map(len, positives))), _rows(sum(counts), seed=1)
-    left_out = torch.rand(len(anchors), len(candidates), generator=torch.Generator().manual_seed(2)) < 0.2
+    anchors, candidates, draw = _rows(sum(map(len, positives))), _rows(sum(counts), seed=1), np.random.default_rng(2)
+    groups = torch.from_numpy(draw.integers(-1, 4, size=(len(anchors), 2)))
+    others = torch.from_numpy(draw.integers(-1, 9, size=len(candidates)))
     own = [torch.tensor(share, dtype=torch.int64).reshape(-1, 2) for share in positives]
-    start = len(own[0])
+    start, count = len(own[0]), counts[0]
     shares = (
-        (anchors[:start], candidates[: counts[0]], own[0], left_out[:start]),
-        (anchors[start:], candidates[counts[0] :], own[1], left_out[start:]),
+        (anchors[:start], candidates[:count], groups[:start], others[:count], own[0]),
+        (anchors[start:], candidates[count:], groups[start:], others[count:], own[1]),
     )
-    moved = torch.where(own[1] < 0, -1, own[1] + counts[0])
-    union = (anchors, candidates, torch.cat([own[0], moved]), left_out)
-    # What is left out is known for candidates of all processes.
-    return Case(loss, shares, union)
+    moved = torch.where(own[1] < 0, -1, own[1] + count)
+    return Case(loss, shares, (anchors, candidates, groups, others, torch.cat([own[0], moved])))
+
+
+def _paired_rows(first: int) -> Case:
+    """Pairs that have each other to find, and some whose rows are there to be told apart."""
+    labels, rows = torch.tensor([1, 0, 0, 1, 1, 1, 0]), (_rows(7), _rows(7, seed=1), GROUPS, GROUPS % 4)
+    numbers = torch.arange(7)
+    shares = [
+        (*(one[part] for one in rows), torch.where(labels[part] == 1, numbers[: len(labels[part])], -1))
+        for part in (slice(first), slice(first, None))
+    ]
+    loss = InfoNCELoss("cosine", 0.3, "both")
+    return Case(loss, (shares[0], shares[1]), (*rows, torch.where(labels == 1, numbers, -1)))
 
 
 def _classified(loss: ClassificationLoss, first: int, second: int) -> Case:
@@ -142,26 +152,15 @@ CASES: dict[str, Case] = {
             ("none in one", 0, [1, 0]),
         )
     },
-    **{
-        f"pairs among all, {first} first": _dealt(
-            PairContrastiveLoss(0.3),
-            first,
-            _rows(7),
-            _rows(7, seed=1),
-            torch.tensor([1, 0, 0, 1, 1, 1, 0]),
-            GROUPS,
-            GROUPS % 4,
-        )
-        for first in (0, 2, 5)
-    },
+    **{f"pairs among all, {first} first": _paired_rows(first) for first in (0, 2, 5)},
     "contrast, uneven": _contrast(CONTRAST, (7, 2), ([[0, 3], [2, -1], [-1, -1], [6, 1], [0, -1]], [[1, 0]])),
     "contrast, no anchors in one": _contrast(CONTRAST, (3, 4), ([[0, 1], [2, -1]], [])),
     "contrast, candidates of one": _contrast(CONTRAST, (4, 0), ([[0, -1], [3, 2]], [[-1, -1]])),
     **{
         f"sub-documents, {name}": _dealt(loss, 2, _rows(7), _rows(7, seed=1), GROUPS)
         for name, loss in (
-            ("both", SubDocumentLoss(temperature=3.0)),
-            ("one", SubDocumentLoss("cosine", 0.2, "one")),
+            ("both", InfoNCELoss("dot", 3.0, "both")),
+            ("one", InfoNCELoss("cosine", 0.2)),
         )
     },
     "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),

@@ -24,7 +24,7 @@ from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
 from graphdoc.graphs.batch import Packing
-from graphdoc.losses import SubDocumentLoss
+from graphdoc.losses import InfoNCELoss
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime import processes
 from graphdoc.runtime.processes import Processes
@@ -36,7 +36,7 @@ from graphdoc.training.step import CachedStep
 torch.set_num_threads(1)
 
 # How documents are split, and the loss.
-LOSSES = {"half": SubDocumentLoss("dot", 5.0), "one_passage": SubDocumentLoss("cosine", 0.2, "one")}
+LOSSES = {"half": InfoNCELoss("dot", 5.0, "both"), "one_passage": InfoNCELoss("cosine", 0.2)}
 # The first process has a document of many passages, the second one many of few; of seven, one is dealt alone.
 SHARES = ([0, 4], [1, 2, 3, 5, 6])
 PASSAGES = (31, 2, 3, 2, 9, 2, 5)
@@ -58,7 +58,7 @@ def documents() -> list[TrainingDocument]:
 
 
 def gradient(
-    encoder: DocumentEncoder, loss: SubDocumentLoss, split: str, rows: Sequence[int]
+    encoder: DocumentEncoder, loss: InfoNCELoss, split: str, rows: Sequence[int]
 ) -> tuple[torch.Tensor, float]:
     """The flat gradient of a step over some documents, reduced over the processes, and the mean loss."""
     model = encoder.model.double().train()

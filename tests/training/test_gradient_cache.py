@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from typed import Patch
 
 from graphdoc.graphs.batch import Packing
-from graphdoc.losses import ONE_PROCESS, SubDocumentLoss, SupervisedContrastiveLoss
+from graphdoc.losses import ONE_PROCESS, InfoNCELoss, SupervisedContrastiveLoss
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.classify import section_batch
 from graphdoc.recipes.sub_documents import sub_document_batch
@@ -122,7 +122,7 @@ def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep:
         assert float((one - other).norm()) < 0.02 * float(other.norm())
 
 
-LOSS = SubDocumentLoss("cosine", 0.3)
+LOSS = InfoNCELoss("cosine", 0.3, "both")
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
     return DocumentModel(config).train()
 
 
-def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: SubDocumentLoss, budget: int | None) -> Tensor:
+def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: InfoNCELoss, budget: int | None) -> Tensor:
     """The loss by plain autograd: everything held at once."""
     vectors = model.encode_passages(batch.graphs, Packing(budget))
     documents = model.encode_graphs(vectors, batch.graphs).documents

@@ -19,7 +19,7 @@ from typed import Backbones, Encoders, Patch
 
 from graphdoc import DocumentEncoder
 from graphdoc.errors import MissingExtraError, ModelError, OutputError
-from graphdoc.losses import SubDocumentLoss
+from graphdoc.losses import InfoNCELoss
 from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import EpochBatches, SubDocumentSplit
@@ -50,7 +50,7 @@ class MemoryRecipe(Recipe):
     """Batches of documents in memory, and the epochs that were begun."""
 
     summary = "contrast"
-    objective = SubDocumentObjective(SubDocumentLoss("cosine", 0.2))
+    objective = SubDocumentObjective(InfoNCELoss("cosine", 0.2, "both"))
     load = counts = None  # type: ignore[assignment]
 
     def __init__(self, examples: list[Any], settings: TrainingSettings) -> None:
