@@ -16,6 +16,10 @@ from .base import ONE_PROCESS, Gather, LossOutput, mean_share
 class ClassificationLoss:
     r"""Measures how far logits are from the labels of documents, as a mean over the documents of all processes.
 
+    Task: ``Classes``, or ``PairViews`` of one encoder.
+    Call: ``loss(logits, targets)``, ``(documents, classes)``, ``(documents,)``, or twice the former for several labels.
+    Source: Graph-RoBERTa, section 3.2; SST, appendix B.1.
+
     With a single label this is cross entropy over the softmax, weighted by the class of the document,
 
     .. math::
@@ -98,12 +102,15 @@ def balanced_weights(counts: Sequence[int], documents: int | None = None) -> tup
 class MaskedTokenLoss:
     r"""Measures how far logits are from the tokens that were masked, as a mean over those of all processes.
 
+    Task: ``SentencePairs``, alone or in a list with another loss.
+    Call: ``loss(logits, tokens)``, ``(masked, vocabulary)``, ``(masked,)``.
+    Source: SDR, section 3.2, eq. 3, the first term; Devlin et al. 2019, "BERT", section 3.1.
+
     .. math::
         \ell = w \, \frac{1}{N} \sum_{i=1}^N -\log p_{i t_i}
 
     The tokens of a batch may come in parts, such as mini-batches: given the number of all of them, the losses and
-    metrics of the parts add up to those of the whole. Everything is in fp32. Source: Devlin et al. 2019, "BERT",
-    section 3.1; the first term of SDR, eq. 3.
+    metrics of the parts add up to those of the whole. Everything is in fp32.
 
     Args:
         weight: factor of the loss; metrics are without it.

@@ -153,7 +153,11 @@ def _orthogonality(assigned: Tensor, pairs: PairedSentences, is_own: Tensor) -> 
 
 @dataclass(frozen=True)
 class SubtopicLoss:
-    r"""Learns the subtopics of pairs of documents, by clusters of their sentences (SST, eq. 6).
+    r"""Learns the subtopics of pairs of documents, by clusters of their sentences.
+
+    Task: ``SubtopicPairs``.
+    Call: ``loss(logits, pairs, labels)``, ``(sentences, most columns)``, :class:`PairedSentences`, ``(pairs,)``.
+    Source: SST, section 3.2, eq. 4-6; Tsitsulin et al. 2023, "Graph Clustering with Graph Neural Networks" (DMoN).
 
     .. math::
         \mathcal{L} = \frac{1}{N} \sum_{i=1}^N

@@ -46,8 +46,11 @@ def contrast_metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tenso
 class InfoNCELoss:
     r"""Separates every anchor's positives from all other candidates.
 
-    In sentence-transformers: ``MultipleNegativesRankingLoss``, whose defaults are ``similarity="cosine"`` and
-    ``temperature=0.05``; here there may be several positives, and candidates that are no negatives.
+    Task: ``SubDocuments``, ``Queries``, ``SentencePairs``, or ``PairViews`` of two encoders.
+    Call: ``loss(anchors, candidates, groups, candidate_groups, positive)``, ``(anchors, hidden)``, ``(candidates,
+    hidden)``, ``(anchors,)``, ``(candidates,)``, ``(anchors,)``; the last three may be left out.
+    Source: Graph-RoBERTa, section 2.2, eq. 5-6, and section 3.3. In sentence-transformers:
+    ``MultipleNegativesRankingLoss``, whose defaults are ``similarity="cosine"`` and ``temperature=0.05``.
 
     With :math:`P(i)` the positives of anchor :math:`i`, :math:`N(i)` the candidates that are neither its positives nor
     of its groups, and :math:`A` the anchors with a positive:
@@ -205,6 +208,10 @@ def in_groups(groups: Tensor, candidate_groups: Tensor) -> Tensor:
 class SupervisedContrastiveLoss:
     r"""Draws rows of one label together and apart from all others.
 
+    Task: ``Groups``.
+    Call: ``loss(vectors, labels)``, ``(rows, hidden)``, ``(rows,)``.
+    Source: CoLDE, section 3.3.
+
     With unit vectors :math:`z` of all rows of the batch, :math:`P(i)` the other rows of the label of row :math:`i`,
     and :math:`A` the anchors, which are the rows with at least one of these:
 
@@ -212,7 +219,7 @@ class SupervisedContrastiveLoss:
         \ell = \frac{1}{|A|} \sum_{i \in A} \frac{-1}{|P(i)|} \sum_{p \in P(i)}
             \log \frac{e^{z_i \cdot z_p / \tau}}{\sum_{k \ne i} e^{z_i \cdot z_k / \tau}}
 
-    This is the equation of section 3.3, whose :math:`2N_{y_i} - 1` is :math:`|P(i)|`, as a mean over anchors instead
+    In the paper's equation :math:`2N_{y_i} - 1` is :math:`|P(i)|`; here it is a mean over anchors instead
     of a sum, so that the learning rate does not depend on the batch; Khosla et al. 2020 call it "out". Rows of all
     processes take part: every process takes its own rows as anchors. Rows without a positive are no anchors, but
     negatives of others; a batch without any positive has the loss 0 and the gradient 0. Everything is in fp32.

@@ -13,13 +13,17 @@ from .base import ONE_PROCESS, Gather, LossOutput, label_means, mean_share
 
 @dataclass(frozen=True)
 class PairCosineLoss:
-    r"""Draws the two documents of a pair together if they are similar, and apart if not (CoLDE, section 4.5.3).
+    r"""Draws the two vectors of a pair together if they are similar, and apart if not.
+
+    Task: ``SentencePairs``, ``Groups`` of pairs, or ``PairViews`` of two encoders.
+    Call: ``loss(first, second, labels)``, ``(pairs, hidden)``, ``(pairs, hidden)``, ``(pairs,)``.
+    Source: SDR, section 3.2, eq. 1, with the margin 1 - m; CoLDE, section 4.5.3.
 
     .. math::
         \ell = \frac{1}{N} \sum_{i=1}^N
             y_i \, (1 - \cos(a_i, b_i)) + (1 - y_i) \, \max(0, \cos(a_i, b_i) - m)
 
-    The paper says "replacing the supervised contrastive loss with cosine similarity" and no more; this is the usual
+    CoLDE says "replacing the supervised contrastive loss with cosine similarity" and no more; this is the usual
     loss of the kind, torch's ``CosineEmbeddingLoss`` with labels 1 and 0 (nearest in sentence-transformers:
     ``ContrastiveLoss``, which halves and squares both terms and whose margin is 1 - m). The mean over processes is the
     mean over the pairs of all of them. Everything is in fp32.
@@ -39,7 +43,17 @@ class PairCosineLoss:
             raise ValueError(f"margin={self.margin} must be at least -1 and below 1")
 
     def __call__(self, first: Tensor, second: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
-        """Compute the loss of this process's pairs ``(pairs, hidden)``; their labels are 1 if similar, else 0."""
+        """Compute the loss of this process's pairs.
+
+        Args:
+            first: ``(pairs, hidden)``, one vector of every pair.
+            second: ``(pairs, hidden)``, the other.
+            labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
+            gather: how pairs of other processes are counted.
+
+        Returns:
+            The loss, and the mean cosine of similar pairs and of the others.
+        """
         with torch.autocast(first.device.type, enabled=False):
             unit = [functional.normalize(vectors.float(), dim=-1) for vectors in (first, second)]
             return self.of_similarities((unit[0] * unit[1]).sum(dim=-1), labels, gather=gather)
