@@ -29,6 +29,7 @@ from graphdoc.losses import (
     SupervisedContrastiveLoss,
 )
 from graphdoc.modeling import DocumentModel
+from graphdoc.recipes.views import ViewRecipe
 from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
 from graphdoc.settings.finetuning import RetrievalSettings
 
@@ -88,6 +89,12 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
         {"evaluator": {"share": 0}},
     ),
     "views": (lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12}), ClassificationLoss(), {}, {}),
+    "views of two encoders": (
+        lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12, "encoder": "dual"}),
+        InfoNCELoss("cosine", 0.1),
+        {},
+        {},
+    ),
     "subtopics": (
         lambda documents: SubtopicPairs(documents, PAIRS),
         SubtopicLoss(),
@@ -166,15 +173,34 @@ def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
 
 def test_a_loss_and_an_evaluator_of_ones_own(encoder: Encoders, documents: Documents, tmp_path: Path) -> None:
     class Far(torch.nn.Module):
-        """Draws candidates to a fixed place."""
+        """Draws candidates to a place that moves."""
+
+        seen: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.place, self.still = (torch.nn.Parameter(torch.ones(16), moves) for moves in (True, False))
+            self.register_buffer("seen", torch.zeros(()))
 
         def forward(self, anchors: torch.Tensor, candidates: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
-            return (candidates - 1).square().mean()
+            self.seen += len(groups)
+            return (candidates - self.place - self.seen / 100).square().mean()
 
-    trained = encoder(graph_layers=1)
-    before = trained.encode(documents[:3])
-    Trainer(trained, SubDocuments(documents), Far(), output=tmp_path / "own", **FEW).train()
+    def train(folder: Path) -> tuple[Far, DocumentEncoder]:
+        loss, trained = Far(), encoder(graph_layers=1)
+        Trainer(trained, SubDocuments(documents), loss, output=folder, **FEW).train(resume=True)
+        return loss, trained
+
+    before = encoder(graph_layers=1).encode(documents[:3])
+    loss, trained = train(tmp_path / "own")
     assert np.abs(trained.encode(documents[:3]) - 1).mean() < np.abs(before - 1).mean()
+    # Its weights are trained, and all that steps change goes on where it was; but they are none of the model's.
+    assert (loss.place != 1).all() and (loss.still == 1).all()
+    again, model = train(cut(tmp_path / "own", tmp_path / "cut", 2))
+    expected = trained.model.state_dict() | loss.state_dict()
+    for name, weight in (model.model.state_dict() | again.state_dict()).items():
+        assert torch.equal(weight, expected[name]), name
+    assert not any("place" in name for name in load_file(tmp_path / "own" / "model" / "model.safetensors"))
 
     evaluator = ClassificationEvaluator(documents)
     trainer = Trainer(encoder(), Classes(documents), evaluator=evaluator, output=tmp_path / "measured", **FEW)
@@ -219,6 +245,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
     assert (loss.negatives, loss.margin, loss.mlm_weight) == ("sampled", 0.75, 0.5)
     assert (trainer.train() / "model.safetensors").is_file()
 
+    assert ViewRecipe.describe_losses([InfoNCELoss("cosine", 0.1)]) == (None, {"kind": "contrast", "temperature": 0.1})
     alone: Any = Trainer(str(language_model_folder), SentencePairs(documents), MaskedTokenLoss(0.5)).settings
     assert (alone.loss.contrast_weight, alone.loss.mlm_weight) == (0, 0.5)
 
@@ -239,7 +266,7 @@ WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], ty
     "both directions of queries": (Queries, InfoNCELoss(directions="both"), {}, SettingsError, "directions"),
     "a loss of pairs": (SubDocuments, PairCosineLoss(), {}, SettingsError, "PairCosineLoss"),
     "a loss of groups": (Classes, SupervisedContrastiveLoss(), {}, SettingsError, "ClassificationLoss"),
-    "a loss with weights": (SubDocuments, torch.nn.Linear(2, 2), {}, SettingsError, "Linear"),
+    "a dot product of views": (PairViews, InfoNCELoss(), {}, SettingsError, "similarity"),
     "no loss of subtopics": (lambda documents: SubtopicPairs(documents, PAIRS), OWN, {}, SettingsError, "MSE"),
     "no loss of best passages": (Queries, OWN, {"settings": BY_PASSAGES}, SettingsError, "MSE"),
     "one label": (lambda documents: Classes(documents[::2]), None, {}, GraphdocError, "label 0"),

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Generic, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from torch import nn
 
 from ..corpus.corpus import TrainingCorpus, prepare_run_corpus
 from ..corpus.document import CorpusReport, TrainingDocument, split_of
@@ -64,7 +63,7 @@ class LossSettings:
         objective: what it looks at.
         attributes: names that are both a field of the loss and a key of the section.
         chosen_by: keys with the values that choose the loss.
-        fixed: fields of the loss that are no key of the section, with their values.
+        fixed: fields of the loss that are no key of the section, with the values that the task needs.
     """
 
     objective: Callable[[Any], Objective]
@@ -103,15 +102,17 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         """Return the loss that the settings cannot describe, and the settings that describe the others.
 
         Raises:
-            SettingsError: there are more losses than are added up, or one is for another task.
+            SettingsError: there are more losses than are added up, or one is for another task or has a value that
+                this one cannot be trained with.
         """
         if len(losses) > 1:
             raise SettingsError(f"loss={[type(loss).__name__ for loss in losses]}: only one can be trained with")
         for loss in losses:
-            if isinstance(loss, nn.Module) and any(weight.requires_grad for weight in loss.parameters()):
-                raise SettingsError(f"loss={type(loss).__name__} has weights of its own, which would not be trained")
             if kind := next((kind for kind in cls.losses if isinstance(loss, kind)), None):
                 described = cls.losses[kind]
+                for name, value in described.fixed.items():
+                    if (found := getattr(loss, name)) != value:
+                        raise SettingsError(f"loss={type(loss).__name__}: {name}={found!r} has to be {value!r} here")
                 of_loss = {name: getattr(loss, name) for name in described.attributes}
                 is_described = loss == kind(**of_loss, **described.fixed)
                 return None if is_described else loss, {**described.chosen_by, **of_loss}

@@ -111,7 +111,9 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
 
     summary = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
     unit = "pairs"
-    losses: ClassVar = {InfoNCELoss: LossSettings(QueryObjective, ("similarity", "temperature"))}
+    losses: ClassVar = {
+        InfoNCELoss: LossSettings(QueryObjective, ("similarity", "temperature"), fixed={"directions": "one"})
+    }
 
     def begin(self) -> None:
         """Make the objective, mark the weights that are trained, and read the queries."""

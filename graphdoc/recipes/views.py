@@ -151,7 +151,10 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
         ClassificationLoss: LossSettings(ClassificationObjective, chosen_by={"kind": "cross_entropy"}),
         PairCosineLoss: LossSettings(PairObjective, ("margin",), {"kind": "cosine"}),
         InfoNCELoss: LossSettings(
-            partial(QueryObjective, once=False), ("temperature",), {"kind": "contrast"}, {"similarity": "cosine"}
+            partial(QueryObjective, once=False),
+            ("temperature",),
+            {"kind": "contrast"},
+            {"similarity": "cosine", "directions": "one"},
         ),
     }
 

@@ -139,8 +139,8 @@ class RunCheckpoints:
             training.mkdir()
             trained = {name: weight.detach().contiguous() for name, weight in trained_weights(self._model).items()}
             parts = {name: trained.pop(name) for name in list(trained) if name.startswith(TRAINING_PARTS)}
-            if parts:
-                save_file(parts, training / PARTS_FILE)
+            if beside := parts | _buffers_of_parts(self._model):
+                save_file(beside, training / PARTS_FILE)
             if len(trained) + len(parts) < len(list(self._model.parameters())):
                 save_file(trained, training / TRAINED_FILE)
             save_optimizer(training, optimizer, schedule, scaler)
@@ -181,7 +181,7 @@ class RunCheckpoints:
         """Give the model the weights of a checkpoint as they were in training."""
         training = checkpoint / TRAINING_FOLDER
         path = training / TRAINED_FILE if (training / TRAINED_FILE).exists() else checkpoint / WEIGHTS_FILE
-        weights: Mapping[str, Tensor] = trained_weights(self._model)
+        weights = trained_weights(self._model) | _buffers_of_parts(self._model)
         with _reading(path, checkpoint), torch.no_grad():
             saved = load_file(path)
             if any(name.startswith(TRAINING_PARTS) for name in weights):
@@ -195,6 +195,11 @@ class RunCheckpoints:
         folder = checkpoint / TRAINING_FOLDER
         with _reading(folder, checkpoint):
             load_optimizer(folder, optimizer, schedule, scaler)
+
+
+def _buffers_of_parts(model: DocumentModel) -> dict[str, Tensor]:
+    """Buffers that steps may change, such as the memory of a loss."""
+    return {name: buffer for name, buffer in model.named_buffers() if name.startswith(TRAINING_PARTS)}
 
 
 def _step_of(checkpoint: Path) -> int:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import SettingsError
 from ..graphs.batch import GraphBatch, MiniBatch
 from ..graphs.kinds import EdgeKind
 from ..losses import (
@@ -141,10 +140,6 @@ class QueryObjective(Objective):
 
     contrast: Loss
     once: bool = True
-
-    def __post_init__(self) -> None:
-        if getattr(self.contrast, "directions", "one") != "one":
-            raise SettingsError("directions='both' is for pairs, and candidates are more than queries; use one")
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``query`` and those of role ``candidate``.

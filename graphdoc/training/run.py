@@ -190,7 +190,10 @@ def run_recipe(
         stack.callback(lock.release)
         processes.run_first(begin)
         try:
-            recipe = make(context)
+            recipe, model = make(context), context.encoder.model
+            if isinstance(context.loss, torch.nn.Module):
+                # After the recipe has marked what is trained: the loss says itself which of its weights are.
+                model.training_parts["loss"] = context.loss.to(model.device)
             recipe.evaluation = context.evaluation or recipe.evaluation
             record = _record(context, recipe)
             processes.run_first(partial(open_run, folder, settings, record))
