@@ -28,7 +28,7 @@ MEASURE, DEPTH = "nDCG@10", 10
 ROWS: dict[str, dict[str, Any]] = {
     "search": {},
     "ranks joined": {"fusion": "reciprocal_rank"},
-    "BM25 of documents": {"by": "words", "words_unit": "document"},
+    "BM25 of documents": {"by": "words", "words_level": "document"},
     "words": {"by": "words"},
     "vectors": {"by": "vectors"},
     "TF-IDF": {},

@@ -79,14 +79,14 @@ WORDS = {
     "bm25": "BM25 of whole documents",
     "words-both": "BM25 of both added up",
 }
-UNITS = {"document": "vectors of documents", "passage": "the three best passages"}
+LEVELS = {"document": "vectors of documents", "passage": "the three best passages"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Index, train, rank, measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--units", nargs="+", choices=UNITS, default=list(UNITS), help="what the loss compares")
+    parser.add_argument("--levels", nargs="+", choices=LEVELS, default=list(LEVELS), help="what the loss compares")
     parser.add_argument("--work", type=Path, default=Path("runs/trained_retrieval"), help="where all of it is kept")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the training")
     options = parser.parse_args(arguments)
@@ -101,24 +101,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "of these names have the middle 95 % of 1,000 paired bootstrap resamples of the queries.",
     ]
     for name in options.sets:
-        parts.append(section(name, options.work / name, options.units, options.set))
+        parts.append(section(name, options.work / name, options.levels, options.set))
         print(write_result("trained_retrieval", "\n\n".join(parts)), flush=True)
 
 
-def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str]) -> str:
+def section(name: str, work: Path, levels: Sequence[str], changes: Sequence[str]) -> str:
     """Rank the queries of a set in all ways; their table as Markdown."""
     data = SETS[name]
     judgements, qrels, sources = data.read("test" if data.validation else None)
     runs = {way: leave_out(run, sources) for way, run in word_runs(data, work / "words", judgements).items()}
     rows, weights = dict(WORDS), {}
-    for unit in units:
-        what = UNITS[unit]
+    for level in levels:
+        what = LEVELS[level]
         nothing = (*changes, "training.max_steps=1", "training.learning_rate=1.0e-12")
-        runs[f"untrained-{unit}"] = test_run(data, work / f"untrained-{unit}", unit, nothing)
-        runs[unit] = trained = test_run(data, work / unit, unit, changes)
-        rows |= {f"untrained-{unit}": f"untrained, {what}", unit: f"trained, {what}"}
+        runs[f"untrained-{level}"] = test_run(data, work / f"untrained-{level}", level, nothing)
+        runs[level] = trained = test_run(data, work / level, level, changes)
+        rows |= {f"untrained-{level}": f"untrained, {what}", level: f"trained, {what}"}
         for words, its_name in WORDS.items():
-            way = f"{unit}-{words}"
+            way = f"{level}-{words}"
             rows[f"{way}-rank"] = f"the same and {its_name}, reciprocal rank"
             runs[f"{way}-rank"] = {
                 query: fused_scores({"words": own, "vectors": trained.get(query, {})}, "reciprocal_rank")
@@ -127,7 +127,7 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
             weight = best_weight(runs[words], trained, qrels, fused, measure=data.measure, folds=FOLDS)
             rows[f"{way}-sum"] = rows[f"{way}-rank"].replace("reciprocal rank", "weighted sum")
             runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights
-    against = (*WORDS, *(f"untrained-{unit}" for unit in units))
+    against = (*WORDS, *(f"untrained-{level}" for level in levels))
     about = (
         f"{len(judgements):,} queries; vectors of the first {data.passages:,} passages of a document; differences "
         f"in {data.measure}. Weights of words in weighted sums by fold, chosen on the other folds: "
@@ -171,30 +171,30 @@ def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]
         index = index_words(found, "en", str(place))
     return {
         way: {
-            query: index.scores(text, by="words", words_unit=unit, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]
+            query: index.scores(text, by="words", words_level=level, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]
             for query, text in judgements.queries.items()
         }
-        for way, unit in (("words", "passage"), ("bm25", "document"), ("words-both", "both"))
+        for way, level in (("words", "passage"), ("bm25", "document"), ("words-both", "both"))
     }
 
 
-def test_run(data: Data, work: Path, unit: str, changes: Sequence[str]) -> Run:
+def test_run(data: Data, work: Path, level: str, changes: Sequence[str]) -> Run:
     """Train, once for every fold; the rankings of all, each query by the model that did not see it."""
     run: dict[str, dict[str, float]] = {}
     for fold in range(1, 2 if data.validation else FOLDS + 1):
         folder = work / f"fold-{fold}"
         if not (folder / "test.run").exists():
-            train(settings_of(data, folder, unit, fold, changes), device="cpu", resume=folder.exists())
+            train(settings_of(data, folder, level, fold, changes), device="cpu", resume=folder.exists())
         run.update(read_run(folder / "test.run"))
     return run
 
 
-def settings_of(data: Data, folder: Path, unit: str, fold: int, changes: Sequence[str]) -> RetrievalSettings:
+def settings_of(data: Data, folder: Path, level: str, fold: int, changes: Sequence[str]) -> RetrievalSettings:
     """The settings of a run."""
     return load_settings(
         RetrievalSettings,
         ROOT / "configs" / "finetune" / "own_queries.yaml",
-        ["queries.made_from=[]", *queries_of(data, folder, fold), f"loss.unit={unit}", f"output={folder}", *changes],
+        ["queries.made_from=[]", *queries_of(data, folder, fold), f"loss.level={level}", f"output={folder}", *changes],
     )
 
 

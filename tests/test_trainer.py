@@ -251,7 +251,7 @@ def test_sentences_are_trained_on_with_masked_tokens_beside_them(
 
 
 OWN = torch.nn.MSELoss()
-BY_PASSAGES = RetrievalSettings(corpus={"source": "a"}, queries={"made_from": ["titles"]}, loss={"unit": "passage"})
+BY_PASSAGES = RetrievalSettings(corpus={"source": "a"}, queries={"made_from": ["titles"]}, loss={"level": "passage"})
 
 # What is wrong, the class of the error, and what it must name.
 WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], type[Exception], str]] = {

@@ -43,7 +43,7 @@ logger = logging.getLogger("graphdoc")
 # Ways to search that take a document.
 BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
 # Options that have an effect in some ways to search alone.
-_EFFECTIVE = {"--weight": ("hybrid", *BY_SENTENCES), "--vectors-unit": ("hybrid", "vectors"), "--pool": BY_SENTENCES}
+_EFFECTIVE = {"--weight": ("hybrid", *BY_SENTENCES), "--vectors-level": ("hybrid", "vectors"), "--pool": BY_SENTENCES}
 # What the score of a hit is, where it is not of words and vectors together.
 _SCORES = {
     "words": "BM25 of the words, above all in the best passage",
@@ -65,7 +65,7 @@ def search(
     where: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     by: Literal["hybrid", "words", "vectors", "sentences", "flat", "paragraphs", "document"] = "hybrid",
     weight: Annotated[float | None, WEIGHT] = None,
-    vectors_unit: Literal["passage", "document"] | None = None,
+    vectors_level: Literal["passage", "document"] | None = None,
     pool: Annotated[int | None, COUNT] = None,
     passages: Annotated[int, COUNT_FROM_0] = 1,
     html: File = None,
@@ -98,7 +98,7 @@ def search(
         where: only documents for which this holds, such as "year >= 2010"
         by: what to search by; sentences, flat, paragraphs and document need --document
         weight: weight of words in the score, 0 to 1 (default: 0.5, by sentences 0)
-        vectors_unit: compare vectors of passages or of documents (default: those that the model was trained for)
+        vectors_level: compare vectors of passages or of documents (default: those that the model was trained for)
         pool: by sentences: number of documents of a hybrid search that are ranked
         passages: passages, or pairs of sentences, shown of each document (in files 3 at least, or all pairs)
         html: write the results as a page, with --document also comparison reports in a folder next to it
@@ -108,7 +108,7 @@ def search(
         raise SettingsError("give either a query or --document FILE")
     if by in BY_SENTENCES and document is None:
         raise SettingsError(f"--by {by} ranks by a document; give one with --document FILE")
-    for (option, ways), value in zip(_EFFECTIVE.items(), (weight, vectors_unit, pool), strict=True):
+    for (option, ways), value in zip(_EFFECTIVE.items(), (weight, vectors_level, pool), strict=True):
         if value is not None and by not in ways:
             raise SettingsError(f"{option} has no effect with --by {by}; leave it out")
     outputs = Outputs([index, document], html=html, json=json, csv=csv)
@@ -135,7 +135,7 @@ def search(
         by=by,
         where=where,
         weight=weight,
-        vectors_unit=vectors_unit,
+        vectors_level=vectors_level,
         pool=pool,
         passages=max(passages, 3) if html or json or csv else passages,
     )

@@ -40,7 +40,7 @@ class RankingEvaluator(Evaluator):
         excluded: documents by query id that are taken out (see :func:`~graphdoc.evaluation.trec.source_documents`).
         measures: what is measured.
         primary_metric: the measure by which models are ranked.
-        unit: rank by the vectors of documents, or by those of their three best passages.
+        level: rank by the vectors of documents, or by those of their three best passages.
         depth: documents of a ranking that are kept.
         dtype: precision that the transformer computes in; None is that of its weights.
     """
@@ -56,12 +56,12 @@ class RankingEvaluator(Evaluator):
         excluded: Mapping[str, Collection[str]] | None = None,
         measures: Sequence[str] = MEASURES,
         primary_metric: str = MEASURES[0],
-        unit: Literal["document", "passage"] = "document",
+        level: Literal["document", "passage"] = "document",
         depth: int = DEPTH,
         dtype: Precision | None = None,
     ) -> None:
         self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
-        self.excluded, self.depth, self.dtype, self.unit = excluded or {}, depth, dtype, unit
+        self.excluded, self.depth, self.dtype, self.level = excluded or {}, depth, dtype, level
         self.measures = [str(measure) for measure in require_measures([primary_metric, *measures])]
         self.primary_metric = metric_name(primary_metric)
         self._segmented: Sequence[SegmentedDocument] | None = None
@@ -76,9 +76,9 @@ class RankingEvaluator(Evaluator):
     def rank(self, encoder: DocumentEncoder, processes: Processes | None = None) -> Run:
         """Rank the documents for every query, without its own documents; of equal scores the first are kept."""
         kind = similarity_of(encoder.model.config.similarity).vectors
-        vectors = self.encode(encoder, processes, level=self.unit, show_progress_bar=False)
+        vectors = self.encode(encoder, processes, level=self.level, show_progress_bar=False)
         compare: Callable[[Vectors], Floats]
-        if self.unit == "document":
+        if self.level == "document":
             compare = partial(similarity_matrix, b=np.concatenate(vectors), kind=kind)
         else:
             compare = partial(_by_best_passages, documents=vectors, kind=kind)

@@ -52,10 +52,10 @@ class Rankings:
 
 # The searches of an index; rows of tables 3 to 5 of Graph-RoBERTa have its names, whatever the model is.
 SEARCHES: dict[str, SearchOptions] = {
-    "words": {"by": "words", "words_unit": "passage"},
-    "bm25": {"by": "words", "words_unit": "document"},
-    "vectors": {"by": "vectors", "vectors_unit": "passage"},
-    "graph-roberta": {"by": "vectors", "vectors_unit": "document"},
+    "words": {"by": "words", "words_level": "passage"},
+    "bm25": {"by": "words", "words_level": "document"},
+    "vectors": {"by": "vectors", "vectors_level": "passage"},
+    "graph-roberta": {"by": "vectors", "vectors_level": "document"},
     "hybrid": {},
 }
 # Weighted sums of a search by words and one by vectors, with weights from cross-validation (section 3.3).
@@ -196,7 +196,7 @@ def keywords(corpus: RankedCorpus) -> Scorer:
     count = len(corpus.documents)
 
     def scores(place: int) -> Floats:
-        hits = index.scores(corpus.documents[place], by="words", words_unit="document", depth=count)["words"]
+        hits = index.scores(corpus.documents[place], by="words", words_level="document", depth=count)["words"]
         return np.array([hits.get(id, 0.0) for id in corpus.places])
 
     return scores

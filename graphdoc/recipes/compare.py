@@ -146,7 +146,7 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
         self._labels: Rows = np.zeros(len(self.corpus), np.int64)
         self._pairs: CorpusPairs | None = None
         if settings.loss.takes_pairs:
-            self.unit = "pairs"
+            self.batch_unit = "pairs"
             rows = self._plan_pairs()
         else:
             rows = self._plan_groups()

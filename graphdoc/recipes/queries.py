@@ -318,7 +318,7 @@ class QueryMeasurement:
                 query: documents for query, documents in self._sets.source_documents.items() if query in queries.queries
             },
             primary_metric=settings.validation.best,
-            unit=settings.loss.unit,
+            level=settings.loss.level,
             depth=depth,
             dtype=training_precision(self._run.encoder.device),
         )

@@ -110,7 +110,7 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
     """
 
     summary = "Retrieval of documents by queries (Graph-RoBERTa, section 3.3)"
-    unit = "pairs"
+    batch_unit = "pairs"
     losses: ClassVar = {
         InfoNCELoss: LossSettings(QueryObjective, ("similarity", "temperature"), fixed={"directions": "one"})
     }
@@ -118,11 +118,11 @@ class RetrievalRecipe(CorpusRecipe[RetrievalSettings]):
     def begin(self) -> None:
         """Make the objective, mark the weights that are trained, and read the queries."""
         settings, encoder = self.settings, self.run.encoder
-        kind = BestPassageObjective if settings.loss.unit == "passage" else QueryObjective
+        kind = BestPassageObjective if settings.loss.level == "passage" else QueryObjective
         self.objective = self.objective_of(settings.loss, self.run.loss, kind)
         encoder.model.remove_head()
         begin_training(encoder, settings.model)
-        encoder.model.config.search_by = settings.loss.unit
+        encoder.model.config.search_by = settings.loss.level
         self._sets = self.run.processes.from_first(lambda: read_query_sets(settings))
 
     def divide(self) -> None:

@@ -166,7 +166,7 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
     """
 
     summary = "Sentence pairs without labels (SDR, section 3.2)"
-    unit = "pairs"
+    batch_unit = "pairs"
     losses: ClassVar = {
         PairCosineLoss: LossSettings(SentencePairObjective, ("margin",), {"negatives": "sampled"}),
         InfoNCELoss: LossSettings(

@@ -117,7 +117,7 @@ class SubtopicRecipe(CorpusRecipe[SubtopicRunSettings]):
     """
 
     summary = "Subtopics of pairs of documents (SST, section 3.2)"
-    unit = "pairs"
+    batch_unit = "pairs"
     losses: ClassVar = {SubtopicLoss: LossSettings(SubtopicObjective, ("similar_weight", "dissimilar_weight"))}
 
     def begin(self) -> None:

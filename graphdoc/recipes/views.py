@@ -146,7 +146,7 @@ class ViewRecipe(CorpusRecipe[ViewRunSettings]):
     """
 
     summary = "Matching of pairs of documents view by view (SST)"
-    unit = "pairs"
+    batch_unit = "pairs"
     losses: ClassVar = {
         ClassificationLoss: LossSettings(ClassificationObjective, chosen_by={"kind": "cross_entropy"}),
         PairCosineLoss: LossSettings(PairObjective, ("margin",), {"kind": "cosine"}),

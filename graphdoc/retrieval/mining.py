@@ -285,7 +285,7 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
 
     def scores(query: str, positives: Sequence[str]) -> Scores:
         rows = 20 * (_FOUND_PER_NEGATIVE * depth + len(positives))
-        options: SearchOptions = {"by": "words", "words_unit": "passage", "depth": max(_FEWEST_PASSAGES, rows)}
+        options: SearchOptions = {"by": "words", "words_level": "passage", "depth": max(_FEWEST_PASSAGES, rows)}
         found = index.scores(queries[query], **options)["words"]
         if missing := [id for id in positives if id not in found]:
             found |= index.scores(queries[query], ids=missing, **options)["words"]

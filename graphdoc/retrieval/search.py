@@ -24,8 +24,8 @@ from .results import Explanation, Hit, PassageContribution, PassageHit, TermCont
 from .table import TERMS, field_columns, filter_columns, l2_normalized, vectors_of
 from .terms import Query, counted_words, words_of
 
-RankedUnit = Literal["passage", "document"]
-WordsUnit = Literal["passage", "document", "both"]
+RankedLevel = Literal["passage", "document"]
+WordsLevel = Literal["passage", "document", "both"]
 PassageScoring = Literal["hybrid", "words", "vectors"]
 BY_PASSAGES: tuple[str, ...] = get_args(PassageScoring)
 BY_SENTENCES: tuple[str, ...] = get_args(SentenceScoring)
@@ -42,8 +42,8 @@ _DEPTH = {"words": 1_000, "vectors": 200}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "by": (*BY_PASSAGES, *BY_SENTENCES),
     "fusion": get_args(Fusion),
-    "words_unit": get_args(WordsUnit),
-    "vectors_unit": get_args(RankedUnit),
+    "words_level": get_args(WordsLevel),
+    "vectors_level": get_args(RankedLevel),
     "normalization": get_args(Normalization),
     "direction": get_args(Direction),
 }
@@ -57,10 +57,10 @@ class SearchOptions(TypedDict, total=False):
     by: PassageScoring | SentenceScoring
     where: str | None
     weight: float | None
-    words_unit: WordsUnit | None
+    words_level: WordsLevel | None
     passages: int
     fusion: Fusion | None
-    vectors_unit: RankedUnit | None
+    vectors_level: RankedLevel | None
     depth: int | None
     pool: int | None
     normalization: Normalization
@@ -79,12 +79,12 @@ class SearchSettings:
         where: a filter such as ``year >= 2010`` (:func:`~graphdoc.retrieval.filters.store_filter`).
         weight: weight of words in the score, 0 to 1; the other ranking has the rest. None for 0.5, and for no words
             beside sentences.
-        words_unit: whether word search ranks passages, of which the best three count, whole documents, or both added
+        words_level: whether word search ranks passages, of which the best three count, whole documents, or both added
             up; None for both, of a document the cosine of the weights of all its words
             (:class:`~graphdoc.segmentation.term_weights.TermWeights`), and for documents beside sentences.
         passages: passages shown of each document. Not by sentences, nor are the three that follow.
         fusion: how both rankings are fused (:func:`fuse`); None for ``score``.
-        vectors_unit: whether vector search ranks by passages, of which the best three count for a text and all for a
+        vectors_level: whether vector search ranks by passages, of which the best three count for a text and all for a
             document (:func:`~graphdoc.similarity.kinds.maxsim`), or by document vectors; None for what was trained.
         depth: rows that each ranking fetches first; None for 1,000 by words and 200 by vectors.
         pool: how many of the documents that a hybrid search finds are ranked by sentences; None for all. By sentences
@@ -103,10 +103,10 @@ class SearchSettings:
     by: PassageScoring | SentenceScoring = "hybrid"
     where: str | None = None
     weight: float | None = None
-    words_unit: WordsUnit | None = None
+    words_level: WordsLevel | None = None
     passages: int = 3
     fusion: Fusion | None = None
-    vectors_unit: RankedUnit | None = None
+    vectors_level: RankedLevel | None = None
     depth: int | None = None
     pool: int | None = None
     normalization: Normalization = "none"
@@ -145,10 +145,10 @@ class Search:
         self._store, self._query, self._settings = store, query, settings
         self._where = condition_of(store, settings.where, query.id)
         # A document is compared by all of its words, unless one asks for BM25 of those that say most.
-        self._by_terms = query.terms is not None and settings.words_unit is None
-        self._units: dict[str, WordsUnit] = {
-            "words": settings.words_unit or "both",
-            "vectors": settings.vectors_unit or store.record.get("search_by") or "passage",
+        self._by_terms = query.terms is not None and settings.words_level is None
+        self._levels: dict[str, WordsLevel] = {
+            "words": settings.words_level or "both",
+            "vectors": settings.vectors_level or store.record.get("search_by") or "passage",
         }
         self._depth = {name: settings.depth or rows for name, rows in _DEPTH.items()}
         self.warnings: list[str] = []
@@ -193,7 +193,7 @@ class Search:
 
     def _stands_out(self, rankings: Mapping[str, Ranking]) -> bool:
         """Whether the best hit is closer to a short query than random words come, or holds all of its words."""
-        is_measured = "vectors" in rankings and self._units["vectors"] == self._store.record["search_by"]
+        is_measured = "vectors" in rankings and self._levels["vectors"] == self._store.record["search_by"]
         if not is_measured or self._query.document or (reached := self._store.recorded(RANDOM_SCORE)) is None:
             return True
         found = rankings["vectors"]
@@ -230,24 +230,24 @@ class Search:
         """The documents that each ranking finds in so many times the rows, where a further condition holds."""
         rankings: dict[str, Ranking] = {}
         for name in self._settings.rankings:
-            if name == "vectors" and self._query.document and self._units[name] == "passage":
+            if name == "vectors" and self._query.document and self._levels[name] == "passage":
                 also = list(rankings["words"].scores) if rankings else []
                 rankings[name] = self._compared(where, also, times)
             else:
                 is_first_stage = name == "words" and self._by_terms
-                unit, depth = "document" if is_first_stage else self._units[name], times * self._depth[name]
-                rankings[name] = self.ranking(name, unit, where, depth)
+                level, depth = "document" if is_first_stage else self._levels[name], times * self._depth[name]
+                rankings[name] = self.ranking(name, level, where, depth)
         if "words" in rankings and self._by_terms:
             rankings["words"] = self._compared_terms(rankings, times)
         return rankings
 
-    def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> Ranking:
+    def ranking(self, name: str, level: WordsLevel, where: str | None = None, depth: int | None = None) -> Ranking:
         """The documents that ``words`` or ``vectors`` find, by what is ranked, among ``depth`` rows."""
-        if unit == "both":
+        if level == "both":
             passages, whole = (self.ranking(name, one, where, depth) for one in ("passage", "document"))
             scores, is_complete = summed([passages.scores, whole.scores]), passages.is_complete and whole.is_complete
             return Ranking(scores, passages.passages, is_complete)
-        column, condition, most = RANKINGS[name][unit], all_of(self._where, where), depth or self._depth[name]
+        column, condition, most = RANKINGS[name][level], all_of(self._where, where), depth or self._depth[name]
         if name == "words":
             rows = self._store.by_words(self._query.text, column, most, condition)
         else:
@@ -343,13 +343,13 @@ class Search:
             (packed,) = self._store.select([TERMS], IS_DOCUMENT, ids=[fused.id]).column(TERMS).to_pylist()
             terms = self._query.terms.explain(TermCounts.unpacked(packed), self._store.state().documents)
         else:
-            terms = term_parts(self._store, self._query.text, fused, self._units["words"], words)
+            terms = term_parts(self._store, self._query.text, fused, self._levels["words"], words)
         parts = self._passage_parts(fused, vectors) if "vectors" in fused.parts else []
         return Explanation(*fused, terms, tuple(sorted(parts, key=lambda part: (-part.contribution, part.number))))
 
     def _passage_parts(self, fused: Fused, passages: Mapping[int, float]) -> list[PassageContribution]:
         """What every passage adds to the score of vector search."""
-        if self._units["vectors"] == "passage":
+        if self._levels["vectors"] == "passage":
             best = passages if self._query.document else _weighed(passages, fused.parts["vectors"].score)
             keys = [key_of(fused.id, PASSAGE, number) for number in best]
             rows = self._store.select(["number", "heading"], is_one_of("key", keys))
@@ -409,17 +409,17 @@ def rows_of_hits(
 
 
 def term_parts(
-    store: LanceStore, text: str, fused: Fused, unit: WordsUnit, passages: Mapping[int, float]
+    store: LanceStore, text: str, fused: Fused, level: WordsLevel, passages: Mapping[int, float]
 ) -> tuple[TermContribution, ...]:
     """What every term of a query adds to the score of word search, as the store itself counts it, largest first."""
     if "words" not in fused.parts:
         return ()
     weights = _weighed(passages)
     keys: dict[str, list[str]] = {}
-    if unit != "document" and weights:
+    if level != "document" and weights:
         keys["passage"] = [key_of(fused.id, PASSAGE, number) for number in weights]
-    # With both units, the whole document counts only where the search of words found it too.
-    if unit == "document" or fused.parts["words"].score > max(passages.values(), default=0.0):
+    # With both levels, the whole document counts only where the search of words found it too.
+    if level == "document" or fused.parts["words"].score > max(passages.values(), default=0.0):
         keys["document"] = [key_of(fused.id, DOCUMENT, 0)]
     parts: dict[str, TermContribution] = {}
     for scored, rows in keys.items():

@@ -25,7 +25,7 @@ from .alignments import HitAlignment, SentenceDocument, adding_up_to
 from .fusion import Fused, Ranking, fuse, shared_places
 from .lance import IS_DOCUMENT, LanceStore, all_of, is_one_of
 from .results import Explanation, Hit
-from .search import Search, SearchSettings, WordsUnit, condition_of, require_unchanged, rows_of_hits, term_parts
+from .search import Search, SearchSettings, WordsLevel, condition_of, require_unchanged, rows_of_hits, term_parts
 from .table import DOCUMENT_COLUMNS, SENTENCE_COLUMNS, content_hash, document_of
 from .terms import Query
 
@@ -158,7 +158,7 @@ class SentenceSearch:
             )
         self._store, self._encoder, self._document, self._query = store, encoder, source, query
         self._settings, self._by, self._paragraph = settings, cast(SentenceScoring, settings.by), store.paragraph
-        self._words_unit: WordsUnit = settings.words_unit or "document"
+        self._words_level: WordsLevel = settings.words_level or "document"
         self._where = condition_of(store, settings.where, source.id)
         self.warnings: list[str] = []
 
@@ -225,7 +225,7 @@ class SentenceSearch:
             return Ranking({})
         search = Search(self._store, self._query(), SearchSettings(by="words", where=self._settings.where))
         condition = None if ids is None else is_one_of("id", ids)
-        return search.ranking("words", self._words_unit, condition, max(1, self._store.state().rows))
+        return search.ranking("words", self._words_level, condition, max(1, self._store.state().rows))
 
     def _aligned(self, id: str, score: float, version: str | None) -> HitAlignment:
         """Where a hit is like the query document."""
@@ -241,4 +241,4 @@ class SentenceSearch:
         """Take the part of words in the score of a document apart; its alignment does so for sentences."""
         require_unchanged(self._store, fused.id, version)
         text = self._query().text if "words" in fused.parts else ""
-        return Explanation(*fused, term_parts(self._store, text, fused, self._words_unit, passages))
+        return Explanation(*fused, term_parts(self._store, text, fused, self._words_level, passages))

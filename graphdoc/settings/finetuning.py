@@ -245,7 +245,7 @@ class NegativeSettings(Settings):
 class QueryLossSettings(ContrastSettings):
     """How the answers of a query are separated from other documents (Graph-RoBERTa, section 3.3)."""
 
-    unit: Literal["document", "passage"] = "document"
+    level: Literal["document", "passage"] = "document"
     """what of a document is compared with a query: document for its vector, the paper's, or passage for its three best
     passages, all three alike, while a search weighs them as 1 : 0.25 : 0.1"""
 

@@ -55,7 +55,7 @@ class Recipe(ABC):
 
     # How the model is trained, for its card; and what a batch holds.
     summary: str
-    unit: str = "documents"
+    batch_unit: str = "documents"
 
     objective: Objective
     evaluation: RunEvaluation | None = None

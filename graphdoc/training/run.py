@@ -316,7 +316,7 @@ def _announcement(settings: RunSettings, recipe: Recipe, record: Mapping[str, An
         yield "nothing is measured during training: the last model is the result"
     elif not recipe.evaluation.chooses:
         yield f"measured: {recipe.evaluation.size}, too few to choose a checkpoint by: the last is the result"
-    yield f"{recipe.steps:,} steps of {recipe.batch_size:,} {recipe.unit}"
+    yield f"{recipe.steps:,} steps of {recipe.batch_size:,} {recipe.batch_unit}"
     yield (
         f"{record['trained_weights']:,} of {record['weights']:,} weights are trained ({settings.model.tune} passage "
         f"encoder), on {record['device']}, {record['processes']} process{'es' if record['processes'] > 1 else ''}"

@@ -66,7 +66,7 @@ def test_words_of_documents_are_those_of_a_search(
     index.update(texts)
     scorer = RANKERS["bm25-keywords"](corpus)
     for place, source in enumerate(texts):
-        hits = index.search(source, len(texts), by="words", words_unit="document")
+        hits = index.search(source, len(texts), by="words", words_level="document")
         found = {hit.id: hit.score for hit in hits}
         scores = dict(zip(corpus.places, scorer(place).tolist(), strict=True))
         del scores[source.id]
@@ -145,7 +145,7 @@ def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
     found = rank_queries(read_index, QUERIES, QRELS, folds=3)
     (weight,) = found.weights.values()
     chosen = weight.fold_weights[weight.folds["b"]]
-    units = {"words_unit": "document", "vectors_unit": "document"}
+    units = {"words_level": "document", "vectors_level": "document"}
     hits = read_index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, **units)  # type: ignore[arg-type]
     assert found.runs["graph-roberta+bm25"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
 
@@ -196,7 +196,7 @@ def test_documents_are_ranked_by_their_best_passages(tiny_encoder: Encoders) -> 
     words = " ".join(ANSWERS.values()).split()
     texts = [". ".join(" ".join(draw.choice(words, 4)) for _ in range(count)) for count in range(1, 9)]
     answers = [Document.from_text(f"{text}.", id=f"d{number}") for number, text in enumerate(texts)]
-    run = RankingEvaluator(answers, QUESTIONS, JUDGED, unit="passage").rank(encoder)
+    run = RankingEvaluator(answers, QUESTIONS, JUDGED, level="passage").rank(encoder)
     unit = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in encoder.encode(answers, level="passage")]
     for query, vector in zip(QUESTIONS, encoder.encode_query(list(QUESTIONS.values())), strict=True):
         scores = [np.sort(part @ vector)[-3:].sum() / 3 / np.linalg.norm(vector) for part in unit]

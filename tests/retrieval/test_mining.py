@@ -207,7 +207,7 @@ def test_documents_are_those_of_the_index(index: DocumentIndex, documents: Docum
 
 
 def test_word_scores_are_those_of_a_search(index: DocumentIndex, monkeypatch: Patch) -> None:
-    hits = {hit.id: hit.score for hit in index.search(QUERIES["a"], 4, by="words", words_unit="passage")}
+    hits = {hit.id: hit.score for hit in index.search(QUERIES["a"], 4, by="words", words_level="passage")}
     assert word_scores(index, QUERIES, 1)("a", ["rice"]) == pytest.approx(hits) and set(hits) == {"tides", "marsh"}
     scores = DocumentIndex.scores
 

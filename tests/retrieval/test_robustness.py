@@ -234,7 +234,7 @@ Call = Callable[[], object]
         ("", {}, "empty"), (" \u3000\n", {"by": "words"}, "empty"), (3, {}, "3 (int)"), ("a", {"top_k": 0}, "top_k=0"),
         ("a", {"top_k": 2**70}, f"top_k={2**70}"), ("a", {"by": "magic"}, "magic"), ("a", {"fusion": "sum"}, "sum"),
         ("a", {"weight": 2}, "weight=2"), ("a", {"passages": -1}, "passages=-1"),
-        ("a", {"words_unit": "word"}, "word"), ("a", {"by": "sentences"}, "Document"),
+        ("a", {"words_level": "word"}, "word"), ("a", {"by": "sentences"}, "Document"),
         (SOURCE, {"by": "sentences", "pool": 0}, "pool=0"), (SOURCE, {"by": "flat", "direction": "up"}, "up"),
         (SOURCE, {"by": "flat", "normalization": "z"}, "'z'"),
         ("a", {"where": "yaer = 3"}, "yaer"),

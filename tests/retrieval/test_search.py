@@ -58,12 +58,12 @@ def test_words_are_bm25_of_the_best_passages(read_index: DocumentIndex, query: s
         if score > 0:
             expected.setdefault(str(row["id"]), []).append(score)
     best = {id: weighed(own, sum(row["id"] == id for row in rows)) for id, own in expected.items()}
-    found = read_index.search(query, by="words", words_unit="passage")
+    found = read_index.search(query, by="words", words_level="passage")
     assert {hit.id: hit.score for hit in found} == pytest.approx(best, abs=1e-3)
     assert best
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     # Words that look the same find the same.
-    same = read_index.search(query.replace("tides", "ti\u00addes\u200b"), by="words", words_unit="passage")
+    same = read_index.search(query.replace("tides", "ti\u00addes\u200b"), by="words", words_level="passage")
     assert {hit.id: hit.score for hit in same} == pytest.approx({hit.id: hit.score for hit in found})
 
 
@@ -94,7 +94,7 @@ def test_documents_are_compared_without_what_is_usual_and_none_is_its_own_hit(
     expected = dict(zip([document.id for document in documents[1:]], means, strict=True))
     assert {hit.id: hit.score for hit in found} == pytest.approx(expected, abs=1e-5)
     assert sum(part.contribution for part in found[0].explain().vectors) == pytest.approx(found[0].score, abs=1e-6)
-    found = read_index.search(documents[0], by="vectors", vectors_unit="document")
+    found = read_index.search(documents[0], by="vectors", vectors_level="document")
     expected = encoder.similarity(encoder.encode(documents[0]), encoder.encode(documents[1:]))[0]
     assert {hit.id: hit.score for hit in found} == pytest.approx(
         dict(zip([document.id for document in documents[1:]], expected, strict=True)), abs=1e-5
@@ -105,10 +105,10 @@ def test_documents_are_compared_without_what_is_usual_and_none_is_its_own_hit(
 
 
 @pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])
-@pytest.mark.parametrize("unit", ["passage", "document", "both"])
-def test_the_parts_of_a_score_add_up(read_index: DocumentIndex, by: str, unit: str) -> None:
-    vectors_unit = None if unit == "both" else unit
-    found = read_index.search("spring tides of the sea", by=by, words_unit=unit, vectors_unit=vectors_unit)  # type: ignore[arg-type]
+@pytest.mark.parametrize("level", ["passage", "document", "both"])
+def test_the_parts_of_a_score_add_up(read_index: DocumentIndex, by: str, level: str) -> None:
+    vectors_level = None if level == "both" else level
+    found = read_index.search("spring tides of the sea", by=by, words_level=level, vectors_level=vectors_level)  # type: ignore[arg-type]
     assert len(found) > 1
     for hit in found:
         explanation = hit.explain()

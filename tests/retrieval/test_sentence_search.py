@@ -116,7 +116,7 @@ def test_a_document_of_the_index_is_not_its_own_hit(
 
 
 def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
-    words = {hit.id: hit.score for hit in index.search(source, by="words", words_unit="document")}
+    words = {hit.id: hit.score for hit in index.search(source, by="words", words_level="document")}
     own = {hit.id: hit.score for hit in index.search(source, by="sentences")}
     words = {id: words.get(id, 0.0) for id in own}
 
@@ -135,7 +135,7 @@ def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
         explained = hit.explain()
         assert sum(part.contribution for part in explained.words) == pytest.approx(hit.parts["words"].score, abs=1e-3)
     assert "words: rank" in str(found[0].explain())
-    few = index.search(source, by="sentences", weight=0.5, words_unit="both", where="id IN ('tides', 'rice')")
+    few = index.search(source, by="sentences", weight=0.5, words_level="both", where="id IN ('tides', 'rice')")
     assert {hit.id for hit in few} == {"tides", "rice"}
 
 
