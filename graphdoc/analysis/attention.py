@@ -98,7 +98,7 @@ class AttentionTable:
         node_kind = np.array([NodeKind.DOCUMENT] + [NodeKind.PASSAGE] * count, np.int64)
         section_of = np.array([-1, *(passage.section for passage in encoded.segmented.passages)], np.int64)
         vector = encoded.vector.astype(np.float64)
-        parts = (encoded.terms @ vector / (float(vector @ vector) or 1.0)).astype(np.float32)
+        parts = (encoded.passage_attributions @ vector / (float(vector @ vector) or 1.0)).astype(np.float32)
         zeros, kinds = np.zeros(count, np.int64), np.full(count, EdgeKind.CONTRIBUTION, np.int64)
         passages = np.arange(1, count + 1)
         return cls(encoded.segmented, node_kind, section_of, zeros, zeros, passages, zeros, kinds, parts, encoded.model)

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 from ..graphs.batch import GraphBatch, Packing
 from ..graphs.layout import section_ids
-from ..modeling.attribution import passage_terms
+from ..modeling.attribution import passage_attributions
 from ..modeling.lexical import passage_numbers, summed
 from ..runtime.arrays import Vectors
 from ..runtime.memory import give_back_memory
@@ -40,14 +40,14 @@ def encode_all_levels(
 ) -> EncodedDocument:
     """Encode one document with everything that comparisons need, but sentences.
 
-    For the readout ``sections`` the document vector, the passages and their terms are those of the document in one
+    For the readout ``sections`` the document vector, the passages and their parts are those of the document in one
     piece; section vectors and the attention between sections are those of the document split into its own sections.
     """
     model, split = pipeline.model, None
     window = pipeline.run([segmented], attention=True, dtype=dtype)
     output, vectors = window.output, window.passage_vectors
     with inference(model):
-        terms = as_numpy(passage_terms(model, vectors, window.batch, output))
+        parts = as_numpy(passage_attributions(model, vectors, window.batch, output))
         mean = model.initial_passages(vectors.float()).mean(dim=0)
         if model.readout.has_sections:
             batch = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
@@ -66,7 +66,7 @@ def encode_all_levels(
         segmented,
         as_numpy(output.documents[0]),
         as_numpy(output.passages),
-        terms,
+        parts,
         np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
         passage_mean=as_numpy(mean),
         own_sections=None if split is None or split.sections is None else as_numpy(split.sections),
@@ -76,14 +76,15 @@ def encode_all_levels(
     if (lexical := pipeline.lexical) is None:
         return encoded
     counts = lexical.counts(segmented.texts)
-    lexical_terms, shares = lexical.split(segmented, counts)
+    lexical_parts, shares = lexical.split(segmented, counts)
     length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0
+    attributions = np.concatenate([encoded.passage_attributions / length, lexical_parts], axis=1)
     sections = summed(counts, encoded.section_rows, len(encoded.section_numbers))
     return replace(
         encoded,
-        vector=np.concatenate([encoded.vector / length, lexical_terms.sum(axis=0)]).astype(np.float32),
+        vector=np.concatenate([encoded.vector / length, lexical_parts.sum(axis=0)]).astype(np.float32),
         passages=lexical.append_to(torch.from_numpy(encoded.passages), counts).numpy(),
-        terms=np.concatenate([terms / length, lexical_terms], axis=1).astype(np.float32),
+        passage_attributions=attributions.astype(np.float32),
         own_sections=lexical.append_to(torch.from_numpy(encoded.sections), sections).numpy(),
         lexical=shares,
     )

@@ -18,14 +18,16 @@ from .readouts import DocumentOutput, WeightedReadout
 BLOCK_CELLS = 2**25
 
 
-def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-    """Split a document's vector into one term per passage, ``(passages, hidden)``; the terms add up to the vector.
+def passage_attributions(
+    model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput
+) -> Tensor:
+    """Split a document's vector into one part per passage, ``(passages, hidden)``; they add up to the vector.
 
-    Without graph layers, or where vectors are read before them, a term is the passage's vector times its readout
+    Without graph layers, or where vectors are read before them, a part is the passage's vector times its readout
     weight. Through graph layers every node's state is carried as a sum over the passages it stems from: attention
     weights are held at their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and biases are
     shared equally. This is the function the network computes, written as a sum. What the readout adds is its
-    :meth:`~graphdoc.modeling.readouts.Readout.terms`.
+    :meth:`~graphdoc.modeling.readouts.Readout.attribute`.
 
     Args:
         model: the model, in eval mode.
@@ -34,7 +36,7 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
         output: the model's output for it, with attention.
     """
     if len(batch) != 1:
-        raise ValueError(f"terms are computed for one document at a time, not for {len(batch)}")
+        raise ValueError(f"attributions are computed for one document at a time, not for {len(batch)}")
     passages = model.initial_passages(passage_vectors.float())
     if isinstance(model.readout, WeightedReadout) and (not output.attention or model.reads_initial_nodes):
         assert output.readout_weights is not None
@@ -49,7 +51,7 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     for number, after in enumerate(output.layer_inputs[1 : len(layers)]):
         before = _attend(*layers[number], output.layer_inputs[number].unsqueeze(0), batch, 1.0).squeeze(0)
         ratios.append(torch.where(before.abs() > 1e-12, after / before, torch.ones_like(after)))
-    terms = []
+    parts = []
     for start in range(0, count, block):
         origins = torch.arange(start, min(start + block, count), device=passages.device)
         states = _initial_states(origins, passages, batch)
@@ -57,8 +59,8 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
             if number:
                 states = states * ratios[number - 1]
             states = _attend(layer, weights, states, batch, 1.0 / count)
-        terms.append(model.readout.terms(states, batch, output))
-    return torch.cat(terms)
+        parts.append(model.readout.attribute(states, batch, output))
+    return torch.cat(parts)
 
 
 def logit_contributions(
@@ -66,12 +68,12 @@ def logit_contributions(
 ) -> Tensor:
     """Split logits of a document into one contribution per passage, ``(passages, classes)``.
 
-    A logit is linear in the document vector, so a contribution is the dot product of a passage's term (see
-    :func:`passage_terms`, also for the arguments) with the weights of the class. With the bias they add up to the
-    logit.
+    A logit is linear in the document vector, so a contribution is the dot product of a passage's part (see
+    :func:`passage_attributions`, also for the arguments) with the weights of the class. With the bias they add up to
+    the logit.
     """
     assert model.head is not None, "a model without head has no logits"
-    return passage_terms(model, passage_vectors, batch, output) @ model.head.linear.weight[list(classes)].T
+    return passage_attributions(model, passage_vectors, batch, output) @ model.head.linear.weight[list(classes)].T
 
 
 def _attend(layer: Module, weights: Tensor, states: Tensor, batch: GraphBatch, bias_share: float) -> Tensor:

@@ -119,7 +119,7 @@ class Readout(nn.Module, ABC):
             :attr:`own_attention`.
         """
 
-    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+    def attribute(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """Read the vector of one document, which is not split, off nodes that are given as sums over passages.
 
         A readout that is not linear holds what multiplies a part at the value that it has for the whole, and shares
@@ -193,8 +193,8 @@ class WeightedReadout(Readout):
             readout_weights=weights,
         )
 
-    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-        """Sum the parts of the passages under the weights, held still (see :meth:`Readout.terms`)."""
+    def attribute(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+        """Sum the parts of the passages under the weights, held still (see :meth:`Readout.attribute`)."""
         assert output.readout_weights is not None
         return torch.einsum("p,oph->oh", output.readout_weights, states.index_select(1, batch.rows.passages))
 
@@ -225,8 +225,8 @@ class DocumentNodeReadout(Readout):
         """Take the document nodes (see :meth:`Readout.forward`)."""
         return DocumentOutput(documents=nodes.index_select(0, batch.rows.documents))
 
-    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-        """The parts of the document node (see :meth:`Readout.terms`)."""
+    def attribute(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+        """The parts of the document node (see :meth:`Readout.attribute`)."""
         return states.index_select(1, batch.rows.documents).squeeze(1)
 
 

@@ -231,8 +231,8 @@ class SectionReadout(Readout):
             chunk_keys=keys,
         )
 
-    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-        """Carry the parts of the passages of one section through all layers (see :meth:`Readout.terms`).
+    def attribute(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+        """Carry the parts of the passages of one section through all layers (see :meth:`Readout.attribute`).
 
         Held at the values that they have for the whole are the weights of chunkwise attention, the spread that chunks
         are divided by before it, the gates of the LSTM, the ratios tanh(x) / x of its cells, and the length that the
@@ -240,7 +240,9 @@ class SectionReadout(Readout):
         """
         assert output.passages is not None and output.sections is not None
         if len(output.sections) != 1:
-            raise ValueError(f"terms are computed for a document that is one section, not {len(output.sections)}")
+            raise ValueError(
+                f"attributions are computed for a document that is one section, not {len(output.sections)}"
+            )
         states = states.index_select(1, batch.rows.passages)
         whole, share = output.passages, 1.0 / len(output.passages)
         if self.attention is not None:

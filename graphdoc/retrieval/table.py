@@ -156,7 +156,7 @@ def add_vectors(
     """
     length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
     passages = l2_normalized(encoded.passages) if unit_length else encoded.passages
-    shares = (encoded.terms / length).astype(np.float16)
+    shares = (encoded.passage_attributions / length).astype(np.float16)
     rows[0]["document_vector"] = encoded.vector / length
     for number, row in enumerate(rows[1:]):
         row |= {"passage_vector": passages[number], "share": shares[number]}

@@ -57,9 +57,9 @@ class Match(NamedTuple):
 class Comparison(JsonResult):
     """Two documents compared at every level, or one document within itself.
 
-    Contributions split the document score. The document vectors are sums of one term per passage (see
-    :func:`~graphdoc.modeling.attribution.passage_terms`), so their dot product is a sum over pairs of passages; each
-    pair's share of it, divided like the score itself, is the pair's contribution. Those of passage pairs add up to
+    Contributions split the document score. The document vectors are sums of one part per passage (see
+    :func:`~graphdoc.modeling.attribution.passage_attributions`), so their dot product is a sum over pairs of passages;
+    each pair's share of it, divided like the score itself, is the pair's contribution. Those of passage pairs add up to
     those of section pairs, and these to the document score.
 
     Models with chunkwise attention (CoLDE) also show which passages look at which: between consecutive sections of a

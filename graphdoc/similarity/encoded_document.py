@@ -33,7 +33,7 @@ class EncodedDocument:
         segmented: the document and its passages.
         vector: ``(hidden,)``, the document vector.
         passages: ``(passages, node size)``, passage nodes after the graph.
-        terms: ``(passages, hidden)``, the share of every passage in the document vector, summing to it.
+        passage_attributions: ``(passages, hidden)``, the share of every passage in the document vector, summing to it.
         weights: ``(passages,)``, weight of every passage in the readout; equal without one.
         passage_mean: ``(node size,)``, the mean of passages as they are before the graph; None where unknown.
         sentences: sentences of the encoded passages, if asked for.
@@ -51,7 +51,7 @@ class EncodedDocument:
     segmented: SegmentedDocument
     vector: Vectors
     passages: Vectors
-    terms: Vectors
+    passage_attributions: Vectors
     weights: Vectors
     passage_mean: Vectors | None = None
     sentences: tuple[Span, ...] | None = None

@@ -286,10 +286,10 @@ class Evidence(Cosine):
     def _units(self, document: EncodedDocument) -> Floats:
         """The shares of passages in the centred document vector, ``(passages, hidden)``."""
         assert self.reference is not None
-        size, count = len(self.reference.centre), len(document.terms)
+        size, count = len(self.reference.centre), len(document.passage_attributions)
         whole = document.vector[None, :size].astype(np.float64)
         length = float(row_lengths(whole)[0])
-        shares = document.terms[:, :size] / length - self.reference.centre / count
+        shares = document.passage_attributions[:, :size] / length - self.reference.centre / count
         total = float(np.linalg.norm(whole / length - self.reference.centre))
         return np.asarray(shares / total if whole.any() and total > 1e-6 else np.zeros_like(shares))
 

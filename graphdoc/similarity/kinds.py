@@ -208,7 +208,7 @@ class Cosine(Similarity):
 
     def compared_vectors(self, document: EncodedDocument) -> Floats:
         """The terms of the passages."""
-        return document.terms.astype(np.float64)
+        return document.passage_attributions.astype(np.float64)
 
     def weights(self, a: Floats, b: Floats) -> Floats:
         """The same weight for all pairs: what a dot product is divided by."""

@@ -20,7 +20,7 @@ from graphdoc.graphs import layout as section_layout
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.layout import SectionLayout, section_ids
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput, attribution, section_readout
-from graphdoc.modeling.attribution import logit_contributions, passage_terms
+from graphdoc.modeling.attribution import logit_contributions, passage_attributions
 from graphdoc.modeling.section_readout import ChunkAttention, SectionReadout
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -39,7 +39,7 @@ def run(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, Grap
 def terms_of(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, Tensor]:
     vectors, batch, output = run(model, document)
     with torch.no_grad():
-        terms = passage_terms(model, vectors, batch, output)
+        terms = passage_attributions(model, vectors, batch, output)
     assert output.documents is not None
     return terms, output.documents[0]
 
@@ -114,7 +114,7 @@ def test_terms_against_a_walk_over_the_nodes(tiny_model: Models, random_document
                 weight = output.attention[number][edge].double().numpy()
                 after[passage, target] += (weight[:, None] * value).ravel()
         parts = after
-    terms = passage_terms(model, vectors, batch, output).detach().numpy()
+    terms = passage_attributions(model, vectors, batch, output).detach().numpy()
     np.testing.assert_allclose(terms, parts[:, 0], atol=1e-4 * np.abs(parts[:, 0]).max())
 
 
@@ -333,7 +333,7 @@ def test_terms_against_one_passage_at_a_time(tiny_model, random_document) -> Non
 
     kept = {suffix: held(suffix) for suffix in of_lstm}
     length = np.linalg.norm(linear(readout.projection, np.concatenate(ends)))
-    terms = passage_terms(model, vectors, batch, output).detach().numpy()
+    terms = passage_attributions(model, vectors, batch, output).detach().numpy()
     for origin in range(count):
         part = np.zeros_like(passages)
         part[origin] = passages[origin]
