@@ -23,8 +23,8 @@ def train_comparison(settings: ComparisonSettings, *, resume: bool = False, **op
     groups, loss = settings.groups, settings.loss
     pairs = groups.file if groups.by == "pairs" else None
     task = Groups(settings.corpus, pairs, groups.star_size, settings.sections.number)
-    contrast = PairCosineLoss(loss.margin) if loss.takes_pairs else SupervisedContrastiveLoss(loss.temperature)
-    return Trainer(settings.model.start, task, contrast, settings=settings, **options).train(resume)
+    losses = {"contrastive": SupervisedContrastiveLoss(loss.temperature), "cosine": PairCosineLoss(loss.margin)}
+    return Trainer(settings.model.start, task, losses[loss.kind], settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

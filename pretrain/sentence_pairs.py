@@ -23,7 +23,7 @@ def pretrain(settings: SentencePairSettings, *, resume: bool = False, **options:
     loss = settings.loss
     task = SentencePairs(settings.corpus, settings.pairs_per_epoch, loss.contrast_on)
     in_batch = InfoNCELoss("cosine", loss.temperature, "both")
-    contrast = in_batch if loss.compares_all else PairCosineLoss(1 - loss.margin)
+    contrast = {"sampled": PairCosineLoss(1 - loss.margin), "in_batch": in_batch}[loss.negatives]
     losses = [contrast, MaskedTokenLoss(loss.mlm_weight)]
     return Trainer(settings.model.start, task, losses, settings=settings, **options).train(resume)
 

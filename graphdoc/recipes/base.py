@@ -128,14 +128,15 @@ class CorpusRecipe(Recipe, Generic[KindOfSettings]):
         """The objective of a section ``loss``, or of another kind, with the loss that it describes or a custom one.
 
         Raises:
-            SettingsError: the objective needs a loss that extends the usual one.
+            SettingsError: the objective needs a loss of another class.
         """
         values = settings.as_values()
         usual, described = next(line for line in cls.losses.items() if line[1].chosen_by.items() <= values.items())
         objective = kind or described.objective
-        if custom is not None and not getattr(objective, "takes_any_loss", True) and not isinstance(custom, usual):
-            raise SettingsError(f"loss={type(custom).__name__} has to be {usual.__name__}, or to extend it")
-        return objective(custom or usual(**{name: values[name] for name in described.attributes}, **described.fixed))
+        loss = custom or usual(**{name: values[name] for name in described.attributes}, **described.fixed)
+        if not isinstance(loss, takes := getattr(objective, "takes", object)):
+            raise SettingsError(f"loss={type(loss).__name__} has to be {takes.__name__} here, or to extend it")
+        return objective(loss)
 
     def __init__(self, run: RunContext[KindOfSettings]) -> None:
         self.run, self.settings = run, run.settings

@@ -128,7 +128,7 @@ class ComparisonLossSettings(MarginSettings):
     @property
     def takes_pairs(self) -> bool:
         """Whether the loss is computed of labelled pairs, and not of groups."""
-        return self.kind == "cosine"
+        return self.kind != "contrastive"
 
 
 class PairValidationSettings(ValidationSettings):
@@ -184,8 +184,8 @@ class ComparisonSettings(PairRunSettings):
     def _check_groups(self) -> Self:
         if self.loss.takes_pairs and self.groups.by != "pairs":
             raise SettingsError(
-                f"loss.kind='cosine' trains on labelled pairs, and groups.by is {self.groups.by}; set groups.by=pairs "
-                "and groups.file, or loss.kind=contrastive"
+                f"loss.kind={self.loss.kind!r} trains on labelled pairs, and groups.by is {self.groups.by}; set "
+                "groups.by=pairs and groups.file, or loss.kind=contrastive"
             )
         return self
 

@@ -78,11 +78,11 @@ class Objective(ABC):
     Attributes:
         reads: what of a model's output the loss looks at: ``documents`` or ``passages``, ``(..., hidden)``,
             ``logits``, ``(documents, classes)``, or ``subtopics``, ``(sentences, columns)``.
-        takes_any_loss: whether a custom loss need not extend the class of the usual one.
+        takes: what its loss has to be, or to extend, where it calls more of it than the loss itself.
     """
 
     reads: ClassVar[str] = "documents"
-    takes_any_loss: ClassVar[bool] = True
+    takes: ClassVar[type] = object
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """What the loss looks at, ``(rows, ...)``, document after document."""
@@ -165,7 +165,7 @@ class BestPassageObjective(Objective):
     """
 
     reads: ClassVar[str] = "passages"
-    takes_any_loss: ClassVar[bool] = False
+    takes: ClassVar[type] = InfoNCELoss
     contrast: InfoNCELoss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
@@ -248,7 +248,7 @@ class PairMaxSimObjective(Objective):
     """Makes the two documents of a pair alike or not, passage by passage (MaxSim)."""
 
     reads: ClassVar[str] = "passages"
-    takes_any_loss: ClassVar[bool] = False
+    takes: ClassVar[type] = PairCosineLoss
     similarity: PairCosineLoss
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
@@ -343,7 +343,7 @@ class SubtopicObjective(Objective):
     """Finds clusters of sentences that are connected, alike for both documents of a pair that is similar."""
 
     reads: ClassVar[str] = "subtopics"
-    takes_any_loss: ClassVar[bool] = False
+    takes: ClassVar[type] = SubtopicLoss
     clusters: SubtopicLoss = field(default_factory=SubtopicLoss)
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
