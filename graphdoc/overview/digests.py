@@ -126,10 +126,8 @@ class Digests:
         written = [own.most_common(1)[0][0] for own in self._written]
         chosen = [self.digests[row] for row in rows]
         times = Counter(one.title for one in chosen)
-        told = [
-            replace(one, title=f"{one.title} ({one_line(one.id)})") if times[one.title] > 1 else one for one in chosen
-        ]
-        return told, WordCounts(counts[rows], written)
+        chosen = [replace(one, title=f"{one.title} ({one.id})") if times[one.title] > 1 else one for one in chosen]
+        return chosen, WordCounts(counts[rows], written)
 
     def beginnings(self, ids: Iterable[str]) -> list[str]:
         """Titles and first lines of some documents, without what repeats, in their order."""

@@ -7,7 +7,7 @@ import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -70,28 +70,14 @@ class EditedName:
     name: str
 
 
-@dataclass(slots=True)
-class _PhraseCounts:
-    """In how many documents phrases occur, and how they are written."""
-
-    read: int
-    documents: Counter[Phrase] = field(default_factory=Counter)
-    written: dict[Phrase, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-
-    def add(self, phrases: Mapping[Phrase, str]) -> None:
-        self.documents.update(phrases.keys())
-        for phrase, written in phrases.items():
-            self.written[phrase][written] += 1
-
-
 def name_groups(
     beginnings: Sequence[str], groups: Sequence[Rows], words: Sequence[Sequence[str]], language: str
 ) -> list[tuple[str, ...]]:
     """Phrases of one to three words that set every group apart from all documents, most distinctive first.
 
-    A phrase has the weight ``p * log(p / q)``, where ``p`` is the share of the group's documents that have it and
-    ``q`` that of all documents: what it adds to their divergence; longer phrases weigh more. It has one of the group's
-    words at least and a stop word at neither end, and no two of a group share a word.
+    A phrase has the weight ``p * log(p / q)**2``, where ``p`` is the share of the group's documents that have it and
+    ``q`` that of all documents: a rare phrase says more than a common one. Longer phrases weigh more. It has one of the
+    group's words at least and a stop word at neither end, and no two of a group share a word.
 
     Args:
         beginnings: first lines of every document.
@@ -101,20 +87,21 @@ def name_groups(
     """
     reader = _Reader(language)
     read = [spread(rows, _READ) for rows in groups]
-    counts = [_PhraseCounts(len(rows)) for rows in read]
+    # How every phrase is written, once a document.
+    forms: list[dict[Phrase, Counter[str]]] = [defaultdict(Counter) for _ in groups]
     drawn = set(spread(np.arange(len(beginnings)), _REST).tolist())
-    collection = _PhraseCounts(len(drawn))
+    held: Counter[Phrase] = Counter()
     # Every text is read once, for its group and for the collection.
-    group_of = {row: group for group, rows in zip(counts, read, strict=True) for row in rows.tolist()}
+    group_of = {row: group for group, rows in zip(forms, read, strict=True) for row in rows.tolist()}
     for row in sorted(drawn | group_of.keys()):
         phrases = reader.phrases(beginnings[row])
         if row in drawn:
-            collection.documents.update(phrases.keys())
-        if row in group_of:
-            group_of[row].add(phrases)
-    return [
-        _distinctive(group, collection, reader.stems(keywords)) for group, keywords in zip(counts, words, strict=True)
-    ]
+            held.update(phrases.keys())
+        for phrase, written in phrases.items() if row in group_of else ():
+            group_of[row][phrase][written] += 1
+    shares = {phrase: documents / len(drawn) for phrase, documents in held.items()}
+    told = zip(forms, map(len, read), words, strict=True)
+    return [_distinctive(own, size, shares, 1 / len(drawn), reader.stems(keywords)) for own, size, keywords in told]
 
 
 def spread(rows: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
@@ -122,14 +109,14 @@ def spread(rows: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
     return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))]
 
 
-def _distinctive(group: _PhraseCounts, collection: _PhraseCounts, stems: set[str]) -> tuple[str, ...]:
-    least = max(_LEAST, _LEAST_SHARE * group.read)
+def _distinctive(
+    forms: Mapping[Phrase, Counter[str]], size: int, shares: Mapping[Phrase, float], rare: float, stems: set[str]
+) -> tuple[str, ...]:
     weights: dict[Phrase, float] = {}
-    for phrase, documents in group.documents.items():
-        if documents >= least and not stems.isdisjoint(phrase):
-            share = documents / group.read
-            rest = max(collection.documents[phrase], 1) / collection.read
-            weights[phrase] = share * float(np.log(max(share / rest, 1e-9))) * _LONGER[len(phrase)]
+    for phrase, written in forms.items():
+        if not stems.isdisjoint(phrase) and (documents := written.total()) >= max(_LEAST, _LEAST_SHARE * size):
+            lift = documents / size / shares.get(phrase, rare)
+            weights[phrase] = documents / size * float(np.log(max(lift, 1))) ** 2 * _LONGER[len(phrase)]
             weights[phrase] *= _STOP_WITHIN if phrase[len(phrase) // 2].startswith("(") else 1
     chosen: list[Phrase] = []
     for phrase in sorted(weights, key=lambda one: (-weights[one], one)):
@@ -137,7 +124,7 @@ def _distinctive(group: _PhraseCounts, collection: _PhraseCounts, stems: set[str
             chosen.append(phrase)
         if len(chosen) == PHRASES:
             break
-    return tuple(_as_written(group.written[phrase]) for phrase in chosen)
+    return tuple(_as_written(forms[phrase]) for phrase in chosen)
 
 
 def _as_written(forms: Counter[str]) -> str:

@@ -187,13 +187,12 @@ class Overview:
         settings["fit"] = settings["fit"] and is_large and not form.are_alike(plain)
         if settings["fit"]:
             fitted = form.fit_vectors(plain, (model.get("lexical") or {}).get("size", 0), words, seed)
-        near = form.Neighbours.from_vectors(fitted, max(settings["neighbours"], form.LINKED))
+        count = settings["neighbours"]
+        near = form.Neighbours.from_vectors(fitted, max(count, form.LINKED))
         moved = form.move(fitted, near)
         points = form.lay_out(moved, seed)
         rows_of_groups = form.find_groups(fitted, moved, near, settings["group_size"])
-        near = replace(
-            near, rows=near.rows[:, : settings["neighbours"]], scores=near.scores[:, : settings["neighbours"]]
-        )
+        near = form.Neighbours(near.rows[:, :count], near.scores[:, :count])
         groups: list[Group] = []
         telling = form.words_of_groups(words, rows_of_groups, WORDS_OF_A_GROUP)
         phrases = name_groups(digests.beginnings(ids), rows_of_groups, telling, digests.language)

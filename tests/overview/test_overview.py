@@ -200,14 +200,14 @@ def test_names_are_phrases_as_they_are_written() -> None:
 
 
 def test_weights_by_hand() -> None:
-    # Words apart from each other, so that phrases are single words; `p log(p / q)` by NumPy.
+    # Words apart from each other, so that phrases are single words; `p log(p / q)**2` by NumPy.
     held = np.array(
         [[1, 1, 1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0, 0, 0]]
     )
     words = ["zinc", "copper", "iron", "silver"]
     texts = [", ".join(word for word, has in zip(words, column, strict=True) if has) for column in held.T]
     own, everything = held[:, :4].mean(axis=1), held.mean(axis=1)
-    order = np.argsort(-own * np.log(own / everything), kind="stable")[:3]
+    order = np.argsort(-own * np.log(own / everything) ** 2, kind="stable")[:3]
     (found,) = name_groups(texts, [np.arange(4)], [words], "en")
     assert list(found) == [words[place] for place in order]
 

@@ -74,6 +74,8 @@ class Labels {
 
   groups(camera, paper, faint) {
     const { context } = this;
+    // Of many documents, those of other groups would leave no place.
+    const all = count > 1000 ? null : Array.from({ length: count }, (_, row) => camera.at(row));
     middles.forEach(([x, y], group) => {
       const [sx, sy] = camera.toScreen(x, y);
       if (!camera.sees([sx, sy], 40) || (state.group !== null && state.group !== group)) return;
@@ -86,19 +88,21 @@ class Labels {
       context.font = small;
       width = Math.max(width, context.measureText(more).width);
       const height = more ? 2 * size + 2 : size + 4;
-      // A name that would be cut at the edge is moved inside.
-      const cx = Math.max(width / 2 + 4, Math.min(camera.width - width / 2 - 4, sx));
-      const dots = Array.from(membersOf[group], (row) => camera.at(row));
-      for (let step = 0; step < 40; step += 1) {
-        const shift = (step % 2 ? -1 : 1) * Math.ceil(step / 2) * height * 0.4;
-        // No name covers a document of its group.
-        if (dots.some(([x, y]) => Math.abs(x - cx) < width / 2 + 4 && Math.abs(y - sy - shift) < height / 2 + 4)) continue;
-        if (!this.take(cx - width / 2, sy + shift - height / 2, width, height)) continue;
+      const own = Array.from(membersOf[group], (row) => camera.at(row));
+      for (let step = all ? -80 : 0; step < 40; step += 1) {
+        // Around the middle where no document is; if there is no place, above or below where none of its group is.
+        const [dots, far] = step < 0 ? [all, 14 * Math.sqrt(step + 80)] : [own, Math.ceil(step / 2) * height * 0.4];
+        const [right, down] = step < 0 ? [Math.cos(2.4 * step), Math.sin(2.4 * step)] : [0, step % 2 ? -1 : 1];
+        // A name that would be cut at the edge is moved inside.
+        const cx = Math.max(width / 2 + 4, Math.min(camera.width - width / 2 - 4, sx + far * right));
+        const cy = sy + far * down;
+        if (dots.some(([x, y]) => Math.abs(x - cx) < width / 2 + 4 && Math.abs(y - cy) < height / 2 + 4)) continue;
+        if (!this.take(cx - width / 2, cy - height / 2, width, height)) continue;
         const colour = state.field === 'group' && !faint ? shade(hueOfGroup[group], 'text') : fonts.ink;
         context.font = large;
-        this.write(first, cx, sy + shift - (more ? size / 2 : 0), colour, paper);
+        this.write(first, cx, cy - (more ? size / 2 : 0), colour, paper);
         context.font = small;
-        if (more) this.write(more, cx, sy + shift + size / 2 + 1, colour, paper);
+        if (more) this.write(more, cx, cy + size / 2 + 1, colour, paper);
         break;
       }
     });
