@@ -25,8 +25,7 @@ COLDE: dict[str, Any] = {
     "structural_embeddings": True,
     "structural_sections": 3,
     "structural_chunks": 6,
-    "section_lstm_size": 10,
-    "section_projection_size": 8,
+    "readout_settings": {"section_lstm_size": 10, "section_projection_size": 8},
 }
 ON_A_GRAPH: dict[str, Any] = {**COLDE, "graph_layers": 1, "projection_size": 16, "structural_embeddings": False}
 
@@ -36,7 +35,8 @@ def make(tiny_encoder: Encoders) -> Encoders:
     """Makes CoLDE on a tiny backbone, with tables and weights that show."""
 
     def make(backbone: str = "bert", **settings: Any) -> DocumentEncoder:
-        encoder = tiny_encoder(backbone, **{**COLDE, **settings})
+        own = COLDE["readout_settings"] | settings.pop("readout_settings", {})
+        encoder = tiny_encoder(backbone, **{**COLDE, **settings, "readout_settings": own})
         draw = torch.Generator().manual_seed(2)
         with torch.no_grad():
             for table in (
@@ -55,7 +55,9 @@ def colde(make: Encoders) -> DocumentEncoder:
     return make()
 
 
-@pytest.mark.parametrize("settings", [{}, ON_A_GRAPH, {"section_aggregation": "mean", "unit": "chunk"}])
+@pytest.mark.parametrize(
+    "settings", [{}, ON_A_GRAPH, {"readout_settings": {"section_aggregation": "mean"}, "unit": "chunk"}]
+)
 @torch.no_grad()
 def test_levels_and_that_everything_survives_saving(
     make: Encoders, structured: Documents, tmp_path: Path, settings: dict[str, Any]
@@ -150,13 +152,13 @@ class TestComparison:
         assert within.document == pytest.approx(1) and within.to_dict()["attention"].keys() == {"heads", "a"}
 
     def test_models_without_it(self, tiny_encoder: Encoders, make: Encoders, structured: Documents) -> None:
-        for encoder in (tiny_encoder("bert"), make(chunk_attention_heads=0)):
+        for encoder in (tiny_encoder("bert"), make(readout_settings={"chunk_attention_heads": 0})):
             comparison = encoder.compare(structured[0], structured[1])
             assert comparison.attention_to_b is None and comparison.attention_to_a is None
             assert comparison.to_dict()["attention"] is None
             assert "attention_to_b" not in comparison.to_frame()
         with pytest.raises(SettingsError, match="chunk_attention_heads"):
-            make(chunk_attention_heads=0).attention(structured[0])
+            make(readout_settings={"chunk_attention_heads": 0}).attention(structured[0])
 
 
 class TestAttention:

@@ -34,6 +34,7 @@ from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs
 from graphdoc.settings.finetuning import RetrievalSettings
 
 PAIRS = [("d0", "d2", 1), ("d0", "d1", 0), ("d3", "d5", 1), ("d3", "d8", 0)]
+DUAL = {"view_tokens": 12, "encoder": "dual"}
 FEW = {"batch_size": 4, "max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0, "learning_rate": 1e-2}
 
 
@@ -89,12 +90,7 @@ TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any
         {"evaluator": {"share": 0}},
     ),
     "views": (lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12}), ClassificationLoss(), {}, {}),
-    "views of two encoders": (
-        lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12, "encoder": "dual"}),
-        InfoNCELoss("cosine", 0.1),
-        {},
-        {},
-    ),
+    "two encoders": (lambda documents: PairViews(documents, PAIRS, DUAL), InfoNCELoss("cosine", 0.1), {}, {}),
     "subtopics": (
         lambda documents: SubtopicPairs(documents, PAIRS),
         SubtopicLoss(),

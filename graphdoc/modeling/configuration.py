@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
+from ..errors import SettingsError
 from ..graphs.kinds import GraphKind, graph_kind
 from ..registry import READOUTS, load
 from ..settings.document import (
@@ -97,9 +98,18 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             self.labels = checked_labels(self.labels, self.multi_label)
         if unknown := (self.graph_settings or {}).keys() - {field.name for field in fields(self.graph)}:
             raise ValueError(f"graph_settings.{min(unknown)} is no setting of graph_kind={self.graph_kind}")
-        heads = ["graph_heads"] if self.graph_layers else []
-        for name in (*heads, *(name for name in self.readout_class.settings if name.endswith("_heads"))):
-            if (count := getattr(self, name)) and self.node_size % count:
+        try:
+            # All of them, so that a model that is saved has them whatever their defaults become.
+            self.readout_settings = self.own_readout_settings.as_values() or None
+        except SettingsError as error:
+            raise SettingsError(f"readout_settings.{error}") from error
+        # transformers takes any name.
+        if misplaced := kwargs.keys() & self.readout_class.settings.model_fields:
+            raise SettingsError(f"{min(misplaced)} is one of readout_settings; put it there")
+        heads = {"graph_heads": self.graph_heads} if self.graph_layers else {}
+        heads |= {name: count for name, count in (self.readout_settings or {}).items() if name.endswith("_heads")}
+        for name, count in heads.items():
+            if count and self.node_size % count:
                 raise ValueError(
                     f"node width {self.node_size} is not a multiple of {name}={count}; change it or projection_size"
                 )
@@ -118,12 +128,12 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         keys += [key for key in ("centre", "lexical") if getattr(self, key) is not None]
         keys += ["lexical_weight"] if self.lexical is not None else []
         keys += [key for key in ("document_prompt", "query_prompt", "sentence_document") if getattr(self, key)]
-        keys += [key for key in ("graph_settings", "views") if getattr(self, key)]
+        keys += [key for key in ("graph_settings", "readout_settings", "views") if getattr(self, key)]
         keys += [key for key, usual in _USUAL.items() if getattr(self, key) != usual]
         keys += ["skip"] if self.graph_layers and self.skip != "linear" else []
         if self.structural_embeddings:
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
-        return {key: getattr(self, key) for key in keys} | self.readout_class.describe(self)
+        return {key: getattr(self, key) for key in keys}
 
     @property
     def sentences_stand_alone(self) -> bool:
@@ -154,6 +164,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     def readout_class(self) -> type[Readout]:
         """The class of the readout."""
         return load(READOUTS[self.readout])  # type: ignore[no-any-return]
+
+    @property
+    def own_readout_settings(self) -> Any:
+        """The readout's own settings."""
+        return self.readout_class.settings(**(self.readout_settings or {}))
 
     @property
     def graph(self) -> GraphKind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
+from ..settings.base import Settings
 from .graph_attention import softmax_by_group
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Readout(nn.Module, ABC):
 
     Attributes:
         description: what the document vector is, in words that go on after "the document vector is".
-        settings: the fields of the configuration that it reads.
+        settings: its own settings, which a model has under ``readout_settings``; none unless it says otherwise.
         reads_initial_nodes: whether it reads nodes as they are before the graph, which then only shows its attention.
         starts_at_mean: whether vectors of new layers are the mean of the passages.
         has_sections: whether it makes vectors of the sections that a document is split into; elsewhere section vectors
@@ -73,7 +74,7 @@ class Readout(nn.Module, ABC):
     """
 
     description: ClassVar[str]
-    settings: ClassVar[tuple[str, ...]] = ()
+    settings: ClassVar[type[Settings]] = Settings
     reads_initial_nodes: ClassVar[bool] = False
     has_sections: ClassVar[bool] = False
     starts_at_mean: ClassVar[bool] = False
@@ -91,11 +92,6 @@ class Readout(nn.Module, ABC):
     def width(cls, config: DocumentConfig) -> int:
         """Width of document vectors, and of section vectors."""
         return config.node_size
-
-    @classmethod
-    def describe(cls, config: DocumentConfig) -> dict[str, Any]:
-        """The fields of the configuration that the readout has, without switches that are off."""
-        return {name: value for name in cls.settings if (value := getattr(config, name)) is not False}
 
     def init_weights(self, module: nn.Module) -> bool:
         """Initialize one of its modules; False leaves that to transformers."""

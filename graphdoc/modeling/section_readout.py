@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
 from einops import rearrange
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from transformers import initialization as init
 
 from ..graphs.batch import GraphBatch
 from ..graphs.layout import GROUP_CELLS, SectionLayout
+from ..settings.base import Settings
+from ..settings.document import Size
 from .readouts import DocumentOutput, Readout, mean_by_group, refuse_start_at_mean
 
 if TYPE_CHECKING:
@@ -152,6 +155,21 @@ def _parts(layout: SectionLayout) -> Iterator[tuple[Tensor, Tensor, Tensor, Tens
             yield query_chunks, is_query, group.key_chunks, group.is_key
 
 
+class SectionSettings(Settings):
+    """Settings of the readout by sections."""
+
+    chunk_attention_heads: Annotated[int, Field(ge=0, le=1024)] = 4
+    """heads of the chunkwise attention between sections; 0 for none"""
+    chunk_attention_norm: bool = False
+    """bring chunks to mean 0 and variance 1 before it"""
+    section_aggregation: Literal["lstm", "mean"] = "lstm"
+    """how the chunks of a section become one vector: a bidirectional lstm, or their mean"""
+    section_lstm_size: Size = 256
+    """width of each direction of the LSTM"""
+    section_projection_size: Size | None = 256
+    """width of section and document vectors; null leaves what the aggregation gives"""
+
+
 class SectionReadout(Readout):
     r"""Chunks of a section to a section vector (CoLDE, section 3.2), section vectors to the document vector.
 
@@ -166,22 +184,20 @@ class SectionReadout(Readout):
     """
 
     description: ClassVar[str] = "the mean of the vectors of its sections, of unit length"
-    settings: ClassVar[tuple[str, ...]] = (
-        *("chunk_attention_heads", "section_aggregation", "section_lstm_size", "section_projection_size"),
-        "chunk_attention_norm",
-    )
+    settings: ClassVar[type[Settings]] = SectionSettings
     has_sections: ClassVar[bool] = True
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)
-        heads, size = config.chunk_attention_heads, config.node_size
+        own: SectionSettings = config.own_readout_settings
+        heads, size = own.chunk_attention_heads, config.node_size
         self.node_size = size
-        self.attention = ChunkAttention(size, heads, config.chunk_attention_norm) if heads else None
+        self.attention = ChunkAttention(size, heads, own.chunk_attention_norm) if heads else None
         self.lstm = None
-        if config.section_aggregation == "lstm":
-            self.lstm = nn.LSTM(size, config.section_lstm_size, bidirectional=True)
-            size = 2 * config.section_lstm_size
-        projected = config.section_projection_size
+        if own.section_aggregation == "lstm":
+            self.lstm = nn.LSTM(size, own.section_lstm_size, bidirectional=True)
+            size = 2 * own.section_lstm_size
+        projected = own.section_projection_size
         self.projection = nn.Linear(size, projected) if projected else None
 
     @property
@@ -192,8 +208,9 @@ class SectionReadout(Readout):
     @classmethod
     def width(cls, config: DocumentConfig) -> int:
         """Width of section and document vectors: of the projection, or of what the aggregation gives."""
-        aggregated = 2 * config.section_lstm_size if config.section_aggregation == "lstm" else config.node_size
-        return config.section_projection_size or aggregated
+        own: SectionSettings = config.own_readout_settings
+        aggregated = 2 * own.section_lstm_size if own.section_aggregation == "lstm" else config.node_size
+        return own.section_projection_size or aggregated
 
     def init_weights(self, module: nn.Module) -> bool:
         """Draw its linear layers as PyG draws those of graph attention, and leave the LSTM to transformers."""

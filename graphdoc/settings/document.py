@@ -126,7 +126,6 @@ class ViewSettings(ClusterSettings):
         return self.encoder == "cross"
 
 
-SectionAggregation = Literal["lstm", "mean"]
 Skip = Literal["identity", "linear"]
 Unit = Literal["passage", "chunk", "sentence"]
 Context = Literal["none", "title", "heading", "both"]
@@ -171,14 +170,8 @@ class DocumentFields:
         readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
             ``initial_mean`` over passages as they are before the graph, whose attention is then shown with it, or
             ``sections`` (see :mod:`graphdoc.modeling.readouts`).
-        chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
-        chunk_attention_norm: bring chunks to mean 0 and variance 1 before it (see
-            :class:`~graphdoc.modeling.section_readout.ChunkAttention`).
-        section_aggregation: how the chunks of a section become one vector, for ``sections``: a bidirectional ``lstm``
-            or their ``mean``.
-        section_lstm_size: width of each direction of the LSTM.
-        section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
-            aggregation gives.
+        readout_settings: settings of the readout itself, by name, such as ``{"section_aggregation": "mean"}``; None for
+            its defaults.
         similarity: how two documents are compared: by the ``cosine`` or the ``dot`` product of their vectors, or
             passage by passage (``maxsim``, see :class:`~graphdoc.similarity.kinds.MaxSim`); all else then by cosine;
             by ``evidence`` of words and vectors, measured against unrelated documents (see
@@ -216,11 +209,7 @@ class DocumentFields:
     graph_heads: Heads = 2
     skip: Skip = "linear"
     readout: ReadoutName = "document_node"
-    chunk_attention_heads: Annotated[int, Field(ge=0, le=1024)] = 4
-    chunk_attention_norm: bool = False
-    section_aggregation: SectionAggregation = "lstm"
-    section_lstm_size: Size = 256
-    section_projection_size: Size | None = 256
+    readout_settings: dict[str, Any] | None = None
     similarity: SimilarityName = "cosine"
     unit: Unit = "passage"
     paragraph: Paragraph = "section"

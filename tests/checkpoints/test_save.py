@@ -310,7 +310,8 @@ def test_updates_are_put_on_the_backbone_that_they_were_trained_on(
     if tune == "lora":
         pytest.importorskip("peft", reason="needs the extra graphdoc[lora]")
     # All parts of CoLDE, and a head.
-    encoder = tiny_encoder("bert", readout="sections", structural_embeddings=True, section_lstm_size=6)
+    own = {"section_lstm_size": 6}
+    encoder = tiny_encoder("bert", readout="sections", structural_embeddings=True, readout_settings=own)
     prepare_tuning(encoder.model, tune, 2)
     assert encoder.model.trains_passage_vectors == (tune == "lora")
     encoder.model.add_head(LABELS)

@@ -56,8 +56,8 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def compare(graphdoc: Command, backbone_folder: Backbones, tmp_path: Path, write: Command) -> Command:
     """Trains a tiny CoLDE on 32 documents of four groups: ``compare("training.epochs=2")``."""
     settings = {"projection_size": None, "graph_layers": 0, "passage_words": 10, "structural_embeddings": True,
-                "readout": "sections", "chunk_attention_heads": 2, "section_lstm_size": 12,
-                "section_projection_size": 8}  # fmt: skip
+                "readout": "sections", "readout_settings": {
+                    "chunk_attention_heads": 2, "section_lstm_size": 12, "section_projection_size": 8}}  # fmt: skip
     training, source = {"epochs": 6, "learning_rate": 3e-3, "padding": 0.5}, write("papers.jsonl", rows())
     config = write_config(tmp_path, source, backbone_folder("roberta"), settings, training=training)
     return lambda *arguments: graphdoc("finetune", "compare", "--config", config, "--device", "cpu", *arguments)
@@ -88,7 +88,7 @@ def test_a_trained_model_tells_groups_apart(compare: Command, write: Command, tm
     [
         ("model.tune=frozen", "model.settings.structural_embeddings=false"),
         ("model.settings.graph_layers=1", "model.settings.graph_heads=2", "sections.number=3", "sections.by=length"),
-        ("model.settings.section_aggregation=mean", "sections.section_positions=shuffled"),
+        ("model.settings.readout_settings.section_aggregation=mean", "sections.section_positions=shuffled"),
     ],
     ids=["frozen", "graph", "without lstm"],
 )

@@ -18,7 +18,8 @@ from graphdoc.segmentation.spans import SegmentedDocument
 
 LABELS = ["rice", "<b>sea</b>", "[clocks]"]
 PAIRS = [LabelledPair("first", "second", 1), LabelledPair("second", "third", 0)]
-SECTIONS = {"readout": "sections", "graph_layers": 0, "chunk_attention_heads": 2, "section_lstm_size": 6}
+SIZES = {"chunk_attention_heads": 2, "section_lstm_size": 6}
+SECTIONS = {"readout": "sections", "graph_layers": 0, "readout_settings": SIZES}
 
 
 def part_of(segmented: SegmentedDocument, rows: list[int]) -> SegmentedDocument:

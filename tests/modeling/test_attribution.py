@@ -196,7 +196,8 @@ variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: " ".join
 
 def made(**settings: Any) -> SectionReadout:
     """A readout of 16 wide nodes with uneven weights."""
-    readout = SectionReadout(DocumentConfig(projection_size=16, readout="sections", **{**SIZES, **settings}))
+    own = {**SIZES, **settings}
+    readout = SectionReadout(DocumentConfig(projection_size=16, readout="sections", readout_settings=own))
     with torch.no_grad():
         draw = torch.Generator().manual_seed(3)
         for parameter in readout.parameters():
@@ -253,7 +254,7 @@ def test_moving_sections_with_their_ids_moves_nothing(tiny_model, random_documen
     moved = replace(
         own, passages=tuple(own.passages[row] for row in order), token_ids=tuple(own.token_ids[row] for row in order)
     )
-    settings = {"structural_embeddings": True, "projection_size": None, **SIZES}
+    settings = {"structural_embeddings": True, "projection_size": None, "readout_settings": SIZES}
     # The edges of "window" follow the passages, wherever their sections stand.
     for layers, kinds in ((0, ["full"]), (1, [kind for kind in GRAPH_KINDS if kind != "window"])):
         model = tiny_model("bert", readout="sections", graph_layers=layers, **settings)
@@ -284,7 +285,7 @@ def widened(model: DocumentModel, factor: float = 1.0) -> DocumentModel:
 @pytest.mark.parametrize("variant", [*VARIANTS, *NORMALISED])
 def test_terms_add_up_to_the_vector(tiny_model, random_document, variant: dict[str, Any]) -> None:
     for layers, kind in ((0, "full"), (1, "section"), (2, "window"), (2, "hierarchical")):
-        settings = {"graph_layers": layers, "graph_kind": kind, **SIZES, **variant}
+        settings = {"graph_layers": layers, "graph_kind": kind, "readout_settings": {**SIZES, **variant}}
         model = widened(tiny_model(readout="sections", structural_embeddings=True, **settings), 0.5)
         for sections in (SECTIONS, [0], [0] * 30):
             terms, vector = terms_of(model, random_document(sections))
@@ -295,14 +296,14 @@ def test_terms_add_up_to_the_vector(tiny_model, random_document, variant: dict[s
 
 
 def test_also_where_gates_close_and_graphs_saturate(tiny_model, random_document) -> None:
-    model = spread(widened(tiny_model(readout="sections", **SIZES), 10.0), 3.0)
+    model = spread(widened(tiny_model(readout="sections", readout_settings=SIZES), 10.0), 3.0)
     terms, vector = terms_of(model, random_document(SECTIONS))
     torch.testing.assert_close(terms.sum(0), vector, atol=1e-5, rtol=0)
 
 
 def test_terms_against_one_passage_at_a_time(tiny_model, random_document) -> None:
     """With gates, ratios and weights held still, a term is what the readout gives for its passage alone."""
-    model = widened(tiny_model(readout="sections", graph_layers=0, **SIZES))
+    model = widened(tiny_model(readout="sections", graph_layers=0, readout_settings=SIZES))
     vectors, batch, output = run(model, random_document(SECTIONS))
     readout, count = model.readout, len(SECTIONS)
     passages = model.initial_passages(vectors).detach().double().numpy()

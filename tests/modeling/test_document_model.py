@@ -34,10 +34,13 @@ SETTINGS: dict[str, Any] = {
     "graph_layers": 3,
     "graph_heads": 4,
     "readout": "sections",
-    "chunk_attention_heads": 2,
-    "section_aggregation": "mean",
-    "section_lstm_size": 10,
-    "section_projection_size": 30,
+    "readout_settings": {
+        "chunk_attention_heads": 2,
+        "chunk_attention_norm": True,
+        "section_aggregation": "mean",
+        "section_lstm_size": 10,
+        "section_projection_size": 30,
+    },
     "similarity": "dot",
     "unit": "chunk",
     "passage_words": 80,
@@ -85,9 +88,9 @@ def test_every_setting_survives_a_file(tmp_path: Path, tiny_encoder_config, enco
     ],
 )
 def test_the_width_of_vectors_is_that_of_the_last_part(settings: dict[str, Any], width: int) -> None:
-    config = DocumentConfig(readout="sections", projection_size=600, **settings)
+    config = DocumentConfig(readout="sections", projection_size=600, readout_settings=settings)
     assert (config.node_size, config.hidden_size) == (600, width)
-    assert DocumentConfig(projection_size=600, **settings).hidden_size == 600
+    assert DocumentConfig(projection_size=600).hidden_size == 600
 
 
 def test_a_graph_has_its_own_settings_and_is_not_built_where_no_vector_depends_on_it() -> None:
@@ -103,7 +106,10 @@ def test_a_graph_has_its_own_settings_and_is_not_built_where_no_vector_depends_o
     ("settings", "named"),
     [
         ({"graph_heads": 3}, "512.*heads=3|heads=3.*512"),
-        ({"readout": "sections", "chunk_attention_heads": 5}, "512.*heads=5|heads=5.*512"),
+        ({"readout": "sections", "readout_settings": {"chunk_attention_heads": 5}}, "512.*heads=5|heads=5.*512"),
+        ({"readout": "sections", "readout_settings": {"section_lstm_size": 0}}, "readout_settings.section_lstm_size=0"),
+        ({"readout": "mean", "readout_settings": {"section_lstm_size": 9}}, "readout_settings.section_lstm_size"),
+        ({"readout": "sections", "section_lstm_size": 9}, "section_lstm_size .* readout_settings"),
         ({"graph_kind": "full", "graph_settings": {"hops": 2}}, "graph_settings.hops"),
         ({"graph_kind": "window", "graph_settings": {"window": 0}}, "window=0"),
     ],
@@ -200,8 +206,8 @@ def test_half_precision_leaves_everything_above_the_encoder_in_fp32(tmp_path: Pa
 def test_weights_missing_from_a_checkpoint_are_initialized_and_reported(
     readout: str, tmp_path: Path, tiny_model, documents
 ) -> None:
-    sizes = {"section_lstm_size": 10, "section_projection_size": 6}
-    tiny_model(readout=readout, structural_embeddings=True, seed=5, **sizes).save_pretrained(tmp_path)
+    own = {"section_lstm_size": 10, "section_projection_size": 6} if readout == "sections" else None
+    tiny_model(readout=readout, structural_embeddings=True, seed=5, readout_settings=own).save_pretrained(tmp_path)
     file = tmp_path / "model.safetensors"
     weights = load_file(file)
     missing = {name for name in weights if not name.startswith(("passage_encoder.", "graph.layers.0.conv.lin"))}
@@ -249,7 +255,9 @@ def test_gradient_checkpointing_changes_no_gradient(encoder_name: str, tiny_mode
         torch.testing.assert_close(actual[name], gradient, atol=1e-5, rtol=1e-4, msg=name)
 
 
-@pytest.mark.parametrize("settings", [*({"readout": name} for name in READERS_OF_THE_GRAPH), PLAIN_SECTIONS])
+@pytest.mark.parametrize(
+    "settings", [*({"readout": name} for name in READERS_OF_THE_GRAPH), {"readout_settings": PLAIN_SECTIONS}]
+)
 def test_every_weight_gets_a_gradient(settings: dict[str, object], tiny_model, documents) -> None:
     model = tiny_model(structural_embeddings=True, **{"readout": "sections", **settings}).train()
     output = model(GraphBatch.from_documents(documents, "section", split=True))
@@ -275,20 +283,20 @@ def test_the_initial_mean_is_read_off_before_the_graph(tiny_model, documents) ->
 
 
 HIDDEN = 24
-SHAPES = [
-    {"projection_size": None, "graph_layers": 1, "readout": "mean"},
-    {"projection_size": None, "graph_layers": 1, "readout": "document_node"},
-    {"projection_size": HIDDEN, "graph_layers": 1, "readout": "document_node"},
-    {"projection_size": None, "graph_layers": 0, "readout": "sections", "section_projection_size": HIDDEN},
-    {"projection_size": None, "graph_layers": 1, "readout": "sections", "section_projection_size": None},
+MEANS = {"section_aggregation": "mean", "chunk_attention_heads": 2}
+SHAPES: list[dict[str, Any]] = [
+    {"graph_layers": 1, "readout": "mean"},
+    {"graph_layers": 1, "readout": "document_node"},
+    {"graph_layers": 1, "readout": "document_node", "projection_size": HIDDEN},
+    {"graph_layers": 0, "readout": "sections", "readout_settings": {**MEANS, "section_projection_size": HIDDEN}},
+    {"graph_layers": 1, "readout": "sections", "readout_settings": {**MEANS, "section_projection_size": None}},
 ]
 
 
 @pytest.mark.parametrize("settings", SHAPES)
 @torch.no_grad()
-def test_a_start_at_the_mean_of_passages(tiny_model, documents, settings: dict[str, object]) -> None:
-    kept = {"section_aggregation": "mean", "chunk_attention_heads": 2} if settings["readout"] == "sections" else {}
-    model = tiny_model("bert", normalize_passages=True, **settings, **kept)
+def test_a_start_at_the_mean_of_passages(tiny_model, documents, settings: dict[str, Any]) -> None:
+    model = tiny_model("bert", normalize_passages=True, **{"projection_size": None, **settings})
     batch = GraphBatch.from_documents(documents, "section")
     vectors = functional.normalize(torch.randn(sum(batch.passage_counts), HIDDEN), dim=-1) * 0.3
     means = mean_by_group(functional.normalize(vectors, dim=-1), batch.rows.document_of, batch.rows.counts)
@@ -308,7 +316,12 @@ def test_a_start_at_the_mean_of_passages(tiny_model, documents, settings: dict[s
         ({"projection_size": None, "graph_layers": 2}, "graph_layers=2"),
         ({"projection_size": None, "graph_layers": 1, "readout": "attention"}, "readout=attention"),
         (
-            {"projection_size": None, "graph_layers": 0, "readout": "sections", "section_projection_size": 8},
+            {
+                "projection_size": None,
+                "graph_layers": 0,
+                "readout": "sections",
+                "readout_settings": {"section_projection_size": 8},
+            },
             "section_aggregation=lstm .* section_projection_size=8",
         ),
     ],

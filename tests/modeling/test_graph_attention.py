@@ -256,7 +256,7 @@ def mixed_batch() -> GraphBatch:
 MODELS: list[dict[str, Any]] = [
     *({"readout": readout} for readout in READOUTS),
     {"readout": "document_node", "skip": "identity"},
-    {"readout": "sections", "section_aggregation": "mean", "chunk_attention_norm": True},
+    {"readout": "sections", "readout_settings": {"section_aggregation": "mean", "chunk_attention_norm": True}},
     {"readout": "mean", "labels": ["a", "b"], "normalize_passages": True},
 ]
 models = pytest.mark.parametrize("settings", MODELS, ids=lambda one: " ".join(map(str, one.values())))

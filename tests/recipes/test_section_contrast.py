@@ -39,8 +39,8 @@ def examples(training_examples: Any) -> Any:
 @pytest.fixture
 def model(tiny_model: Models) -> DocumentModel:
     """CoLDE in small."""
-    settings = {"projection_size": None, "graph_layers": 0, "section_lstm_size": 10, "section_projection_size": 8}
-    return tiny_model("bert", readout="sections", **settings)
+    own = {"section_lstm_size": 10, "section_projection_size": 8}
+    return tiny_model("bert", readout="sections", projection_size=None, graph_layers=0, readout_settings=own)
 
 
 def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:

@@ -182,8 +182,8 @@ def test_processes_stop_as_one_where_only_one_is_asked(config: Path, tmp_path: P
 
 WORDS = [["rice", "mould", "steam"], ["tide", "marsh", "flood"], ["clock", "log", "order"], ["code", "page", "byte"]]
 SENTENCES = ["model.settings.projection_size=null", "model.settings.graph_layers=0", "model.settings.readout=mean"]
-SECTIONS = {"readout": "sections", "structural_embeddings": True, "chunk_attention_heads": 2, "section_lstm_size": 12,
-            "section_projection_size": 8, "projection_size": None}  # fmt: skip
+SECTIONS = {"readout": "sections", "structural_embeddings": True, "projection_size": None, "readout_settings": {
+            "chunk_attention_heads": 2, "section_lstm_size": 12, "section_projection_size": 8}}  # fmt: skip
 VIEWS = ["pairs.file=pairs.tsv", "model.start=matcher", "views.view_tokens=24", "views.receptive_field=12",
          "views.cluster_size=4", *SENTENCES]  # fmt: skip
 # What is trained, and the settings beside those that all share; no dropout, whose draws differ between processes.

@@ -223,8 +223,9 @@ PAPERS: dict[str, tuple[type[RunSettings], dict[str, Any]]] = {
                      "weight_decay": 0.01},
         "model": {"start": "bert-base-uncased", "tune": "full", "settings": {
             "unit": "chunk", "passage_tokens": 512, "pooling": "cls", "structural_embeddings": True,
-            "projection_size": None, "graph_layers": 0, "chunk_attention_heads": 4, "section_aggregation": "lstm",
-            "section_lstm_size": 256, "section_projection_size": 256}},
+            "projection_size": None, "graph_layers": 0, "readout_settings": {
+                "chunk_attention_heads": 4, "section_aggregation": "lstm",
+                "section_lstm_size": 256, "section_projection_size": 256}}},
     }),
     "robust04": (RetrievalSettings, {
         "negatives": {"per_query": 8, "kind": "random"}, "folds": {"number": 5}, "similarity": "dot",

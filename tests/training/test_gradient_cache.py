@@ -295,7 +295,7 @@ def test_spread_tells_a_collapse_from_even_directions() -> None:
     [
         ({"graph_layers": 0}, 41),
         ({"graph_layers": 1}, 97),
-        ({"graph_layers": 1, "section_aggregation": "mean"}, 10**5),
+        ({"graph_layers": 1, "readout_settings": {"section_aggregation": "mean", "section_projection_size": 8}}, 10**5),
     ],
 )
 def test_gradients_of_sections_are_those_of_plain_autograd(
@@ -304,7 +304,8 @@ def test_gradients_of_sections_are_those_of_plain_autograd(
     """CoLDE's parts lie below the passage vectors (structural embeddings) and above them."""
     dropout = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
     encoder = tiny_encoder_config("bert", initializer_range=0.1, **dropout)
-    colde = {"projection_size": None, "section_lstm_size": 12, "section_projection_size": 8, "readout": "sections"}
+    own = {"section_lstm_size": 12, "section_projection_size": 8}
+    colde = {"projection_size": None, "readout": "sections", "readout_settings": own}
     config = DocumentConfig(encoder_config=encoder, structural_embeddings=True, **{**colde, **settings})
     model, objective = DocumentModel(config).train(), SectionObjective(SupervisedContrastiveLoss(0.5))
     for table in model.structural_embeddings.parameters():  # type: ignore[union-attr]

@@ -33,7 +33,8 @@ CPU = torch.device("cpu")
 def test_layers_can_begin_at_the_mean(backbone_folder: Backbones, structured: Documents) -> None:
     settings = {
         "pooling": "mean", "projection_size": None, "normalize_passages": True, "graph_layers": 0,
-        "readout": "sections", "section_aggregation": "mean", "section_projection_size": None, "passage_words": 20,
+        "readout": "sections", "passage_words": 20,
+        "readout_settings": {"section_aggregation": "mean", "section_projection_size": None},
     }  # fmt: skip
     start = str(backbone_folder("bert"))
     encoder = load_start(ModelSettings(start=start, settings=settings, init="mean"), CPU, "cosine")
