@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
-from training_runs import corpus_of, write_config
-from two_processes import COMMANDS_JOB
-from typed import Backbones, Output, Patch
+from training_runs import corpus_of, losses_of, results_of, write_config
+from two_processes import LAUNCHERS, launched, run_commands
+from typed import Backbones, Encoders, Output, Patch
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES
+from graphdoc.settings.loading import shipped_recipes
 from graphdoc.training.objectives import TrainingBatch
 from graphdoc.training.step import CachedStep
 
 # The words of the commands that train.
 COMMANDS = [words for words in RECIPES if words.partition(" ")[0] not in RECIPES or " " not in words]
-PATIENCE = 600
 ROOT = Path(__file__).parents[2]
 
 
@@ -127,19 +128,27 @@ def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same
 TEXTS = [f"The tide {number} of all waters came. Marsh grass slows it more than bare mud does." for number in range(8)]
 
 
-def judged(folder: str, corpus: str, *qrels: str, field: str = "text") -> dict[str, str]:
+def judged(folder: str, corpus: str, *qrels: str) -> dict[str, str]:
     """A folder of documents, queries and judgements, as recipes say that ``ir_datasets`` exports them."""
     documents = [{"_id": f"D{number}", "title": "Tides", "text": text} for number, text in enumerate(TEXTS)]
-    queries = [{"_id": str(number), field: text[:20]} for number, text in enumerate(TEXTS)]
+    forms = ("text", "title", "first_sentence")
+    queries = [{"_id": str(number), **dict.fromkeys(forms, text[:20])} for number, text in enumerate(TEXTS)]
     rows = {corpus: documents, f"{folder}/queries.jsonl": queries}
     files = {name: "".join(json.dumps(row) + "\n" for row in given) for name, given in rows.items()}
     of = {"qrels.tsv": range(8), "qrels/train.tsv": range(5), "qrels/dev.tsv": range(5, 8)}
-    return files | {f"{folder}/{name}": "".join(f"{n} 0 D{n} 1\n" for n in of[name]) for name in qrels}
+    lines = [f"{n} 0 D{n} 1\n{n} 0 D{(n + 1) % 8} 0\n" for n in range(8)]
+    return files | {f"{folder}/{name}": "".join(lines[n] for n in of[name]) for name in qrels}
 
 
 def folders(pattern: str) -> dict[str, str]:
     """Texts of two classes, each in the folder of its class."""
     return {pattern.format(("neg", "pos")[number % 2], number): text for number, text in enumerate(TEXTS)}
+
+
+def write_files(files: Mapping[str, str]) -> None:
+    for file, text in files.items():
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_text(text, encoding="utf-8")
 
 
 # Files as they are published, and what a recipe has to be told of them.
@@ -155,7 +164,7 @@ PUBLISHED: dict[str, tuple[str, dict[str, str], list[str]]] = {
                  | {"robust04/folds.tsv": "".join(f"{n}\t{n % 5 + 1}\n" for n in range(8))},
                  ["corpus.source=robust04/corpus.jsonl"]),
     **{f"wikir_{field}": (
-        "retrieve", judged("wikir", "articles.jsonl", "qrels/train.tsv", "qrels/dev.tsv", field=field),
+        "retrieve", judged("wikir", "articles.jsonl", "qrels/train.tsv", "qrels/dev.tsv"),
         ["corpus.source=articles.jsonl"],
     ) for field in ("title", "first_sentence")},
 }  # fmt: skip
@@ -167,9 +176,7 @@ def test_a_recipe_reads_its_data_as_they_are_published(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     task, files, options = PUBLISHED[name]
-    for file, text in files.items():
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-        Path(file).write_text(text, encoding="utf-8")
+    write_files(files)
     tiny = [f"model.start={backbone_folder('roberta')}", "training.max_steps=2", "training.batch_size=4",
             "training.dataloader_num_workers=0", "corpus.preparing_processes=1", "corpus.cache=cache"]  # fmt: skip
     assert main(["finetune", task, "--config", name, "--device", "cpu", "output=run", *tiny, *options]) == 0
@@ -186,20 +193,13 @@ def test_every_script_is_that_of_a_recipe() -> None:
     assert there <= {script_of(words) for words in RECIPES}
 
 
-# Without --cpu, by which it would start a single process; it launches torchrun.
-ACCELERATE = (
-    *("accelerate.commands.launch", "--multi_gpu", "--num_machines", "1", "--num_processes", "2"),
-    *("--mixed_precision", "no", "--dynamo_backend", "no"),
-)
-
-
 @pytest.mark.distributed
 def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_path: Path) -> None:
     # Without dropout, whose draws differ from process to process.
     common = ["--config", str(config), "--device", "cpu", "model.tune=frozen", "labels.dropout=0"]
     assert main(["finetune", "classify", *common, f"output={tmp_path / 'command'}"]) == 0
     run = [str(ROOT / "finetune" / "classify.py"), *common, f"output={tmp_path / 'script'}"]
-    subprocess.run([sys.executable, "-m", *ACCELERATE, *run], check=True, timeout=PATIENCE)
+    assert launched("accelerate", *run).returncode == 0
     by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
     assert by_command.keys() == by_script.keys()
     assert max(float((weight - by_script[name]).abs().max()) for name, weight in by_command.items()) < 1e-6
@@ -207,12 +207,113 @@ def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_pat
     assert record["processes"] == 2
 
 
+# What a tiny run of a recipe of a task needs, and what one recipe needs beside.
+PAIRS = ["pairs.file=pairs.tsv", "validation.pairs=pairs.tsv"]
+OF_TASK = {
+    "pretrain": ["training.batch_size=7", "model.start=language-model"],
+    "classify": ["training.batch_size=5", "labels.dropout=0"],
+    "compare": ["training.batch_size=15", "groups.file=pairs.tsv", "validation.pairs=pairs.tsv"],
+    "retrieve": ["training.batch_size=3"],
+    "views": ["training.batch_size=7", "views.view_tokens=24", *PAIRS],
+    "subtopics": ["training.batch_size=10", *PAIRS],
+}
+OPENWEBTEXT = ["corpus.dataset=null", "corpus.revision=null", "validation.share=0.2"]
+FIRST_STAGE = ["pairs.file=null", "pairs.qrels=qrels.tsv", "pairs.run=first_stage.run", "loss.negatives_per_pair=2"]
+OF_RECIPE: dict[str, list[str]] = {
+    "graph_roberta": OPENWEBTEXT,
+    "graph_roberta_retrieval": OPENWEBTEXT,
+    "own_corpus": ["validation.share=0.2"],
+    "colde": ["groups.file=links.tsv", "corpus.leave_out_sections=[]", "model.settings.passage_tokens=40"],
+    "graph_compare": ["groups.file=links.tsv"],
+    "own_pairs": ["model.settings.section_projection_size=24"],
+    "own_queries": ["model.settings.projection_size=24"],
+    **{name: ["model.start=matcher"] for name in ("sst_cnse", "sst_cnss")},
+    **{name: FIRST_STAGE for name in ("sst_coliee", "sst_lecardv2")},
+    **{name: options for name, (_, _, options) in PUBLISHED.items()},
+}
+# All recipes of the package, some of them with other settings too.
+RUNS = {
+    **{name: (name, list[str]()) for name in shipped_recipes()},
+    # As its comment says.
+    "cosine": (
+        "colde",
+        [
+            "loss.kind=cosine",
+            "groups.by=pairs",
+            "groups.file=pairs.tsv",
+            "groups.joining=components",
+            "groups.smallest=null",
+            "sections.number=1",
+            "model.settings.structural_embeddings=false",
+        ],
+    ),
+    "judged": ("robust04", ["negatives.kind=judged", "model.tune=frozen"]),
+    "both": ("msmarco_doc", ["negatives.kind=both", "negatives.depth=5"]),
+}
+MISTAKES = {
+    "nowhere": ("own_labels", ["corpus.source=nowhere"]),
+    "no-queries": ("msmarco_doc", ["queries.source=no-queries"]),
+}
+
+
+def run_of(name: str, processes: str) -> list[str]:
+    """Two steps of a recipe, on the documents of ``config`` or on files as they are published."""
+    recipe, options = {**RUNS, **MISTAKES}[name]
+    path = shipped_recipes()[recipe]
+    task = re.search(r"finetune[ /](\w+)", path.read_text(encoding="utf-8"))
+    words = ["finetune", task[1]] if task is not None else ["pretrain"]
+    return [
+        *words, "--config", recipe, "--device", "cpu", f"output={processes}/{name}", f"corpus.cache=cache-{processes}",
+        "corpus.source=corpus.jsonl", "corpus.preparing_processes=1", "model.start=backbone",
+        "model.settings.passage_words=10", "training.max_steps=2", "training.logging_steps=1",
+        "training.dataloader_num_workers=0", *OF_TASK[words[-1]], *OF_RECIPE.get(recipe, []), *options,
+    ]  # fmt: skip
+
+
+def log_of(run: Path) -> np.ndarray:
+    """Loss and length of the gradient of both steps, ``(2, 2)``."""
+    return np.array([[line["loss"], line["grad_norm"]] for line in losses_of(run)])
+
+
 @pytest.mark.slow
 @pytest.mark.distributed
-def test_all_recipes_run_under_accelerate(arguments: Callable[[str], list[str]], tmp_path: Path) -> None:
-    runs = [[*command_of(words).split(), *arguments(words), f"output={tmp_path / words[-9:]}"] for words in RECIPES]
-    (tmp_path / "runs.json").write_text(json.dumps(runs), encoding="utf-8")
-    job = [str(COMMANDS_JOB), "commands", str(tmp_path / "runs.json"), str(tmp_path / "seen")]
-    subprocess.run([sys.executable, "-m", *ACCELERATE, *job], check=True, timeout=PATIENCE)
-    seen = [json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)]
-    assert all(run["status"] == 0 for of_rank in seen for run in of_rank), seen
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.usefixtures("config")
+def test_two_processes_train_by_every_recipe_as_one_does(
+    launcher: str, tiny_encoder: Encoders, language_model_folder: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
+    monkeypatch.chdir(tmp_path)
+    # Dropout, of which there is none here, draws otherwise in two processes.
+    matcher = tiny_encoder("roberta", projection_size=None, graph_layers=0, readout="mean")
+    matcher.model.add_head(["different", "similar"], dropout=0.0)
+    matcher.save_pretrained("matcher")
+    Path("backbone").symlink_to(language_model_folder)
+    Path("language-model").symlink_to(language_model_folder)
+    similar, others = ([(f"d{n}", f"d{(n + step) % 24}") for n in range(24)] for step in (2, 3))
+    write_files({
+        "pairs.tsv": "".join([f"{a}\t{b}\t1\n" for a, b in similar] + [f"{a}\t{b}\t0\n" for a, b in others]),
+        "links.tsv": "".join(f"{a}\t{b}\n" for a, b in similar),
+        "qrels.tsv": "".join(f"{a} 0 {b} 2\n" for a, b in similar),
+        "first_stage.run": "".join(f"{a} Q0 {b} 1 1.0 words\n" for a, b in others),
+        **{name: text for _, files, _ in PUBLISHED.values() for name, text in files.items()},
+    })  # fmt: skip
+    seen = run_commands([run_of(name, "two") for name in (*RUNS, *MISTAKES)], tmp_path, launcher)
+    for name, first, second in zip((*RUNS, *MISTAKES), *seen, strict=True):
+        assert "Traceback" not in first["err"] + second["err"] and second["out"] == "", name
+        if name in MISTAKES:
+            assert all(of_rank["status"] == 2 and name in of_rank["err"] for of_rank in (first, second)), name
+            continue
+        assert first["status"] == second["status"] == main(run_of(name, "one")) == 0, first["err"] + second["err"]
+        assert "2 processes" in first["out"]
+        one, two = (Path(count, name) for count in ("one", "two"))
+        # Of gradients that are rounding errors Adam makes whole steps; their length shows whether they are the same.
+        assert len(log_of(one)) == 2 and log_of(two) == pytest.approx(log_of(one), rel=1e-4), name
+        assert log_of(two)[:, 0] == pytest.approx(log_of(one)[:, 0], rel=4e-6), name
+        measured = [results_of(run).get("after", {}) for run in (one, two)]
+        assert measured[1] == pytest.approx(measured[0], rel=1e-4, abs=1e-6), name
+    assert Path("two/robust04/test.run").is_file() and not any(Path("two", name).exists() for name in MISTAKES)
+    made = ("cache-{}/**/part-*.npy", "{}/*/negatives/*.jsonl")
+    found = [[sorted(path.read_bytes() for path in Path().glob(of.format(count))) for of in made]
+             for count in ("one", "two")]  # fmt: skip
+    assert found[0] == found[1] and all(found[0])

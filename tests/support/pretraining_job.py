@@ -117,19 +117,19 @@ def commands(path: str, output: str) -> None:
     os._exit(0)
 
 
-def fail_midway(config: str, kind: str) -> None:
+def fail_midway(config: str, kind: str, *options: str) -> None:
     """Let the second of two processes fail in its second step, in a way that nobody foresaw or by being killed."""
     compute = TrainingLoop._compute_gradient
 
     def failing(loop: Any, *arguments: Any) -> None:
-        if loop.processes.rank == 1 and loop.state.global_step == 1:
+        if kind != "whole" and loop.processes.rank == 1 and loop.state.global_step == 1:
             if kind == "killed":
                 os.kill(os.getpid(), 9)
             raise RuntimeError("a process fails")
         compute(loop, *arguments)
 
     TrainingLoop._compute_gradient = failing  # type: ignore[method-assign]
-    sys.exit(main(["pretrain", "--config", config, "--device", "cpu"]))
+    sys.exit(main(["pretrain", "--config", config, "--device", "cpu", *options]))
 
 
 def asked_to_stop(config: str, output: str) -> None:

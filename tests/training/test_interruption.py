@@ -13,6 +13,7 @@ import pytest
 from corpus_examples import rows_of, write_rows
 from forked import Forked
 from training_runs import losses_by_step, results_of, same_model, untimed, write_config
+from two_processes import COMMANDS_JOB, LAUNCHERS, launched
 from typed import Backbones, Folders
 
 from graphdoc.cli import main
@@ -133,6 +134,22 @@ def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed:
         assert "Traceback" not in err
 
     resume(undisturbed, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.distributed
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_one_process_of_two_is_killed_the_other_ends_and_the_run_goes_on(
+    undisturbed: Undisturbed, tmp_path: Path, launcher: str
+) -> None:
+    def status(kind: str, folder: str, *options: str) -> int:
+        changes = [f"output={tmp_path / folder}", "training.max_steps=5", "training.save_steps=1", *options]
+        return launched(launcher, COMMANDS_JOB, "fail_midway", undisturbed.config, kind, *changes).returncode
+
+    assert status("whole", "undisturbed") == 0
+    assert status("killed", "run") != 0 and max(losses_by_step(tmp_path / "run")) == 1
+    assert status("whole", "run", "--resume") == 0
+    assert_same(tmp_path / "run", tmp_path / "undisturbed")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")
