@@ -19,7 +19,7 @@ from ..documents.document import Document
 from ..runtime.text import counted
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 logger = logging.getLogger("graphdoc")
@@ -71,12 +71,12 @@ def short_token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], ma
     return [row if len(row) <= max_tokens else [*row[: max_tokens - 1], row[-1]] for row in rows]
 
 
-def token_spans(tokenizer: PreTrainedTokenizerBase, text: str, after: int = 0) -> list[tuple[int, int]]:
-    """Spans of the tokens of a text, special tokens left out, by a tokenizer :func:`without_limits`.
+def token_spans(tokenizer: PreTrainedTokenizerBase, text: str | Encoding, after: int = 0) -> list[tuple[int, int]]:
+    """Spans of the tokens of a text, encoded or not, special tokens left out, by a tokenizer :func:`without_limits`.
 
     The tokens of the first ``after`` characters are left out, and spans count from behind them.
     """
-    encoding = _backend(tokenizer).encode(text)
+    encoding = _backend(tokenizer).encode(text) if isinstance(text, str) else text
     pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
     spans = [span for span, special in pairs if not special]
     return [(max(start - after, 0), end - after) for start, end in spans if end > after] if after else spans
