@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from importlib.metadata import version
-from os import getpid
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +27,14 @@ from ..documents.document import Label
 from ..errors import DocumentError, OutputError
 from ..inference.segmenting import in_blocks
 from ..runtime.files import is_unchanged, mark_checked, write_text, writing_error
-from ..runtime.processes import Processes
+from ..runtime.processes import Processes, gathered, interleaved
 from ..runtime.progress import progress_bar
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import PassageColumns, passage_columns, passage_fields
 from ..settings.document import Paragraph
 from ..settings.run import CorpusSettings, RunSettings
 from ..version import __version__
-from .document import CorpusReport, TokenizedDocument, TrainingDocument, tokenize_in_order
+from .document import BLOCK_DOCUMENTS, CorpusReport, TokenizedDocument, TrainingDocument, tokenize_in_order
 from .source import CorpusSource, nothing_to_train_on, training_segmenter
 
 __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
@@ -162,13 +164,13 @@ def prepare_corpus(
 ) -> TrainingCorpus:
     """Cut and tokenize a corpus, or open what an earlier run has made of the same documents and settings.
 
-    Documents are read one at a time and passed to several processes; the result does not depend on their number. It is
+    Documents are read one at a time and passed to several workers; the result does not depend on their number. It is
     written into a temporary folder that is renamed at the end, so that whatever is there is whole.
 
     Args:
         settings: where documents come from and how they are made ready.
         segmenter: tokenizer and sizes of passages; ``max_passages`` is taken from the settings.
-        processes: the processes of the job, of which the first one prepares while the others wait; None for one.
+        processes: those of the job, which all read, of which each cuts a share, and the first one writes; None for one.
         paragraph: what a paragraph is, for documents that are cut into sentences, whose paragraphs are then stored.
         without_first_sentence: whether the first sentence is taken out of all documents.
         show_progress_bar: show a bar; None shows it on a terminal when the work is long.
@@ -177,18 +179,15 @@ def prepare_corpus(
         DocumentError: documents cannot be read, or there is none to train on.
         OutputError: the cache cannot be written, or another process has stopped.
     """
-    segmenter = training_segmenter(segmenter, settings)
-
-    def prepare() -> str:
-        source = CorpusSource(settings, without_first_sentence)
-        fingerprint = _fingerprint(settings, segmenter, source, paragraph)
-        folder = settings.corpora_folder / fingerprint
-        if not (folder / MANIFEST_FILE).exists():
-            _write(folder, settings, segmenter, source, paragraph, show_progress_bar)
-        return fingerprint
-
-    fingerprint = prepare() if processes is None else processes.from_first(prepare)
-    return TrainingCorpus(settings.corpora_folder / fingerprint)
+    segmenter, source = training_segmenter(segmenter, settings), CorpusSource(settings, without_first_sentence)
+    folder = settings.corpora_folder / _fingerprint(settings, segmenter, source, paragraph)
+    found = gathered(processes, (folder.name, (folder / MANIFEST_FILE).exists()))
+    if len({fingerprint for fingerprint, _ in found}) > 1:
+        raise DocumentError(f"{settings.name}: processes find other documents or versions; give them the same")
+    if not all(is_there for _, is_there in found):
+        _write(folder, settings, segmenter, source, paragraph, processes, show_progress_bar)
+        gathered(processes, None)
+    return TrainingCorpus(folder)
 
 
 def prepare_run_corpus(
@@ -236,31 +235,44 @@ def _write(
     segmenter: Segmenter,
     source: CorpusSource,
     paragraph: Paragraph | None,
+    processes: Processes | None,
     show_progress_bar: bool | None,
 ) -> None:
-    temporary = folder.with_name(f".partial-{socket.gethostname()}-{getpid()}-{folder.name}")
+    temporary = folder.with_name(f".partial-{socket.gethostname()}-{os.getpid()}-{folder.name}")
     report = CorpusReport(unit=segmenter.config.unit)
 
+    rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
+    workers = settings.processes // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+    def tokenized() -> Iterator[TokenizedDocument]:
+        share = islice(source.documents(report), rank, None, count)
+        own = tokenize_in_order(share, segmenter, workers, paragraph)
+        while any(parts := gathered(processes, list(islice(own, BLOCK_DOCUMENTS)))):
+            yield from interleaved(parts)
+
     def kept() -> Iterator[TokenizedDocument]:
-        with progress_bar(show_progress_bar, doing="Preparing") as bar:
-            for document in tokenize_in_order(source.documents(report), segmenter, settings.processes, paragraph):
+        with progress_bar(False if rank else show_progress_bar, doing="Preparing") as bar:
+            for document in tokenized():
                 bar.update(1)
                 if report.take(document, settings.least_passages):
                     yield document
+        if not report.kept:
+            raise nothing_to_train_on(settings, report)
+        if missing := [heading for heading, sections in report.sections_left_out.items() if not sections]:
+            raise DocumentError(
+                f"{settings.name}: no document has a section {missing[0]!r}; check corpus.leave_out_sections"
+            )
 
+    if rank:
+        # The first one has got, and writes, what this one cuts.
+        deque(kept(), maxlen=0)
+        return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(folder.parent)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         content = _write_documents(temporary / DOCUMENTS_FILE, kept(), max(segmenter.tokenizer.get_vocab().values()))
-        if not report.kept:
-            raise nothing_to_train_on(settings, report)
-        for heading, count in report.sections_left_out.items():
-            if not count:
-                raise DocumentError(
-                    f"{settings.name}: no document has a section {heading!r}; check corpus.leave_out_sections"
-                )
         manifest = {
             "format_version": FORMAT_VERSION,
             "fingerprint": folder.name,
@@ -286,16 +298,9 @@ def _write(
 def _write_documents(path: Path, documents: Iterator[TokenizedDocument], largest_token: int) -> str:
     """Write documents, and give the hash of what they hold."""
     fields = passage_fields(largest_token)
-    schema = pa.schema(
-        [
-            pa.field("id", pa.string(), nullable=False),
-            pa.field("group", pa.int64(), nullable=False),
-            pa.field("label", pa.string()),
-            pa.field("split", pa.string()),
-            *fields,
-            pa.field("paragraphs", pa.list_(pa.int32())),
-        ]
-    )
+    named = [pa.field("id", pa.string(), nullable=False), pa.field("group", pa.int64(), nullable=False)]
+    of_file, paragraphs = [("label", pa.string()), ("split", pa.string())], ("paragraphs", pa.list_(pa.int32()))
+    schema = pa.schema([*named, *of_file, *fields, paragraphs])
     content = hashlib.blake2b(digest_size=16)
     with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_stream(stream, schema) as writer:
         least = BATCH_TOKENS // BATCH_DOCUMENTS

@@ -128,12 +128,9 @@ class DataSet:
         with tempfile.TemporaryDirectory() as folder:
             rows = self._rows
             if rows is None:
-                cache, revision = folder if self._local_files else None, settings.revision
-                rows = self._loaded(
-                    lambda: datasets.load_dataset(
-                        *self._names, split=settings.split, revision=revision, cache_dir=cache
-                    )
-                )
+                cache = {"cache_dir": folder} if self._local_files else {}
+                options: Any = {"split": settings.split, "revision": settings.revision, **cache}
+                rows = self._loaded(lambda: datasets.load_dataset(*self._names, **options))
             elif count > 1:
                 rows = split_dataset_by_node(rows, rank, count)
             try:

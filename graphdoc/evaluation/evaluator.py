@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..runtime.arrays import Vectors
-from ..runtime.processes import Processes
+from ..runtime.processes import Processes, gathered, interleaved, share_of
 from ..segmentation.spans import Coverage
 from .labels import ReadyDocument, plain_document
 
@@ -128,24 +128,6 @@ class Evaluator(ABC):
             for _, part in parts:
                 totals += part
         return interleaved([values for values, _ in parts])
-
-
-def share_of(processes: Processes | None) -> slice:
-    """Every n-th item, so that long and short ones are spread over the processes whatever their order."""
-    return slice(None) if processes is None else slice(processes.rank, None, processes.count)
-
-
-def interleaved(shares: Sequence[Sequence[T]]) -> list[T]:
-    """Merge the results of all processes (see :func:`share_of`) in the order of all items."""
-    results: list[Any] = [None] * sum(map(len, shares))
-    for rank, share in enumerate(shares):
-        results[rank :: len(shares)] = share
-    return results
-
-
-def gathered(processes: Processes | None, value: T) -> list[T]:
-    """The values of all processes, by rank."""
-    return [value] if processes is None else processes.gather(value)
 
 
 def measured_once(processes: Processes | None, measure: Callable[[], dict[str, float]]) -> dict[str, float]:

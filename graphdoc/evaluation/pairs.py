@@ -19,13 +19,13 @@ from ..inference.segmenting import Workers, segment_in_order
 from ..matching.matcher import PairDocument, PairMatcher, SampledViews
 from ..modeling.lexical import PassageTerms
 from ..runtime.arrays import Floats, Rows
-from ..runtime.processes import Processes
+from ..runtime.processes import Processes, gathered, interleaved, share_of
 from ..runtime.progress import progress_bar
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.evidence import Evidence, Reference
 from ..similarity.kinds import DocumentFeatures, maxsim_of_pairs, row_cosines, similarity_of
 from .baselines import TfidfVectors
-from .evaluator import Evaluator, gathered, interleaved, measured_once, share_of
+from .evaluator import Evaluator, measured_once
 from .labels import ReadyDocument, plain_document
 from .pair_scores import Criterion, PairScores, best_threshold, score_pairs, standard_scores
 from .resampling import RESAMPLES

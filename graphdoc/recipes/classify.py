@@ -149,8 +149,7 @@ class ClassRecipe(CorpusRecipe[ClassificationSettings]):
         if len(self.validation):
             best = settings.validation.best
             evaluator = ClassificationEvaluator(
-                run.processes.from_first(lambda: self.documents_of(self.validation)),
-                multi_label=labels.multi_label, separator=labels.separator,
+                self.documents_of(self.validation), multi_label=labels.multi_label, separator=labels.separator,
                 dtype=training_precision(encoder.device), primary_metric=best,
             )  # fmt: skip
             self.evaluation = RunEvaluation(

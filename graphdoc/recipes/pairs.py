@@ -20,6 +20,7 @@ from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs, require_both_labels
 from ..inference.precision import training_precision
 from ..runtime.arrays import Rows
+from ..runtime.processes import Processes, interleaved, share_of
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.finetuning import PairRunSettings
@@ -104,7 +105,7 @@ def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[st
 
 
 class PairValidation:
-    """The validation pairs of a run with their documents, which the first process reads and cuts.
+    """The validation pairs of a run with their documents, of which each process cuts a share.
 
     Args:
         run: settings, model and processes; without ``validation.pairs`` nothing is measured.
@@ -122,8 +123,7 @@ class PairValidation:
     def __init__(self, run: RunContext[Any], segmenter: Segmenter | None = None) -> None:
         self.run, self.settings = run, run.settings
         if run.settings.is_measured:
-            chosen = segmenter or run.encoder.segmenter
-            self.use(*run.processes.from_first(lambda: validation_pairs(self.settings, chosen)))
+            self.use(*validation_pairs(self.settings, segmenter or run.encoder.segmenter, run.processes))
 
     def use(self, pairs: Pairs, documents: Mapping[str, SegmentedDocument]) -> None:
         """Take the pairs and their documents, by id."""
@@ -151,7 +151,9 @@ class PairValidation:
         return {"measured": {**self.measured, **seen}} if self.measured else {}
 
 
-def validation_pairs(settings: PairRunSettings, segmenter: Segmenter) -> tuple[Pairs, dict[str, SegmentedDocument]]:
+def validation_pairs(
+    settings: PairRunSettings, segmenter: Segmenter, processes: Processes
+) -> tuple[Pairs, dict[str, SegmentedDocument]]:
     """All pairs of the file that a run is measured on, and those of their documents that have text, by id.
 
     Raises:
@@ -163,6 +165,7 @@ def validation_pairs(settings: PairRunSettings, segmenter: Segmenter) -> tuple[P
     source = corpus if validation.source is None else corpus.with_source(validation.source)
     everything = CorpusSource(source.replace(leave_out_splits=[], deduplicate=False)).documents(CorpusReport())
     named = documents_of_pairs((document for _, document in everything if document.id in wanted), pairs)
-    documents = {one.document.id: one for one in segmenter.segment_many(named.values()) if one.passages}
+    own = list(segmenter.segment_many(list(named.values())[share_of(processes)]))
+    documents = {one.document.id: one for one in interleaved(processes.gather(own)) if one.passages}
     pairs.among(documents, getattr(settings, part).unknown or "stop", setting=f"{part}.unknown=leave_out")
     return pairs, documents

@@ -206,12 +206,8 @@ class SentencePairRecipe(CorpusRecipe[SentencePairSettings]):
         # SDR, eq. 1-3, with drawn pairs.
         both = InfoNCELoss("cosine", loss.temperature, "both")
         usual = both if loss.compares_all else PairCosineLoss(1 - loss.margin)
-        self.objective = SentencePairObjective(
-            run.loss or usual,
-            loss.contrast_weight,
-            MaskedTokenLoss(loss.mlm_weight),
-            encoder.model.training_parts[HEAD] if loss.mlm_weight else None,
-        )
+        masked, head = MaskedTokenLoss(loss.mlm_weight), encoder.model.training_parts[HEAD] if loss.mlm_weight else None
+        self.objective = SentencePairObjective(run.loss or usual, loss.contrast_weight, masked, head)
 
     def divide(self) -> None:
         """Draw the pairs that are trained on and those that are measured, and plan the batches."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -14,10 +14,9 @@ from ..corpus.document import CorpusReport, TrainingDocument
 from ..corpus.parts import PassageVectors
 from ..corpus.source import StreamingCorpus
 from ..errors import ModelError, SettingsError
-from ..evaluation.evaluator import interleaved, share_of
 from ..graphs.kinds import GraphKind, JoinedGraphs
 from ..losses import InfoNCELoss
-from ..runtime.processes import Processes
+from ..runtime.processes import Processes, interleaved, share_of
 from ..sampling import EpochBatches, SubDocumentSplit
 from ..settings.pretraining import SubDocumentSettings
 from ..training.data import Collate, StreamLoader
@@ -132,14 +131,9 @@ class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
             )  # fmt: skip
         if run.settings.is_measured:
             # Always the same batches and sub-documents, made when they are first measured.
-            step, batches = measuring_step(run, self.objective), cache(self.held_out_batches)
-            best = run.settings.validation.best
-            self.evaluation = RunEvaluation(
-                lambda: held_out_scores(step, batches(), run.processes),
-                best,
-                not best.endswith("loss"),
-                size=len(self._held_out),
-            )
+            step, best = measuring_step(run, self.objective), run.settings.validation.best
+            measure = partial(held_out_scores, step, cache(self.held_out_batches), run.processes)
+            self.evaluation = RunEvaluation(measure, best, not best.endswith("loss"), size=len(self._held_out))
 
     def collator(self) -> Collate:
         """The collator, which splits documents."""
@@ -160,12 +154,14 @@ class SubDocumentRecipe(CorpusRecipe[SubDocumentSettings]):
         return {"train": len(self._rows), "held_out": len(self._held_out)}
 
 
-def held_out_scores(step: CachedStep, batches: Sequence[TrainingBatch], processes: Processes) -> dict[str, float]:
+def held_out_scores(
+    step: CachedStep, made: Callable[[], Sequence[TrainingBatch]], processes: Processes
+) -> dict[str, float]:
     """Loss and metrics on documents that are not trained on, of which each process measures some batches.
 
     The model is in eval mode.
     """
-    own: list[dict[str, float]] = []
+    batches, own = made(), list[dict[str, float]]()
     for batch in batches[share_of(processes)]:
         result = step.measure(batch)
         scores = {"loss": result.loss, **result.metrics}

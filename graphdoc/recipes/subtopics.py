@@ -15,7 +15,6 @@ from ..corpus.source import training_segmenter
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
-from ..evaluation.evaluator import interleaved, share_of
 from ..evaluation.pair_scores import pair_auc
 from ..evaluation.pairs import require_both_labels
 from ..inference.levels import sentence_segmenter
@@ -24,6 +23,7 @@ from ..losses import SubtopicLoss
 from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention
 from ..runtime.arrays import Rows, Vectors
+from ..runtime.processes import interleaved, share_of
 from ..sampling.batches import BalancedPairBatches
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import ClusteringSettings

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
@@ -132,6 +132,24 @@ class Processes:
         with exchange():
             distributed.monitored_barrier(self._group, LONGEST_WAIT, wait_all_ranks=True)
             yield
+
+
+def share_of(processes: Processes | None) -> slice:
+    """Every n-th item, so that long and short ones are spread over the processes whatever their order."""
+    return slice(None) if processes is None else slice(processes.rank, None, processes.count)
+
+
+def interleaved(shares: Sequence[Sequence[T]]) -> list[T]:
+    """Merge the results of all processes (see :func:`share_of`) in the order of all items."""
+    results: list[Any] = [None] * sum(map(len, shares))
+    for rank, share in enumerate(shares):
+        results[rank :: len(shares)] = share
+    return results
+
+
+def gathered(processes: Processes | None, value: T) -> list[T]:
+    """The values of all processes, by rank."""
+    return [value] if processes is None else processes.gather(value)
 
 
 class StopRequest:

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.distributed
 
 @pytest.fixture
 def config(backbone_folder: Backbones, tmp_path: Path) -> Path:
-    """A configuration on 36 documents of two to six passages, trained without dropout."""
+    """A configuration on 126 documents of two to six passages, trained without dropout."""
     return write_config(
-        tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(40)), backbone_folder("roberta"),
+        tmp_path, write_rows(tmp_path / "corpus.jsonl", rows_of(140)), backbone_folder("roberta"),
         {"projection_size": 16, "passage_words": 20}, loss={"similarity": "cosine", "temperature": 0.2},
         training={"batch_size": 7, "learning_rate": 1e-4, "max_steps": 3, "warmup_steps": 0},
     )  # fmt: skip
@@ -90,7 +90,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     for name in ("checkpoint-3", "checkpoint-2", "model"):
         (tmp_path / "begun" / name).rename(tmp_path / f"undisturbed-{name}")
     runs = {
-        "two": command("two"),
+        "two": command("two", f"corpus.cache={tmp_path / 'cache-two'}"),
         "resumed": command("begun", "training.save_steps=1", "training.save_total_limit=9", "--resume"),
         "held out": command("held-out", "validation.share=0.2", "validation.best=loss"),
         "frozen": command("frozen", "model.tune=frozen", "training.report_to=[tensorboard]"),
@@ -119,6 +119,11 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_fold
     assert "3 steps of 7 documents" in first["two"]["out"]
     assert "2 processes" in first["two"]["out"]
     assert second["two"]["out"] == ""
+
+    # What two processes have cut is what one has.
+    (cut,) = (tmp_path / "cache-two" / "corpora").iterdir()
+    for path in (cut / "documents.arrow", cut / "manifest.json"):
+        assert path.read_bytes() == (tmp_path / "cache" / "corpora" / cut.name / path.name).read_bytes()
 
     # Three steps of two processes are those of one; what they reduce per step is one gradient, and a few numbers.
     assert main(command("one")) == 0
