@@ -6,7 +6,7 @@ import json
 import re
 import runpy
 import sys
-from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ import pytest
 import torch
 from corpus_examples import labelled_rows, write_rows
 from safetensors.torch import load_file
-from training_runs import corpus_of, losses_of, results_of, write_config
+from training_runs import corpus_of, losses_of, results_of
 from two_processes import LAUNCHERS, launched, run_commands
-from typed import Backbones, Encoders, Output, Patch
+from typed import Encoders, Output, Patch
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES
@@ -25,105 +25,7 @@ from graphdoc.settings.loading import shipped_recipes
 from graphdoc.training.objectives import TrainingBatch
 from graphdoc.training.step import CachedStep
 
-# The words of the commands that train.
-COMMANDS = [words for words in RECIPES if words.partition(" ")[0] not in RECIPES or " " not in words]
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def config(backbone_folder: Backbones, tmp_path: Path) -> Path:
-    """Settings that all recipes share, on 24 labelled documents."""
-    return write_config(
-        tmp_path, write_rows(tmp_path / "corpus.jsonl", labelled_rows(24)), backbone_folder("roberta"),
-        {"projection_size": 16, "passage_words": 10}, training={"max_steps": 2, "learning_rate": 1e-3},
-    )  # fmt: skip
-
-
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    return load_file(run / "model" / "model.safetensors")
-
-
-# What a recipe needs for a tiny run on the documents of ``config``, beside what all share.
-NEEDED: dict[str, list[str]] = {
-    "pretrain": ["validation.share=0.2"],
-    "pretrain sentence_pairs": [
-        "model.settings.graph_layers=0",
-        "model.settings.readout=mean",
-        "loss.mlm_weight=0",
-        "loss.contrast_on=clean",
-    ],
-    "finetune classify": [],
-    "finetune compare": ["sections.number=1"],
-    "finetune retrieve": ["queries.made_from=[first_sentences]", "negatives.per_query=1"],
-    "finetune views": [
-        "pairs.file={folder}/pairs.tsv",
-        "model.settings.graph_layers=0",
-        "model.settings.readout=mean",
-        "views.view_tokens=12",
-        "training.epochs=2",
-    ],
-    "finetune subtopics": [
-        "pairs.file={folder}/pairs.tsv",
-        "model.tune=frozen",
-        "model.settings.readout=initial_mean",
-    ],
-}
-
-
-@pytest.fixture
-def arguments(config: Path, tmp_path: Path) -> Callable[[str], list[str]]:
-    """Gives the arguments of a tiny run of a recipe, behind the words of its command."""
-    (tmp_path / "pairs.tsv").write_text("d0\td2\t1\nd0\td1\t0\nd3\td5\t1\nd3\td8\t0\n", encoding="utf-8")
-
-    def of(words: str) -> list[str]:
-        options = [option.replace("{folder}", str(tmp_path)) for option in NEEDED[words]]
-        if words != command_of(words):
-            options.append(f"recipe={words.rpartition(' ')[2]}")
-        return ["--config", str(config), "--device", "cpu", *options]
-
-    return of
-
-
-def command_of(words: str) -> str:
-    (command,) = (one for one in COMMANDS if f"{words} ".startswith(f"{one} "))
-    return command
-
-
-def script_of(words: str) -> str:
-    return "pretrain/sub_documents.py" if words == "pretrain" else f"{words.replace(' ', '/')}.py"
-
-
-@pytest.mark.parametrize("words", RECIPES)
-def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same_model(
-    arguments: Callable[[str], list[str]], tmp_path: Path, words: str, monkeypatch: Patch
-) -> None:
-    given = arguments(words)
-    command = [*command_of(words).split(), *given, "training.save_steps=1", f"output={tmp_path / 'run'}"]
-    assert main(command) == 0
-    expected = weights(tmp_path / "run")
-    for name in ("checkpoint-2", "model"):
-        (tmp_path / "run" / name).rename(tmp_path / name)
-    steps, take = [], CachedStep.__call__
-
-    def counted(step: CachedStep, batch: TrainingBatch) -> Any:
-        steps.append(batch)
-        return take(step, batch)
-
-    monkeypatch.setattr(CachedStep, "__call__", counted)
-    assert main([*command, "--resume"]) == 0
-    # Anew from its start it would come to the same.
-    assert len(steps) == 1
-    found = [weights(tmp_path / "run")]
-    if (ROOT / script_of(words)).is_file():
-        monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
-        assert ended.value.code == 0
-        found.append(weights(tmp_path / "script"))
-    for other in found:
-        assert other.keys() == expected.keys()
-        assert all(torch.equal(weight, expected[name]) for name, weight in other.items())
-
 
 TEXTS = [f"The tide {number} of all waters came. Marsh grass slows it more than bare mud does." for number in range(8)]
 
@@ -145,42 +47,152 @@ def folders(pattern: str) -> dict[str, str]:
     return {pattern.format(("neg", "pos")[number % 2], number): text for number, text in enumerate(TEXTS)}
 
 
-def write_files(files: Mapping[str, str]) -> None:
-    for file, text in files.items():
+WIKIR = judged("wikir", "articles.jsonl", "qrels/train.tsv", "qrels/dev.tsv"), "corpus.source=articles.jsonl"
+# Files as they are published, and what a recipe has to be told of them.
+PUBLISHED: dict[str, tuple[dict[str, str], str]] = {
+    "imdb": ({**folders("train/{}/{}_7.txt"), "train/unsup/0_0.txt": "It is slow."},
+             "corpus.source=train/[np]* corpus.label_from=folder"),
+    "newsgroups20": (folders("20news-bydate-train/{}/{}.txt"),
+                     "corpus.source=20news-bydate-train corpus.label_from=folder corpus.encoding=latin-1"),
+    "arxiv": (folders("arxiv/{}/{}.txt"), "corpus.source=arxiv corpus.label_from=folder"),
+    "msmarco_doc": (judged("msmarco-doc", "msmarco-doc/corpus.jsonl", "qrels/train.tsv"),
+                    "corpus.source=msmarco-doc/corpus.jsonl"),
+    "robust04": (judged("robust04", "robust04/corpus.jsonl", "qrels.tsv")
+                 | {"robust04/folds.tsv": "".join(f"{n}\t{n % 5 + 1}\n" for n in range(8))},
+                 "corpus.source=robust04/corpus.jsonl"),
+    "wikir_title": WIKIR, "wikir_first_sentence": WIKIR,
+}  # fmt: skip
+# What a tiny run by a recipe of a task needs, and what one recipe needs beside.
+PAIRS = "pairs.file=pairs.tsv validation.pairs=pairs.tsv"
+OF_TASK = {
+    "pretrain": "training.batch_size=7",
+    "classify": "training.batch_size=5 labels.dropout=0",
+    "compare": "training.batch_size=15 groups.file=pairs.tsv validation.pairs=pairs.tsv",
+    "retrieve": "training.batch_size=3",
+    "views": f"training.batch_size=7 views.view_tokens=24 {PAIRS}",
+    "subtopics": f"training.batch_size=10 {PAIRS}",
+}
+OPENWEBTEXT = "corpus.dataset=null corpus.revision=null validation.share=0.2"
+FIRST_STAGE = "pairs.file=null pairs.qrels=qrels.tsv pairs.run=first_stage.run loss.negatives_per_pair=2"
+OF_RECIPE = {
+    "graph_roberta": OPENWEBTEXT,
+    "graph_roberta_retrieval": OPENWEBTEXT,
+    "own_corpus": "validation.share=0.2",
+    "colde": "groups.file=links.tsv corpus.leave_out_sections=[] model.settings.passage_tokens=40",
+    "graph_compare": "groups.file=links.tsv",
+    "own_pairs": "model.settings.section_projection_size=24",
+    "own_queries": "model.settings.projection_size=24",
+    **dict.fromkeys(("sst_cnse", "sst_cnss"), "model.start=matcher"),
+    **dict.fromkeys(("sst_coliee", "sst_lecardv2"), FIRST_STAGE),
+    **{name: options for name, (_, options) in PUBLISHED.items()},
+}
+# All recipes of the package, some of them with other settings too, the first as its comment says.
+RUNS = {name: (name, "") for name in shipped_recipes()} | {
+    "cosine": ("colde", "loss.kind=cosine groups.by=pairs groups.file=pairs.tsv groups.joining=components "
+                        "groups.smallest=null sections.number=1 model.settings.structural_embeddings=false"),
+    "judged": ("robust04", "negatives.kind=judged model.tune=frozen"),
+    "both": ("msmarco_doc", "negatives.kind=both negatives.depth=5"),
+}  # fmt: skip
+MISTAKES = {
+    "nowhere": ("own_labels", "corpus.source=nowhere"),
+    "no-queries": ("msmarco_doc", "queries.source=no-queries"),
+}
+
+
+@pytest.fixture
+def _files(language_model_folder: Path, tiny_encoder: Encoders, tmp_path: Path, monkeypatch: Patch) -> None:
+    """A working folder with a model, 24 labelled documents and pairs of them, and files as they are published."""
+    monkeypatch.chdir(tmp_path)
+    Path("backbone").symlink_to(language_model_folder)
+    # Dropout, of which there is none here, draws otherwise in two processes.
+    matcher = tiny_encoder("roberta", projection_size=None, graph_layers=0, readout="mean")
+    matcher.model.add_head(["different", "similar"], dropout=0.0)
+    matcher.save_pretrained("matcher")
+    write_rows(Path("corpus.jsonl"), labelled_rows(24))
+    similar, others = ([(f"d{n}", f"d{(n + step) % 24}") for n in range(24)] for step in (2, 3))
+    files = {
+        "pairs.tsv": "".join([f"{a}\t{b}\t1\n" for a, b in similar] + [f"{a}\t{b}\t0\n" for a, b in others]),
+        "links.tsv": "".join(f"{a}\t{b}\n" for a, b in similar),
+        "qrels.tsv": "".join(f"{a} 0 {b} 2\n" for a, b in similar),
+        "first_stage.run": "".join(f"{a} Q0 {b} 1 1.0 words\n" for a, b in others),
+    }
+    for file, text in [*files.items(), *chain(*(published.items() for published, _ in PUBLISHED.values()))]:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         Path(file).write_text(text, encoding="utf-8")
 
 
-# Files as they are published, and what a recipe has to be told of them.
-PUBLISHED: dict[str, tuple[str, dict[str, str], list[str]]] = {
-    "imdb": ("classify", {**folders("train/{}/{}_7.txt"), "train/unsup/0_0.txt": "It is slow."},
-             ["corpus.source=train/[np]*", "corpus.label_from=folder"]),
-    "newsgroups20": ("classify", folders("20news-bydate-train/{}/{}.txt"),
-                     ["corpus.source=20news-bydate-train", "corpus.label_from=folder", "corpus.encoding=latin-1"]),
-    "arxiv": ("classify", folders("arxiv/{}/{}.txt"), ["corpus.source=arxiv", "corpus.label_from=folder"]),
-    "msmarco_doc": ("retrieve", judged("msmarco-doc", "msmarco-doc/corpus.jsonl", "qrels/train.tsv"),
-                    ["corpus.source=msmarco-doc/corpus.jsonl"]),
-    "robust04": ("retrieve", judged("robust04", "robust04/corpus.jsonl", "qrels.tsv")
-                 | {"robust04/folds.tsv": "".join(f"{n}\t{n % 5 + 1}\n" for n in range(8))},
-                 ["corpus.source=robust04/corpus.jsonl"]),
-    **{f"wikir_{field}": (
-        "retrieve", judged("wikir", "articles.jsonl", "qrels/train.tsv", "qrels/dev.tsv"),
-        ["corpus.source=articles.jsonl"],
-    ) for field in ("title", "first_sentence")},
-}  # fmt: skip
+def run_of(name: str, folder: str) -> list[str]:
+    """A run of two steps by a recipe, in a folder of runs."""
+    recipe, options = {**RUNS, **MISTAKES}[name]
+    task = re.search(r"finetune[ /](\w+)", shipped_recipes()[recipe].read_text(encoding="utf-8"))
+    words = ["finetune", task[1]] if task is not None else ["pretrain"]
+    return [
+        *words, "--config", recipe, "--device", "cpu", f"output={folder}/{name}", f"corpus.cache=cache-{folder}",
+        "corpus.source=corpus.jsonl", "corpus.preparing_processes=1", "model.start=backbone",
+        "model.settings.passage_words=10", "training.max_steps=2", "training.logging_steps=1",
+        "training.dataloader_num_workers=0", *f"{OF_TASK[words[-1]]} {OF_RECIPE.get(recipe, '')} {options}".split(),
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_recipe_reads_its_data_as_they_are_published(
-    name: str, backbone_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "model" / "model.safetensors")
+
+
+def script_of(words: str) -> str:
+    return "pretrain/sub_documents.py" if words == "pretrain" else f"{words.replace(' ', '/')}.py"
+
+
+# A shipped recipe of every kind, by the words of its command.
+SHIPPED = {
+    "pretrain": "own_corpus",
+    "pretrain sentence_pairs": "sdr_quick",
+    "finetune classify": "own_labels",
+    "finetune compare": "graph_compare",
+    "finetune retrieve": "own_queries",
+    "finetune views": "sst_small",
+    "finetune subtopics": "subtopics",
+}
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("words", RECIPES)
+def test_a_run_of_any_recipe_goes_on_where_it_was_and_its_script_trains_the_same_model(
+    words: str, monkeypatch: Patch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    task, files, options = PUBLISHED[name]
-    write_files(files)
-    tiny = [f"model.start={backbone_folder('roberta')}", "training.max_steps=2", "training.batch_size=4",
-            "training.dataloader_num_workers=0", "corpus.preparing_processes=1", "corpus.cache=cache"]  # fmt: skip
-    assert main(["finetune", task, "--config", name, "--device", "cpu", "output=run", *tiny, *options]) == 0
-    assert corpus_of(Path("run"))["documents"] == 8
+    name = SHIPPED[words]
+    command, run = [*run_of(name, "run"), "training.save_steps=1"], Path("run", name)
+    assert main(command) == 0
+    expected = weights(run)
+    for made in ("checkpoint-2", "model"):
+        (run / made).rename(made)
+    steps, take = [], CachedStep.__call__
+
+    def counted(step: CachedStep, batch: TrainingBatch) -> Any:
+        steps.append(batch)
+        return take(step, batch)
+
+    monkeypatch.setattr(CachedStep, "__call__", counted)
+    assert main([*command, "--resume"]) == 0
+    # Anew from its start it would come to the same.
+    assert len(steps) == 1
+    found = [weights(run)]
+    if (ROOT / script_of(words)).is_file():
+        given = run_of(name, "script")
+        monkeypatch.setattr(sys, "argv", [script_of(words), *given[given.index("--config") :]])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
+        assert ended.value.code == 0
+        found.append(weights(Path("script", name)))
+    for other in found:
+        assert other.keys() == expected.keys()
+        assert all(torch.equal(weight, expected[name]) for name, weight in other.items())
+
+
+@pytest.mark.usefixtures("_files")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_recipe_reads_its_data_as_they_are_published(name: str) -> None:
+    assert main(run_of(name, "run")) == 0
+    assert corpus_of(Path("run", name))["documents"] == 8
 
 
 def test_help_of_a_script_is_that_of_its_command(capsys: Output) -> None:
@@ -194,80 +206,17 @@ def test_every_script_is_that_of_a_recipe() -> None:
 
 
 @pytest.mark.distributed
-def test_a_script_runs_under_a_launcher_with_two_processes(config: Path, tmp_path: Path) -> None:
-    # Without dropout, whose draws differ from process to process.
-    common = ["--config", str(config), "--device", "cpu", "model.tune=frozen", "labels.dropout=0"]
-    assert main(["finetune", "classify", *common, f"output={tmp_path / 'command'}"]) == 0
-    run = [str(ROOT / "finetune" / "classify.py"), *common, f"output={tmp_path / 'script'}"]
-    assert launched("accelerate", *run).returncode == 0
-    by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
+@pytest.mark.usefixtures("_files")
+def test_a_script_runs_under_a_launcher_with_two_processes() -> None:
+    # Without the attention, whose bias has no gradient but rounding errors.
+    command, script = ([*run_of("own_labels", of), "model.settings.readout=mean"] for of in ("command", "script"))
+    assert main(command) == 0
+    assert launched("accelerate", ROOT / "finetune" / "classify.py", *script[2:]).returncode == 0
+    by_command, by_script = (weights(Path(of, "own_labels")) for of in ("command", "script"))
     assert by_command.keys() == by_script.keys()
     assert max(float((weight - by_script[name]).abs().max()) for name, weight in by_command.items()) < 1e-6
-    record = json.loads((tmp_path / "script" / "record.json").read_text(encoding="utf-8"))
+    record = json.loads(Path("script/own_labels/record.json").read_text(encoding="utf-8"))
     assert record["processes"] == 2
-
-
-# What a tiny run of a recipe of a task needs, and what one recipe needs beside.
-PAIRS = ["pairs.file=pairs.tsv", "validation.pairs=pairs.tsv"]
-OF_TASK = {
-    "pretrain": ["training.batch_size=7", "model.start=language-model"],
-    "classify": ["training.batch_size=5", "labels.dropout=0"],
-    "compare": ["training.batch_size=15", "groups.file=pairs.tsv", "validation.pairs=pairs.tsv"],
-    "retrieve": ["training.batch_size=3"],
-    "views": ["training.batch_size=7", "views.view_tokens=24", *PAIRS],
-    "subtopics": ["training.batch_size=10", *PAIRS],
-}
-OPENWEBTEXT = ["corpus.dataset=null", "corpus.revision=null", "validation.share=0.2"]
-FIRST_STAGE = ["pairs.file=null", "pairs.qrels=qrels.tsv", "pairs.run=first_stage.run", "loss.negatives_per_pair=2"]
-OF_RECIPE: dict[str, list[str]] = {
-    "graph_roberta": OPENWEBTEXT,
-    "graph_roberta_retrieval": OPENWEBTEXT,
-    "own_corpus": ["validation.share=0.2"],
-    "colde": ["groups.file=links.tsv", "corpus.leave_out_sections=[]", "model.settings.passage_tokens=40"],
-    "graph_compare": ["groups.file=links.tsv"],
-    "own_pairs": ["model.settings.section_projection_size=24"],
-    "own_queries": ["model.settings.projection_size=24"],
-    **{name: ["model.start=matcher"] for name in ("sst_cnse", "sst_cnss")},
-    **{name: FIRST_STAGE for name in ("sst_coliee", "sst_lecardv2")},
-    **{name: options for name, (_, _, options) in PUBLISHED.items()},
-}
-# All recipes of the package, some of them with other settings too.
-RUNS = {
-    **{name: (name, list[str]()) for name in shipped_recipes()},
-    # As its comment says.
-    "cosine": (
-        "colde",
-        [
-            "loss.kind=cosine",
-            "groups.by=pairs",
-            "groups.file=pairs.tsv",
-            "groups.joining=components",
-            "groups.smallest=null",
-            "sections.number=1",
-            "model.settings.structural_embeddings=false",
-        ],
-    ),
-    "judged": ("robust04", ["negatives.kind=judged", "model.tune=frozen"]),
-    "both": ("msmarco_doc", ["negatives.kind=both", "negatives.depth=5"]),
-}
-MISTAKES = {
-    "nowhere": ("own_labels", ["corpus.source=nowhere"]),
-    "no-queries": ("msmarco_doc", ["queries.source=no-queries"]),
-}
-
-
-def run_of(name: str, processes: str) -> list[str]:
-    """Two steps of a recipe, on the documents of ``config`` or on files as they are published."""
-    recipe, options = {**RUNS, **MISTAKES}[name]
-    path = shipped_recipes()[recipe]
-    task = re.search(r"finetune[ /](\w+)", path.read_text(encoding="utf-8"))
-    words = ["finetune", task[1]] if task is not None else ["pretrain"]
-    return [
-        *words, "--config", recipe, "--device", "cpu", f"output={processes}/{name}", f"corpus.cache=cache-{processes}",
-        "corpus.source=corpus.jsonl", "corpus.preparing_processes=1", "model.start=backbone",
-        "model.settings.passage_words=10", "training.max_steps=2", "training.logging_steps=1",
-        "training.dataloader_num_workers=0", *OF_TASK[words[-1]], *OF_RECIPE.get(recipe, []), *options,
-    ]  # fmt: skip
 
 
 def log_of(run: Path) -> np.ndarray:
@@ -277,27 +226,10 @@ def log_of(run: Path) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.distributed
+@pytest.mark.usefixtures("_files")
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-@pytest.mark.usefixtures("config")
-def test_two_processes_train_by_every_recipe_as_one_does(
-    launcher: str, tiny_encoder: Encoders, language_model_folder: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_two_processes_train_by_every_recipe_as_one_does(launcher: str, tmp_path: Path) -> None:
     pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
-    monkeypatch.chdir(tmp_path)
-    # Dropout, of which there is none here, draws otherwise in two processes.
-    matcher = tiny_encoder("roberta", projection_size=None, graph_layers=0, readout="mean")
-    matcher.model.add_head(["different", "similar"], dropout=0.0)
-    matcher.save_pretrained("matcher")
-    Path("backbone").symlink_to(language_model_folder)
-    Path("language-model").symlink_to(language_model_folder)
-    similar, others = ([(f"d{n}", f"d{(n + step) % 24}") for n in range(24)] for step in (2, 3))
-    write_files({
-        "pairs.tsv": "".join([f"{a}\t{b}\t1\n" for a, b in similar] + [f"{a}\t{b}\t0\n" for a, b in others]),
-        "links.tsv": "".join(f"{a}\t{b}\n" for a, b in similar),
-        "qrels.tsv": "".join(f"{a} 0 {b} 2\n" for a, b in similar),
-        "first_stage.run": "".join(f"{a} Q0 {b} 1 1.0 words\n" for a, b in others),
-        **{name: text for _, files, _ in PUBLISHED.values() for name, text in files.items()},
-    })  # fmt: skip
     seen = run_commands([run_of(name, "two") for name in (*RUNS, *MISTAKES)], tmp_path, launcher)
     for name, first, second in zip((*RUNS, *MISTAKES), *seen, strict=True):
         assert "Traceback" not in first["err"] + second["err"] and second["out"] == "", name
