@@ -299,28 +299,24 @@ def _write_documents(path: Path, documents: Iterator[TokenizedDocument], largest
     """Write documents, and give the hash of what they hold."""
     fields = passage_fields(largest_token)
     named = [pa.field("id", pa.string(), nullable=False), pa.field("group", pa.int64(), nullable=False)]
-    of_file, paragraphs = [("label", pa.string()), ("split", pa.string())], ("paragraphs", pa.list_(pa.int32()))
-    schema = pa.schema([*named, *of_file, *fields, paragraphs])
+    strings = [("label", pa.string()), ("split", pa.string())]
+    schema = pa.schema([*named, *strings, *fields, ("paragraphs", pa.list_(pa.int32()))])
     content = hashlib.blake2b(digest_size=16)
     with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_stream(stream, schema) as writer:
         least = BATCH_TOKENS // BATCH_DOCUMENTS
         for batch in in_blocks(documents, BATCH_TOKENS, lambda one: max(least, len(one.passages.token_ids))):
             for document in batch:
-                passages = document.passages
+                cut = document.passages
                 content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
-                for numbers in (passages.sections, passages.lengths, passages.token_ids, document.paragraphs):
+                for numbers in (cut.sections, cut.lengths, cut.token_ids, document.paragraphs):
                     if numbers is not None:
                         content.update(numbers.tobytes())
             # Labels are strings, numbers or lists of them.
             labels = [None if document.label is None else json.dumps(document.label) for document in batch]
-            columns = [
-                [document.id for document in batch],
-                [document.group for document in batch],
-                labels,
-                [document.split for document in batch],
-                *passage_columns([document.passages for document in batch], fields),
-                [document.paragraphs for document in batch],
-            ]
+            read = [(one.id, one.group, one.split, one.paragraphs) for one in batch]
+            ids, groups, splits, paragraphs = map(list, zip(*read, strict=True))
+            passages = passage_columns([document.passages for document in batch], fields)
+            columns = [ids, groups, labels, splits, *passages, paragraphs]
             writer.write_batch(pa.record_batch(columns, schema=schema))
     mark_checked(path)
     return content.hexdigest()

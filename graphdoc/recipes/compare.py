@@ -166,7 +166,8 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
         """Draw batches of documents of groups, and give their rows."""
         settings, ids, groups = self.settings, self.corpus.ids, _groups(self.settings, self.corpus)
         self._labels, sizes, smallest = groups.labels, groups.sizes, settings.smallest_group
-        is_trained = (self._labels >= 0) & (sizes[self._labels] >= smallest)
+        has_label = self._labels >= 0
+        is_trained = has_label & (sizes[self._labels] >= smallest)
         rows, number = np.flatnonzero(is_trained), int((sizes >= smallest).sum())
         is_single = self.corpus.passage_counts[rows] == 1
         if number < 2 or (settings.sections.number > 1 and is_single.all() and sizes.max() == 1):
@@ -186,9 +187,7 @@ class ComparisonRecipe(CorpusRecipe[ComparisonSettings]):
             "train": len(rows),
             "left_out": {
                 "without one label": int((self._labels < 0).sum()),
-                "alone in their group (groups.smallest=1 trains on them)": int(
-                    ((self._labels >= 0) & ~is_trained).sum()
-                ),
+                "alone in their group (groups.smallest=1 trains on them)": int((has_label & ~is_trained).sum()),
             },
         }
         return rows
