@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from paper_baselines import chunk_encoder
 from reporting import DATA, describe_machine, write_result
 from tokenizers import ByteLevelBPETokenizer
 from torch.utils.data import Dataset
@@ -180,6 +181,10 @@ def main() -> None:
             str(start), pooling="mean", projection_size=None, graph_layers=0, readout="mean", max_passages=PASSAGES
         ),
     }
+    mean = rows["mean of tokens and passages"]
+    rows["[CLS] of the first chunk"] = chunk_encoder(mean, "cls", 1)
+    rows["mean of tokens, first chunk"] = chunk_encoder(mean, "mean", 1)
+    rows["mean of tokens, all chunks"] = chunk_encoder(mean, "mean", None)
     for variant in VARIANTS:
         folder = contrastive(options.work, start, variant, options.contrastive_steps)
         rows[f"contrastive, {variant}"] = DocumentEncoder.from_pretrained(str(folder), max_passages=PASSAGES)
