@@ -80,7 +80,7 @@ OF_RECIPE = {
     "own_corpus": "validation.share=0.2",
     "colde": "groups.file=links.tsv corpus.leave_out_sections=[] model.settings.passage_tokens=40",
     "graph_compare": "groups.file=links.tsv",
-    "own_pairs": "model.settings.section_projection_size=24",
+    "own_pairs": "model.settings.readout_settings.section_projection_size=24",
     "own_queries": "model.settings.projection_size=24",
     **dict.fromkeys(("sst_cnse", "sst_cnss"), "model.start=matcher"),
     **dict.fromkeys(("sst_coliee", "sst_lecardv2"), FIRST_STAGE),
