@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -114,7 +115,9 @@ class Overview:
         encoder = encoder.with_max_passages(max_passages)
         digests = Digests(encoder.model.config.language, _lister(encoder.segmenter.repeats, encoder.segmenter.config))
         given = documents_of(documents)
-        passing = Passing(digests.passing(map(as_document, given)), partial(number_of, given))
+        coming = map(as_document, given)
+        _require_two(first := list(islice(coming, 2)))
+        passing = Passing(digests.passing(chain(first, coming)), partial(number_of, given))
         with TemporaryDirectory(prefix="graphdoc-") as temporary:
             folder = vectors or temporary
             coverage = encoder.encode_to_disk(passing, folder, **options).coverage
@@ -180,8 +183,7 @@ class Overview:
             from . import groups as form
 
         documents, words = digests.chosen(ids)
-        if len(documents) < 2:
-            raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
+        _require_two(documents)
         plain = fitted = form.unit(vectors)
         is_large, seed = len(documents) >= FEWEST_DOCUMENTS, settings["seed"]
         settings["fit"] = settings["fit"] and is_large and not form.are_alike(plain)
@@ -277,3 +279,8 @@ def _settings(neighbours: int, duplicates: float, group_size: int | None, seed: 
     if not 0 < duplicates <= 1:
         raise SettingsError(f"duplicates={described(duplicates)} must be a cosine above 0 and not above 1")
     return {"neighbours": neighbours, "duplicates": duplicates, "group_size": group_size, "seed": seed, "fit": fit}
+
+
+def _require_two(documents: Sequence[Any]) -> None:
+    if len(documents) < 2:
+        raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")

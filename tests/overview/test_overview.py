@@ -132,6 +132,9 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
     assert again.to_dict() == overview.to_dict() == Overview.from_documents(encoder, structured).to_dict()
     with pytest.raises(OutputError, match="made of other documents"):
         Overview.from_documents(encoder, structured[::-1], vectors=tmp_path / "vectors")
+    with pytest.raises(DocumentError):
+        Overview.from_documents(encoder, structured[:1], vectors=tmp_path / "one")
+    assert not (tmp_path / "one").exists()
 
 
 def test_the_list_of_repeats_is_what_the_encoder_leaves_out(tiny_encoder: Encoders, tmp_path: Path) -> None:
