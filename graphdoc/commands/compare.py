@@ -149,7 +149,7 @@ def _plot_levels(comparison: Comparison, path: str) -> None:
 
 
 def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentences: bool) -> None:
-    from ..similarity.kinds import NO_BACKGROUND
+    from ..similarity.kinds import NO_BACKGROUND, UNKNOWN_WORDS
 
     model = plain(f"{comparison.similarity}, model {comparison.model['name']}").markup
     target.lines([f"A  {titled(comparison.a.segmented.document)}"])
@@ -159,7 +159,8 @@ def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentence
         target.lines([f"B  {titled(comparison.b.segmented.document)}"])
         share = comparison.share
         target.print(f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] ({model})")
-        target.lines([NO_BACKGROUND if share is None else describe_share(share)])
+        unknown = NO_BACKGROUND if comparison.parts is None else UNKNOWN_WORDS
+        target.lines([unknown if share is None else describe_share(share)])
         target.print()
     due, parts = "", comparison.parts
     if comparison.lexical is not None:
@@ -169,7 +170,7 @@ def _print_two(target: Terminal, comparison: Comparison, top_k: int, *, sentence
             due = f"evidence {signed(parts['sum'])}, shown as {comparison.document:.3f}: vectors "
             due += f"{signed(parts['vectors'])}, words {signed(comparison.lexical)}{words and f' ({words})'}"
     elif parts is not None:
-        due = f"evidence {signed(parts['sum'])}: of vectors alone, since the model knows few words of these documents"
+        due = f"evidence {signed(parts['sum'])}: of vectors alone"
     if due:
         target.print(plain(due, target.width), end="\n\n")
     _print_sections(target, comparison)
@@ -278,9 +279,9 @@ def _compare_many(
 
 
 def _print_many(target: Terminal, comparison: MutualComparison) -> None:
-    from ..similarity.kinds import NO_BACKGROUND
+    from ..similarity.kinds import NO_BACKGROUND, UNKNOWN_WORDS
 
-    encoded, background = comparison.documents, comparison.background
+    encoded = comparison.documents
     # Of few documents all pairs are shown in the order of the documents, of many the closest.
     pairs = list(combinations(range(len(encoded)), 2))
     total = len(pairs)
@@ -292,20 +293,24 @@ def _print_many(target: Terminal, comparison: MutualComparison) -> None:
     if len(encoded) > len(shown):
         target.lines([f"... and {counted(len(encoded) - len(shown), 'more document')}"])
     target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
-    closer = [] if background is None else [TableColumn("closer than", percent_closer)]
-    rows = Table([names("documents"), "score", *closer, names("closest sections", 36), names("", 36), "score"])
-    for a, b in pairs:
+    shares = [comparison.share(a, b) for a, b in pairs]
+    is_known = comparison.background is not None
+    closer = [TableColumn("closer than", lambda share: "?" if share is None else percent_closer(share))]
+    rows = Table(
+        [names("documents"), "score", *closer[:is_known], names("closest sections", 36), names("", 36), "score"]
+    )
+    for (a, b), share in zip(pairs, shares, strict=True):
         score, block = float(comparison.document_scores[a, b]), comparison.sections_of(a, b)
         best = np.unravel_index(block.argmax(), block.shape)
         closest = [
             encoded[place].segmented.document.section_name(encoded[place].section_numbers[row])
             for place, row in zip((a, b), best, strict=True)
         ]
-        shares = [] if background is None else [background.share(score)]
-        rows.add(f"D{a + 1} D{b + 1}", score, *shares, *closest, float(block.max()))
+        rows.add(f"D{a + 1} D{b + 1}", score, *[share][:is_known], *closest, float(block.max()))
     rows.print(target)
-    is_known = background is not None
     target.lines(["closer than: the share of unrelated pairs that are less alike" if is_known else NO_BACKGROUND])
+    if is_known and None in shares:
+        target.lines([f"?: {UNKNOWN_WORDS}"])
     if total > len(pairs):
         target.lines([f"the closest of {total:,} pairs; --json and --csv have all"])
     target.print()

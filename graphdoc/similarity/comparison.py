@@ -100,7 +100,9 @@ class Comparison(JsonResult):
     @property
     def share(self) -> float | None:
         """The share of unrelated pairs of documents that are less alike, 0 to 1; None where it is not known."""
-        return None if self.background is None or self.is_within else self.background.share(self.document)
+        if self.background is None or self.is_within:
+            return None
+        return self.background.share(self.document, float(self.kind.lengths([self.a, self.b]).mean()))
 
     @property
     def unrelated_passages(self) -> float | None:

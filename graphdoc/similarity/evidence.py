@@ -5,7 +5,7 @@ r"""Evidence: how alike documents are by words and by vectors, measured against 
 where x are document vectors without the mean vector, w tf-idf weights of titles, headings and encoded passages, and
 the means and deviations are those of unrelated pairs. Sums of z-scores fuse rankings well (Fox and Shaw 1994). What is
 shown is :math:`1 / (1 + \exp((6 - S) / 3))`. Where most words of a document are unknown, as in another language, the
-vectors count twice in their place.
+vectors count twice in their place, and texts that are the same count as having the same words.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ MOST_COMPARED = 2_000
 _MIDDLE, _WIDTH = 6.0, 3.0
 # Share of a document's words that have to be known for words to be compared.
 _LEAST_KNOWN = 0.5
+# Vectors of texts with the same words are as close where these are one text, read in batches of other lengths.
+_SAME = 0.99
 # Cosines that deviate by less are alike.
 _LEAST_DEVIATION = 1e-3
 
@@ -110,20 +112,30 @@ class Calibration:
         parts = ((units, self.vectors), (weights, self.words))
         return sparse.hstack([sparse.csr_matrix(rows) / spread.deviation**0.5 for rows, spread in parts], format="csr")
 
-    def scores(self, units: tuple[Floats, Floats], weights: tuple[Any, Any], known: npt.NDArray[np.bool_]) -> Floats:
+    def scores(
+        self,
+        units: tuple[Floats, Floats],
+        weights: tuple[Any, Any],
+        known: npt.NDArray[np.bool_],
+        same: npt.NDArray[np.bool_],
+    ) -> Floats:
         """Sums of z-scores, of the units and weights of a and b.
 
         Args:
             units: ``(documents, hidden)`` each.
             weights: sparse ``(documents, terms)`` each.
             known: ``(documents of a, documents of b)``, whether the words of both are known.
+            same: the same, whether both have the same words.
 
         Returns:
             ``(documents of a, documents of b)``.
         """
-        vectors = self.vectors.z_scores(units[0] @ units[1].T)
-        words = self.words.z_scores((weights[0] @ weights[1].T).toarray())
-        return np.asarray(vectors + np.where(known, words, vectors))
+        cosines = units[0] @ units[1].T
+        vectors, words = self.vectors.z_scores(cosines), (weights[0] @ weights[1].T).toarray()
+        same = same & (cosines > _SAME)
+        return np.asarray(
+            vectors + np.where(known | same, self.words.z_scores(np.where(known, words, cosines)), vectors)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,24 +237,37 @@ class Evidence(Cosine):
         assert reference is not None
         size = len(reference.centre)
         units = [centred_units(np.stack([one.vector[:size] for one in some]), reference.centre) for some in (a, b)]
-        counts, terms = term_counts([one.term_totals for one in (*a, *b)])
-        idf = np.array([reference.idf.get(term, 0.0) for term in terms])
-        weights = word_weights(counts, idf)
-        known = counts @ (idf > 0) >= _LEAST_KNOWN * np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1e-9)
-        known = np.logical_and.outer(known[: len(a)], known[len(a) :])
-        return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]), known)
+        totals = [one.term_totals for one in (*a, *b)]
+        counts, terms = term_counts(totals)
+        weights = word_weights(counts, np.array([reference.idf.get(term, 0.0) for term in terms]))
+        known, texts = np.array(list(map(self._knows, totals))), [frozenset(own.items()) for own in totals]
+        numbers = np.array(list(map({text: place for place, text in enumerate(texts)}.get, texts)))
+        pairs = (
+            np.logical_and.outer(known[: len(a)], known[len(a) :]),
+            np.equal.outer(numbers[: len(a)], numbers[len(a) :]),
+        )
+        return reference.calibration.scores((units[0], units[1]), (weights[: len(a)], weights[len(a) :]), *pairs)
+
+    def lengths(self, documents: Sequence[EncodedDocument]) -> Floats:
+        """Logarithms of numbers of terms, ``(documents,)``; nan where most of these are unknown."""
+        if self.reference is None:
+            return super().lengths(documents)
+        totals = [one.term_totals for one in documents]
+        return np.array([np.log(max(sum(own.values()), 1)) if self._knows(own) else np.nan for own in totals])
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """Contribution of every pair of passages to the sum of z-scores; the offset of the means is spread evenly."""
         if self.reference is None:
             return super().contributions(a, b)
         vectors, words = self.reference.calibration.vectors, self.reference.calibration.words
-        pairs = self._units(a) @ self._units(b).T
+        pairs = cosines = self._units(a) @ self._units(b).T
         by_vectors = (pairs - vectors.mean / pairs.size) / vectors.deviation
-        if not self._knows(a, b):
-            return np.asarray(2 * by_vectors)
-        left, right = self._words(a, b)
-        return np.asarray(by_vectors + ((left @ right.T).toarray() - words.mean / pairs.size) / words.deviation)
+        if self._know(a, b):
+            left, right = self._words(a, b)
+            cosines = (left @ right.T).toarray()
+        else:
+            words = self._in_place_of_words(a, b, float(pairs.sum()))
+        return np.asarray(by_vectors + (cosines - words.mean / pairs.size) / words.deviation)
 
     def score_parts(self, a: EncodedDocument, b: EncodedDocument) -> dict[str, float] | None:
         """Both cosines, their z-scores and the sum of these; of vectors alone where words are not known."""
@@ -251,8 +276,9 @@ class Evidence(Cosine):
         calibration = self.reference.calibration
         cosine = float((self._units(a) @ self._units(b).T).sum())
         score = float(calibration.vectors.z_scores(cosine))
-        if not self._knows(a, b):
-            return {"vectors_cosine": cosine, "vectors": 2 * score, "sum": 2 * score}
+        if not self._know(a, b):
+            score += float(self._in_place_of_words(a, b, cosine).z_scores(cosine))
+            return {"vectors_cosine": cosine, "vectors": score, "sum": score}
         words = self._words(a, b)
         found = float((words[0] @ words[1].T).sum())
         by_words = float(calibration.words.z_scores(found))
@@ -266,7 +292,7 @@ class Evidence(Cosine):
         """
         if self.reference is None:
             return super().shared_words(a, b)
-        if not self._knows(a, b):
+        if not self._know(a, b):
             return None
         spread, (left, right) = self.reference.calibration.words, self._words(a, b)
         terms, written = a.passage_terms.terms, a.passage_terms.words
@@ -275,13 +301,20 @@ class Evidence(Cosine):
         order = sorted(places.tolist(), key=lambda place: (-both[place], terms[place]))
         return [WordPart(written[place], float(both[place])) for place in order], -spread.mean / spread.deviation
 
-    def _knows(self, *documents: EncodedDocument) -> bool:
-        """Whether most words of each document are known."""
+    def _knows(self, totals: Mapping[str, float]) -> bool:
+        """Whether most words of a document are known."""
         assert self.reference is not None
-        idf = self.reference.idf
-        totals = [document.term_totals for document in documents]
-        known = (sum(count for term, count in own.items() if term in idf) for own in totals)
-        return all(part >= _LEAST_KNOWN * max(sum(own.values()), 1e-9) for part, own in zip(known, totals, strict=True))
+        known = sum(count for term, count in totals.items() if term in self.reference.idf)
+        return known >= _LEAST_KNOWN * max(sum(totals.values()), 1e-9)
+
+    def _know(self, a: EncodedDocument, b: EncodedDocument) -> bool:
+        return self._knows(a.term_totals) and self._knows(b.term_totals)
+
+    def _in_place_of_words(self, a: EncodedDocument, b: EncodedDocument, cosine: float) -> CosineStatistics:
+        """What the cosine of vectors is measured by once more, where words are not known."""
+        assert self.reference is not None
+        is_same = cosine > _SAME and a.term_totals == b.term_totals
+        return self.reference.calibration.words if is_same else self.reference.calibration.vectors
 
     def _units(self, document: EncodedDocument) -> Floats:
         """The shares of passages in the centred document vector, ``(passages, hidden)``."""

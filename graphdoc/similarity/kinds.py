@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -149,6 +150,13 @@ class Similarity(ABC):
     def with_reference(self, reference: Any) -> Similarity:
         """This similarity with a reference; kinds that need none return themselves."""
         return self
+
+    def lengths(self, documents: Sequence[EncodedDocument]) -> Floats:
+        """Lengths of documents by which scores of unrelated pairs differ, ``(documents,)``; nan where not by length.
+
+        That of a pair is the mean.
+        """
+        return np.full(len(documents), np.nan)
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """Contribution of every pair of passages to the score, ``(passages of a, passages of b)``."""
@@ -365,8 +373,13 @@ NO_BACKGROUND = (
     "this model has no scale for unrelated documents: its scores can be compared only with each other; graphdoc fit "
     f"learns the scale from {FEWEST_DOCUMENTS} or more of your documents"
 )
+UNKNOWN_WORDS = (
+    "the model knows few words of these documents, and has not measured how alike unrelated ones are by vectors alone"
+)
 # Pairs that have to lie above the last score that is kept, for it to be known well.
 _LEAST_ABOVE = 10
+# Pairs of like length that are kept apart at least, and into how many lengths at most.
+_LEAST_ALIKE, _MOST_LENGTHS = 1_000, 8
 # Passages whose pairs say how alike unrelated passages are, and the share of pairs that are less alike than that.
 _MOST_PASSAGES, _USUAL = 2_000, 0.99
 
@@ -392,30 +405,36 @@ class Background:
     """The scores of pairs of documents that were drawn at random, most of which have nothing to do with each other.
 
     Between two scores that are kept, and beyond the last, the share of pairs above a score falls exponentially, but
-    never below one pair.
+    never below one pair. Where lengths are known a pair is measured by pairs of like length: long texts share more.
 
     Args:
         documents: how many documents the pairs were made of.
         scores: ``(steps,)``, rising: the lowest score, and those that shares of 2^(-1/64), ... 2^(-1/4), 2^(-2/4), ...
-            of the pairs are above.
+            of the pairs are above; none where lengths have to be known.
         passages: the cosine that passages of unrelated documents seldom exceed (see :func:`unrelated_passages`); None
             where it is not known.
+        by_length: lengths of pairs (see :meth:`Similarity.lengths`), rising, and such scores of pairs about as long.
     """
 
     documents: int
     scores: tuple[float, ...]
     passages: float | None = None
+    by_length: tuple[tuple[float, tuple[float, ...]], ...] = ()
 
     @classmethod
-    def from_scores(cls, scores: npt.NDArray[np.floating[Any]], documents: int, passages: float | None = None) -> Self:
-        """Learn from the scores ``(pairs,)`` of all pairs of some documents.
+    def from_scores(
+        cls, scores: npt.ArrayLike, documents: int, passages: float | None = None, lengths: npt.ArrayLike = ()
+    ) -> Self:
+        """Learn from the scores of all pairs of some documents, and their lengths, ``(pairs,)`` both.
 
         >>> Background.from_scores(np.linspace(0, 1, 10_001), 142).share(0.99)
         0.99
         """
-        steps = _STEPS[_STEPS_PER_HALF * np.log2(max(len(scores) / _LEAST_ABOVE, 2)) >= _STEPS]
-        values = np.quantile(np.asarray(scores, np.float64), 1 - 0.5 ** (steps / _STEPS_PER_HALF))
-        return cls(documents, tuple(round(float(value), 6) for value in values), passages)
+        values, sizes = np.asarray(scores, np.float64), np.asarray(lengths, np.float64)
+        order = np.argsort(sizes)[: np.isfinite(sizes).sum()]
+        parts = np.array_split(order, min(max(len(order) // _LEAST_ALIKE, 1), _MOST_LENGTHS))
+        alike = [(round(float(np.median(sizes[part])), 3), _kept_scores(values[part])) for part in parts if len(order)]
+        return cls(documents, _kept_scores(values), passages, tuple(alike))
 
     @property
     def subtopics(self) -> float | None:
@@ -428,32 +447,51 @@ class Background:
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` gave."""
-        return cls(int(values["documents"]), tuple(map(float, values["scores"])), values.get("passages"))
+        by_length = tuple((float(length), tuple(map(float, own))) for length, own in values.get("by_length") or ())
+        return cls(int(values["documents"]), tuple(map(float, values["scores"])), values.get("passages"), by_length)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which a configuration keeps."""
-        return {"documents": self.documents, "scores": list(self.scores), "passages": self.passages}
+        return vars(self).copy()
 
-    def share(self, score: float) -> float:
-        """The share of unrelated pairs that are less alike than a score, 0 to 1.
+    def share(self, score: float, length: float = np.nan) -> float | None:
+        """The share of unrelated pairs that are less alike than a score, 0 to 1; None where it was not measured.
 
         >>> Background.from_scores(np.linspace(0, 1, 10_001), 142).share(0.5)
         0.5
         """
-        steps, score = _STEPS[: len(self.scores)], round(score, 6)
-        # Of equal scores the first: what is as alike is not less alike.
-        place = int(np.searchsorted(self.scores, score, side="left"))
-        if place == 0:
-            return 0.0
-        if place < len(self.scores):
-            low, high = self.scores[place - 1], self.scores[place]
-            step = steps[place - 1] + (steps[place] - steps[place - 1]) * (score - low) / (high - low)
+        sizes, score = [size for size, _ in self.by_length], round(score, 6)
+        if sizes and np.isfinite(length):
+            place = min(max(bisect(sizes, length), 1), max(len(sizes) - 1, 1))
+            near = self.by_length[place - 1 : place + 1]
+            step = float(np.interp(length, [size for size, _ in near], [_step_of(score, own) for _, own in near]))
+        elif self.scores:
+            step = _step_of(score, self.scores)
         else:
-            # As steep as over the last two halvings.
-            before = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
-            width = self.scores[-1] - self.scores[before]
-            step = steps[-1] + (score - self.scores[-1]) * (steps[-1] - steps[before]) / max(width, 1e-3)
+            return None
         # Beyond the closest of the pairs that were seen, nothing is known.
         above = max(0.5 ** (step / _STEPS_PER_HALF), 2 / (self.documents * max(self.documents - 1, 1)))
         # As many digits as tell the share above from none.
         return float(f"{1 - above:.{max(3, int(2 - np.log10(max(above, 1e-9))))}f}")
+
+
+def _kept_scores(scores: Floats) -> tuple[float, ...]:
+    steps = _STEPS[_STEPS_PER_HALF * np.log2(max(len(scores) / _LEAST_ABOVE, 2)) >= _STEPS]
+    return tuple(np.quantile(scores, 1 - 0.5 ** (steps / _STEPS_PER_HALF)).round(6).tolist())
+
+
+def _step_of(score: float, scores: tuple[float, ...]) -> float:
+    """How often the share of pairs above a score is halved, times the steps of a half."""
+    steps = _STEPS[: len(scores)]
+    # Of equal scores the first: what is as alike is not less alike.
+    place = int(np.searchsorted(scores, score, side="left"))
+    if place == 0:
+        return 0.0
+    if place < len(scores):
+        low, high = scores[place - 1], scores[place]
+        return float(steps[place - 1] + (steps[place] - steps[place - 1]) * (score - low) / (high - low))
+    # As steep as over the last two halvings.
+    before = int(np.searchsorted(steps, steps[-1] - 2 * _STEPS_PER_HALF))
+    return float(
+        steps[-1] + (score - scores[-1]) * (steps[-1] - steps[before]) / max(scores[-1] - scores[before], 1e-3)
+    )

@@ -48,8 +48,17 @@ class MutualComparison:
         scores = self.document_scores
         if len(scores) < FEWEST_DOCUMENTS:
             return self.reference
-        passages = unrelated_passages([one.passages for one in self.documents])
-        return Background.from_scores(scores[np.triu_indices(len(scores), 1)], len(scores), passages)
+        passages, pairs = unrelated_passages([one.passages for one in self.documents]), np.triu_indices(len(scores), 1)
+        return Background.from_scores(scores[pairs], len(scores), passages, self._lengths[np.array(pairs)].mean(axis=0))
+
+    @cached_property
+    def _lengths(self) -> Floats:
+        return self.kind.lengths(self.documents)
+
+    def share(self, first: int, second: int) -> float | None:
+        """The share of unrelated pairs that are less alike than two of the documents; None where it is not known."""
+        score, length = float(self.document_scores[first, second]), float(self._lengths[[first, second]].mean())
+        return None if self.background is None else self.background.share(score, length)
 
     @property
     def kind(self) -> Similarity:
@@ -89,7 +98,6 @@ class MutualComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Documents, the matrix of their similarities and all pairs, as plain values for JSON."""
-        background = self.background
         return {
             "format": "graphdoc.comparisons/1",
             "model": dict(self.model),
@@ -100,8 +108,7 @@ class MutualComparison:
             ],
             "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
             "pairs": [
-                {"a": a, "b": b, "score": round(score, 6), "share": background.share(score) if background else None}
-                for a, b, score in self.pairs()
+                {"a": a, "b": b, "score": round(score, 6), "share": self.share(a, b)} for a, b, score in self.pairs()
             ],
         }
 

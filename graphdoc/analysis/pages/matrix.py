@@ -33,11 +33,12 @@ def render_matrix(comparison: Mapping[str, Any], links: Mapping[tuple[int, int],
     order = order_of(scores).tolist() if len(titles) <= MOST_IN_TABLE else []
     others = scores[~np.eye(len(scores), dtype=bool)]
     # Where it is known how alike unrelated documents are, a score has the same colour on every page.
-    is_known = comparison["pairs"][0].get("share") is not None
+    is_known = any(pair.get("share") is not None for pair in comparison["pairs"])
     low, high = (0.0, 1.0) if is_known else (others.min(), others.max())
     shades = np.rint((SHADES - 1) * (scores - low) / ((high - low) or 1.0)).clip(0, SHADES - 1).astype(int)
     values = {
         "documents": len(titles),
+        "is_known": is_known,
         "model": comparison["model"],
         "similarity": comparison["similarity"],
         "not_whole": comparison.get("not_whole"),

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import OutputError
 from ...registry import READOUTS, load
 from ...runtime.text import describe_share
-from ...similarity.kinds import NO_BACKGROUND
+from ...similarity.kinds import NO_BACKGROUND, UNKNOWN_WORDS
 from ..pages.page import packed, render
 from . import content
 from .content import Matrix
@@ -80,7 +80,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         "sides": [a] if within else [a, b],
         "document": comparison["document"],
         "share": None if comparison["share"] is None else describe_share(comparison["share"]),
-        "no_background": NO_BACKGROUND,
+        "no_background": UNKNOWN_WORDS if comparison.get("evidence") else NO_BACKGROUND,
         "meaning": content.meaning_of_score(comparison),
         "words": content.read_words(comparison),
         "evidence": comparison.get("evidence"),
