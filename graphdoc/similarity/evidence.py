@@ -112,24 +112,8 @@ class Calibration:
         parts = ((units, self.vectors), (weights, self.words))
         return sparse.hstack([sparse.csr_matrix(rows) / spread.deviation**0.5 for rows, spread in parts], format="csr")
 
-    def scores(
-        self,
-        units: tuple[Floats, Floats],
-        weights: tuple[Any, Any],
-        known: npt.NDArray[np.bool_],
-        same: npt.NDArray[np.bool_],
-    ) -> Floats:
-        """Sums of z-scores, of the units and weights of a and b.
-
-        Args:
-            units: ``(documents, hidden)`` each.
-            weights: sparse ``(documents, terms)`` each.
-            known: ``(documents of a, documents of b)``, whether the words of both are known.
-            same: the same, whether both have the same words.
-
-        Returns:
-            ``(documents of a, documents of b)``.
-        """
+    def scores(self, units: tuple[Floats, Floats], weights: tuple[Any, Any], known: Any, same: Any) -> Floats:
+        """Sums of z-scores of units and weights, and whether words of pairs are known, and the same: a by b."""
         cosines = units[0] @ units[1].T
         vectors, words = self.vectors.z_scores(cosines), (weights[0] @ weights[1].T).toarray()
         same = same & (cosines > _SAME)

@@ -152,10 +152,7 @@ class Similarity(ABC):
         return self
 
     def lengths(self, documents: Sequence[EncodedDocument]) -> Floats:
-        """Lengths of documents by which scores of unrelated pairs differ, ``(documents,)``; nan where not by length.
-
-        That of a pair is the mean.
-        """
+        """Lengths of documents by which scores of unrelated pairs differ, ``(documents,)``; nan where not by length."""
         return np.full(len(documents), np.nan)
 
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:

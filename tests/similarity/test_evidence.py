@@ -74,10 +74,9 @@ def test_scores_are_sums_of_z_scores_of_both_cosines(documents: list[EncodedDocu
     # Rows of a collection give the same but for a constant.
     units, weights = np.eye(3), sparse.csr_matrix(np.ones((3, 1)))
     calibration = Calibration(CosineStatistics(0.1, 0.25), CosineStatistics(0.2, 0.5))
-    rows = calibration.joined(units, weights)
-    assert np.allclose(
-        (rows @ rows.T).toarray() - 0.8, calibration.scores((units,) * 2, (weights,) * 2, np.ones(3, bool))
-    )
+    rows, every = calibration.joined(units, weights), np.ones((3, 3), bool)
+    sums = calibration.scores((units,) * 2, (weights,) * 2, every, every)
+    assert np.allclose((rows @ rows.T).toarray() - 0.8, sums)
 
 
 def test_contributions_of_pairs_of_passages_and_of_words_add_up(documents: list[EncodedDocument]) -> None:
@@ -118,10 +117,15 @@ def test_vectors_count_twice_where_words_are_mostly_unknown(
 ) -> None:
     reference = Reference.from_documents(documents)
     evidence = Evidence(reference)
-    foreign = encoder.encode_levels("潮水涨了。")
-    for other in (foreign, documents[0]):
+    foreign, other, *made = map(
+        encoder.encode_levels, ("潮水涨了。", "蒸米饭要二十分钟。", "Blorp snarf.", "Quux wibble.")
+    )
+    assert np.isnan(evidence.lengths([foreign, *made])).all() and np.isfinite(evidence.lengths(documents)).all()
+    vectors, words = reference.calibration.vectors, reference.calibration.words
+    # The same text is as close as documents can be.
+    for other, second in ((foreign, words), (other, vectors), (documents[0], vectors)):
         parts = evidence.score_parts(foreign, other)
-        expected = 2 * reference.calibration.vectors.z_scores(parts["vectors_cosine"])
+        expected = vectors.z_scores(parts["vectors_cosine"]) + second.z_scores(parts["vectors_cosine"])
         assert evidence.sums([foreign], [other])[0, 0] == pytest.approx(expected, abs=1e-6)
         assert evidence.contributions(foreign, other).sum() == pytest.approx(expected, abs=1e-6)
         assert "words" not in parts and evidence.shared_words(foreign, other) is None
@@ -130,5 +134,15 @@ def test_vectors_count_twice_where_words_are_mostly_unknown(
 def test_fifty_documents_are_measured_by_themselves(documents: list[EncodedDocument]) -> None:
     many = documents * 9
     comparison = MutualComparison(many, {}, "evidence")
+    assert comparison.compare(0, 1).share == comparison.share(0, 1) is not None
     assert np.allclose(comparison.document_scores, Evidence(Reference.from_documents(many)).scores(many, many))
     assert comparison.compare(0, 1).document == pytest.approx(comparison.document_scores[0, 1])
+
+
+def test_unknown_words_have_no_share_and_the_same_text_is_closest(encoder: DocumentEncoder) -> None:
+    mini = DocumentEncoder.from_pretrained("mini", device="cpu")
+    made, known = ["Blorp snarf zzyq.", "Quux wibble frobnik."], ["Rice is steamed."] * 2
+    together = mini.compare_all([*made, *known])
+    assert together.share(0, 1) is None and together.share(0, 2) is None and together.share(2, 3) > 0.999
+    assert mini.compare(*made).share is None
+    assert mini.compare(made[0], made[0] + " ").document == pytest.approx(mini.compare(*known).document, abs=0.01)

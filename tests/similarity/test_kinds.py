@@ -206,6 +206,12 @@ def test_a_higher_score_never_has_a_lower_share(scores: list[float], first: floa
     background = Background.from_scores(np.r_[-np.ones(900), np.ones(870)], 60)
     assert background.share(-1.0) == 0 and background.share(1.0) == background.share(1 - 1e-8) < 0.6
     assert background.share(1.5) <= 1 - 1 / 1_770 + 1e-5
+    # Of long documents the same score says less.
+    lengths = np.repeat([2.0, 6.0], 2_000)
+    background = Background.from_scores(np.r_[np.linspace(0, 1, 2_000), np.linspace(1, 2, 2_000)], 90, None, lengths)
+    assert background.share(1.0, 2.0) > 0.99 > background.share(1.0) > background.share(1.0, 6.0) == 0
+    assert Background.from_values(json.loads(json.dumps(background.to_dict()))) == background
+    assert Background(90, (), None, background.by_length).share(1.0) is None
 
 
 def test_a_section_that_attention_gives_nothing_has_a_vector(tiny_encoder: Encoders, structured: Documents) -> None:
