@@ -117,13 +117,12 @@ def test_vectors_count_twice_where_words_are_mostly_unknown(
 ) -> None:
     reference = Reference.from_documents(documents)
     evidence = Evidence(reference)
-    foreign, other, *made = map(
+    foreign, chinese, *made = map(
         encoder.encode_levels, ("潮水涨了。", "蒸米饭要二十分钟。", "Blorp snarf.", "Quux wibble.")
     )
     assert np.isnan(evidence.lengths([foreign, *made])).all() and np.isfinite(evidence.lengths(documents)).all()
     vectors, words = reference.calibration.vectors, reference.calibration.words
-    # The same text is as close as documents can be.
-    for other, second in ((foreign, words), (other, vectors), (documents[0], vectors)):
+    for other, second in ((foreign, words), (chinese, vectors), (documents[0], vectors)):
         parts = evidence.score_parts(foreign, other)
         expected = vectors.z_scores(parts["vectors_cosine"]) + second.z_scores(parts["vectors_cosine"])
         assert evidence.sums([foreign], [other])[0, 0] == pytest.approx(expected, abs=1e-6)
