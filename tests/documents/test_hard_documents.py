@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from graphdoc.errors import DocumentError
 
 STORY = "".join(f"The harbour master wrote that tide {n} had turned before noon. " for n in range(8))
 DATA = f'<script type="application/ld+json">[{{"@type": "NewsArticle", "articleBody": "{STORY}"}}]</script>'
+SIGNED = "-----BEGIN PGP SIGNED MESSAGE-----"
 
 
 def read(path: Path, content: str | bytes) -> Document:
@@ -82,6 +84,14 @@ def test_mails_inside_a_mail_are_sections_under_their_subjects(tmp_path: Path) -
     for encoding in ("utf-16", "utf-16-le", "utf-8-sig", "utf-8", "latin-1"):
         document = read(tmp_path / "e.eml", mail("Käse", "Käse.").encode(encoding))
         assert (document.title, document.text) == ("Käse", "Käse.")
+    signature = "-----BEGIN PGP SIGNATURE-----\nVersion: 1\n\niQEzBAEBCAAd\n=aB1c\n-----END PGP SIGNATURE-----"
+    document = read(tmp_path / "e.eml", mail("Tides", f"{SIGNED}\nHash: SHA1\n\nThey rise.\n{signature}"))
+    assert document.text == "They rise." and document.metadata["dropped_elements"] == {"PGP block": 2}
+    for name, wrong in itertools.product(("utf-8", "latin-1", "us-ascii", "gb2312", "none"), (b"", b"\xff")):
+        body = mail("Tides", "Käse. " * 40, f"text/plain; charset={name}").encode() + wrong
+        document = read(tmp_path / "e.eml", body)
+        assert document.text.count("Käse.") == 40 and document.text.count("\ufffd") == len(wrong)
+        assert len(document.metadata.get("warnings", ())) == len(wrong)
     # What was cut off in a head or in base64 is not read as text.
     for cut in ("From: a@b.c\nSubject: Tides\nConte", multipart("Tides", "multipart/mixed", "A", "Conte")[:-7]):
         with pytest.raises(DocumentError, match="no text"):
@@ -154,6 +164,13 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
     for language, name, word in (("ru", "cp866", tide), ("de", "mac-roman", cheese), ("zh", "big5", moon)):
         with pytest.raises(DocumentError, match="utf-8"):
             read(tmp_path / "a.html", f"<html lang={language}><p>{word}.</p></html>".encode(name, "ignore"))
+    russian = f"{tide} приходят два раза в день. Луна поднимает море. "
+    for name, text in (("koi8-r", russian), ("cp1251", russian), ("euc-jp", kana * 5), ("cp932", kana * 5)):
+        document = read(tmp_path / "a.txt", text.encode(name))
+        assert document.text == text.strip() and document.metadata["warnings"]
+    for name, text in (("cp1253", "ΚΑΙ ΤΟ ΦΕΓΓΑΡΙ ΣΗΚΩΝΕΙ"), ("mac-cyrillic", russian), ("cp1252", cheese * 9)):
+        with pytest.raises(DocumentError, match="utf-8"):
+            read(tmp_path / "a.txt", (text * 3).encode(name))
     # This is ASCII throughout, and UTF-8 too.
     for name, text in (("iso2022_jp", kana), ("iso2022_kr", "조수")):
         assert all(read(tmp_path / file, text.encode(name)).text == text for file in ("a.html", "a.txt"))
@@ -165,10 +182,12 @@ def test_encodings_of_pages(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="utf-8"):
         read(tmp_path / "b.html", said.encode("latin-1"))
     page = f"<html><body>{'<p>Käse reift.</p>' * 40}</body></html>".encode()
-    for wrong in (b"re\xe4ft", b"reift\xff", b"\x93reift"):
-        document = read(tmp_path / "c.html", page.replace(b"reift", wrong, 1))
-        assert document.text.count("\ufffd") == 1 and document.text.count("Käse") == 40
-        assert document.metadata["warnings"] and "1" in document.metadata["warnings"][0]
+    rare = (page.replace("ä".encode(), b"e") + b"<p>reift</p>" * 999).replace(b"Kese", "Käse".encode(), 1)
+    for wrong, kind in itertools.product((b"re\xe4ft", b"reift\xff", b"\x93reift"), ("html", "txt")):
+        for content in (page, rare):
+            document = read(tmp_path / f"c.{kind}", content.replace(b"reift", wrong, 1))
+            assert document.text.count("\ufffd") == 1 and document.text.count("Käse") == (40 if content == page else 1)
+            assert document.metadata["warnings"] and "1" in document.metadata["warnings"][0]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +216,7 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
     [
         ("a.rst", "PEP: 1\nTitle: Tides\nAuthor: A. Doe <a@example.org>\n\nIntro\n=====\n\nThey rise.\n", "Tides"),
         ("b.rst", ":Title: Tides\n:Author: A. Doe\n\nThey rise.\n", "Tides"),
-        ("c.txt", "From: a@example.org\nSubject: Tides\n  of it\nDate: Mon\n\nThey rise.\n", "Tides of it"),
+        ("c.txt", "From: a@b.org\nContent-type: b\nSubject: Tides\n  of it\nDate: Mon\n\nThey rise.\n", "Tides of it"),
         ("k.rst", "Tides\n=====\n\n:Author: A. Doe <a@example.org>\n:Date: 2024\n\nThey rise.\n", "Tides"),
         ("l.txt", "A group   A. Doe\nRequest for Comments: 1   May 2024\n\n\n      Tides\n\nThey rise.\n", "Tides"),
         ("q.txt", "From: a@example.org\nSubject: Tides\nX-I.D.: b\nX-I.D.: c\nSummary: They rise.\n\nSo.\n", "Tides"),
@@ -214,13 +233,15 @@ def test_words_that_look_the_same_are_the_same(tmp_path: Path, written: str, pla
         ("u.txt", "Tides of 2024\n\nEBB\n\nThey rise.\n\nFLOOD\n\nThey fall.\n", "Tides of 2024"),
         ("v.md", "Ebb\tFlood\n\n(tide)=\n# Tides\n\nThey rise.\n\n## Moon\n\nIt pulls.\n", "Tides"),
         ("w.html", "<title>Top (Tides): </title><p>They rise.</p>", "Tides"),
-        ("x.html", "<h2>Name</h2><p>tide — rise and fall</p><h2>Use</h2><p>They rise.</p>", "tide — rise and fall"),
+        ("x.html", "<h2>Name</h2><p>tide − rise and fall</p><h2>Use</h2><p>They rise.</p>", "tide − rise and fall"),
+        ("5.html", "<title>2. Tides</title><h1>Sea</h1><h2>Chapter 2: Tides</h2><p>They rise.</p>", "2. Tides"),
         ("y.xml", "<article><title>Tides</title><sect1><title/><para>They rise.</para></sect1></article>", "Tides"),
         # These have none.
         ("z.txt", "Tides in 1.2\n========\n\nThey rise.\n\nTides in 1.1\n========\n\nThey fall.\n", ""),
         ("0.txt", "Preface\n=====\n\nThey rise.\n\nTides\n=====\n\nThey fall.\n", ""),
         ("1.txt", "# These are comments on tides, of which none is read\n# as a heading.\n\nThey rise.\n", ""),
         ("h.txt", "Dear friends,\n\nthe tides rise.\n", ""), ("i.txt", "They rise.\n\nThey fall.\n", ""),
+        ("4.txt", "Copyright 2024 A. Doe\n\nThey rise. They fall.\n\nSo.\n", ""),
         ("j.txt", "Note: they rise.\nThen: they fall.\n\nSo it goes.\n", ""),
     ],
 )  # fmt: skip

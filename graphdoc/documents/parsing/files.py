@@ -24,14 +24,8 @@ from .outline import ParsedDocument
 from .titles import split_fields, titled
 
 # Module and function by kind: of those that are read from bytes, and from text.
-_BINARY = {
-    "pdf": (".pdf.reader", "parse_pdf"),
-    "docx": (".office.docx", "parse_docx"),
-    "odt": (".office.odt", "parse_odt"),
-    "pptx": (".office.pptx", "parse_pptx"),
-    "epub": (".office.epub", "parse_epub"),
-    "eml": (".office.mail", "parse_mail"),
-}
+_OFFICE = {kind: (f".office.{kind}", f"parse_{kind}") for kind in ("docx", "odt", "pptx", "epub")}
+_BINARY = {**_OFFICE, "pdf": (".pdf.reader", "parse_pdf"), "eml": (".office.mail", "parse_mail")}
 _TEXT = {
     "markdown": (".markdown", "parse_markdown"),
     "ipynb": (".markdown", "parse_notebook"),

@@ -59,8 +59,11 @@ _LONGEST_HEAD = 500_000
 _OTHER_KINDS = {"{\\rtf": "rtf", "%PDF-": "pdf", "%!PS-": "PostScript"}
 # A letter of UTF-8 read as Windows 1252, or a capital within a word.
 _MISREAD = re.compile(r"[ÂÃÄÅ][^\sA-Za-zÀ-ÿ]|(?<=[^\W\d_])[À-ÖØ-ÞŒŠŽŸ](?=[a-zß-ÿœšž])")
-# How many bytes of letters beyond ASCII have to be right for each that is not.
-_RIGHT_BYTES, _BEYOND_ASCII = 10, bytes(range(0x80, 0x100))
+# Small Cyrillic letters and kana; letters of ASCII beside Cyrillic ones.
+_CERTAIN, _MIXED = re.compile("[а-яё\u3041-\u30fe]"), re.compile("[A-Za-z][\u0400-\u052f]|[\u0400-\u052f][A-Za-z]")
+_FEWEST_CERTAIN, _BEGINNING = 10, re.compile(r"\b[А-Ю][а-яё]|[\u3041-\u3096]")
+# How many bytes of letters beyond ASCII, or of any, there have to be for each that is wrong.
+_RIGHT_BYTES, _BYTES_OF_ONE_WRONG, _BEYOND_ASCII = 10, 10_000, bytes(range(0x80, 0x100))
 _SAMPLE, _FEWEST_NULS = 4096, 4
 # Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
 LARGE, MOST_PACKED = 32 * 2**20, 200
@@ -79,8 +82,9 @@ def split_suffix(path: Path) -> tuple[str, str]:
     name = path.name
     compressed = name.lower().endswith(".gz")
     inner = Path(name[:-3] if compressed else name)
-    suffix = inner.suffix.lower()
-    kind = _KINDS.get(suffix, "")
+    # Sphinx keeps the sources of its pages as .rst.txt.
+    suffix = Path(inner.stem).suffix if inner.name.lower().endswith((".rst.txt", ".md.txt")) else inner.suffix
+    kind = _KINDS.get(suffix.lower(), "")
     if not kind or (compressed and kind in _NEVER_COMPRESSED):
         return path.stem, ""
     return inner.stem, kind
@@ -212,9 +216,9 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
 def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str] | None = None) -> str:
     """Turn the bytes of a whole file into text.
 
-    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares. Of a
-    page in UTF-8 a few wrong bytes become U+FFFD, and one that declares nothing may be in the encoding that was usual
-    in its language; both are added to the warnings.
+    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares. Of
+    UTF-8 a few wrong bytes become U+FFFD, and what declares nothing may be in the encoding that was usual in the
+    language of a page, or the only one that makes Russian or Japanese of it; these are added to the warnings.
 
     Raises:
         DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
@@ -223,21 +227,19 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     try:
         text = content.decode(encoding)
     except UnicodeError as error:
-        declared = _declaration(content) if kind in ("html", "xml") else None
+        head = _HEAD_END.search(content, 0, _LONGEST_HEAD)
+        end = max(2_048, head.start() if head else 0) if kind in ("html", "xml") else 0
+        declared = _DECLARED.search(content, 0, end)
         if declared is not None:
             label = declared[1].decode("ascii").lower()
             # What declares UTF-16 and can be read without it is not UTF-16.
             if not label.startswith(("utf-16", "utf-32")) and (found := decode_declared(content, label)) is not None:
                 return found
-        if kind == "html" and warnings is not None and encoding.replace("-", "").lower() == "utf8":
-            text = content.decode("utf-8", "replace")
-            wrong = text.count("\ufffd") - content.count("\ufffd".encode())
-            # Of other encodings every letter with an accent would be wrong, and none right.
-            if wrong * _RIGHT_BYTES <= len(content) - len(content.translate(None, _BEYOND_ASCII)):
-                warnings.append(f"{counted(wrong, 'wrong byte')} of its UTF-8 read as U+FFFD")
-                return text
-            if declared is None and (usual := _usual_encoding(content)):
-                warnings.append(f"it declares no encoding; read as {usual}, which is usual in its language")
+        if warnings is not None and encoding.replace("-", "").lower() == "utf8":
+            if (found := nearly_utf_8(content, warnings)) is not None:
+                return found
+            if declared is None and (usual := _usual_encoding(content) or _certain_encoding(content)):
+                warnings.append(f"it declares no encoding; read as {usual}, as its language or its letters say")
                 return content.decode(usual)
         raise decoding_error(error, encoding) from None
     _refuse_wide_encodings(text, encoding)
@@ -246,6 +248,18 @@ def decode(content: bytes, encoding: str, kind: str = "text", warnings: list[str
     # The escapes of ISO 2022, all of it ASCII.
     name = "iso2022_kr" if "\x1b$)C" in text else "iso2022_jp_2"
     return (decode_declared(content, name) or text) if "\x1b$" in text else text
+
+
+def nearly_utf_8(content: bytes, warnings: list[str]) -> str | None:
+    """Decode UTF-8 of which a few bytes are wrong, which the warnings say; None where most are."""
+    text = content.decode("utf-8", "replace")
+    wrong = text.count("\ufffd") - content.count("\ufffd".encode())
+    beyond = len(content) - len(content.translate(None, _BEYOND_ASCII))
+    # Of other encodings every letter with an accent would be wrong, and none right.
+    if wrong > max(beyond // _RIGHT_BYTES, len(content) // _BYTES_OF_ONE_WRONG):
+        return None
+    warnings += [f"{counted(wrong, 'wrong byte')} of its UTF-8 read as U+FFFD"] if wrong else []
+    return text
 
 
 def decode_declared(content: bytes, label: str) -> str | None:
@@ -264,6 +278,18 @@ def _usual_encoding(content: bytes) -> str:
     return min([(0.5, ""), *shares])[1]
 
 
+def _certain_encoding(content: bytes) -> str:
+    """The encoding of a text whose letters can only be Russian or Japanese in it; empty where they may be others."""
+    for name in ("koi8-u", "cp1251", "euc_jp", "cp932"):
+        text = decode_declared(content, name) or ""
+        most = sum(character > "\x7f" for character in text) / 3
+        # Words of other languages mix letters of ASCII with those beyond it, and Greek capitals are small letters here.
+        is_likely = _FEWEST_CERTAIN < most < len(_CERTAIN.findall(text)) and _BEGINNING.search(text) is not None
+        if is_likely and len(_MIXED.findall(text)) < most / 10 and _share_of_wrong(text) < 0.5:
+            return name
+    return ""
+
+
 def _share_of_wrong(text: str) -> float:
     """How much of what is beyond ASCII another encoding would have made; below a half where the encoding is right."""
     beyond = [character for character in text if ord(character) > 0x7F]
@@ -272,11 +298,6 @@ def _share_of_wrong(text: str) -> float:
         return sum(character.lower() not in "оеаинтсрвлі" for character in beyond) / len(beyond)
     wrong = sum(not character.isprintable() or "\uff61" <= character <= "\uff9f" for character in beyond)
     return 1.5 * (wrong + 2 * len(_MISREAD.findall(text))) / max(len(beyond), 1)
-
-
-def _declaration(content: bytes) -> re.Match[bytes] | None:
-    end = _HEAD_END.search(content, 0, _LONGEST_HEAD)
-    return _DECLARED.search(content, 0, max(2_048, end.start() if end else 0))
 
 
 def _refuse_wide_encodings(text: str, encoding: str) -> None:

@@ -185,8 +185,11 @@ class Outline:
         before = pictures_before_title and len(entries) > 1 and not entries[0].heading and entries[0].only_pictures
         first = entries[before] if entries else None
         if opening_title and first is not None and first.heading and first.level == 1:
-            others = sum(1 for entry in entries if entry.heading and entry.level == 1) - 1
-            if not others:
+            others = [entry for entry in entries if entry.heading and entry is not first]
+            named = _NUMBER.sub("", page_title).casefold()
+            # The name of a site stands above the heading that the page is called after.
+            is_site = len(named) >= _SHORTEST_TITLE and any(named in other.heading.casefold() for other in others[:1])
+            if all(other.level != 1 for other in others) and (not is_site or first.heading.casefold() in named):
                 title = _take_heading(entries, first)
         if not title and page_title:
             title = _take_title(entries, page_title)

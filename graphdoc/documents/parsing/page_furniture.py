@@ -87,6 +87,7 @@ _INTERFACE = re.compile(
     r"\[?(?:source|src|edit|edit source|hide|show|view source|link|permalink)\]?|edit (?:this )?page.{0,20}|[\W\d_]*)",
     re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"[a-z]{3,}[.!?](?:\s|$)")
 _RIGHTS = re.compile(
     r"©|\(c\) ?\d{4}|\bcopyright\b|\ball rights reserved|\bpowered by|\bgenerated (?:by|on|with)\b|\bbuilt with\b"
     r"|\blast (?:updated|modified|changed)\b|\bcreated using\b|\bhosted (?:by|on)\b|\blicen[sc]ed under\b",
@@ -316,7 +317,7 @@ def _edge_kind(page: PageElements, element: _Element, name: str, words: frozense
         return "" if items and measure.links > items else "nav"
     if after and page.characters - end < _LONGEST_STEPS and measure.characters <= _LONGEST_STEPS:
         text = joined_lines(shown(element))
-        if _RIGHTS.search(text) and not _sentences(text):
+        if _RIGHTS.search(text) and len(_SENTENCE_END.findall(text)) <= 2:
             return "page-footer"
     return ""
 
@@ -336,10 +337,6 @@ def _has_steps(element: _Element, least: int = 1) -> bool:
         if steps >= least:
             return True
     return False
-
-
-def _sentences(text: str) -> bool:
-    return len(re.findall(r"[a-z]{3,}[.!?](?:\s|$)", text)) > 2
 
 
 def _link_kind(element: _Element, measure: Measures) -> str:

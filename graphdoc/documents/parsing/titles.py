@@ -12,7 +12,7 @@ from .outline import ParsedDocument, joined_lines
 
 # ``Key: value`` as in mails, memos and proposals, or ``:Key: value`` of reStructuredText.
 _FIELD = re.compile(
-    r"(?::(?P<marked>[A-Za-z][\w -]{0,40}):|(?P<key>[A-Z][A-Za-z]*(?:[- ][A-Z][A-Za-z.]*)*):)(?:[ \t]+(?P<value>.*))?$"
+    r"(?::(?P<marked>[A-Za-z][\w -]{0,40}):|(?P<key>[A-Z](?:[A-Za-z.]|-\w| [A-Z])*):)(?:[ \t]+(?P<value>.*))?$"
 )
 _MORE = re.compile(r"[ \t]+\S")
 _FURTHER_NAMES = """
@@ -40,12 +40,12 @@ _ADDRESS = re.compile(r"[<(\[]?(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1
 _LONGEST_VALUE = 2_000
 # What programs write where nobody gave a title.
 _NO_TITLE = re.compile(
-    r"(?:untitled|no ?name|unbenannt|sans titre|microsoft word - |(?:document|presentation|slide|page) ?\d*$)"
-    r"|.*\.(?:dvi|tex|docx?|odt|indd|qxd|pptx?|rtf|ps|pdf)$",
+    r"(?:untitled|no ?name|unbenannt|sans titre|microsoft word - |(?:document|slide|page) ?\d*$)"
+    r"|(?:powerpoint )?presentation ?\d*$|.*\.(?:dvi|tex|docx?|odt|indd|qxd|pptx?|rtf|ps|pdf)$",
     re.IGNORECASE,
 )
 _LONGEST_TITLE = 120
-_NO_FIRST_LINE = re.compile(r"#!|\w+://|(?:dear|hello|hi|sehr geehrte|liebe|cher|chère|estimad[oa])\b", re.IGNORECASE)
+_NO_FIRST_LINE = re.compile(r"#!|\w+://|(?:copyright|dear|hello|hi|sehr geehrte|liebe|ch[eè]re?|estimad[oa])\b", re.I)
 _ENDS_NO_TITLE = (".", ",", ";", ":", "!", "?", "…", "-")
 # What parts are called, and numbers as they tell parts apart.
 _PART_NAMES = """
@@ -54,7 +54,7 @@ status summary synopsis usage einführung einleitung inhalt vorwort zusammenfass
 """
 _PARTS = frozenset(_PART_NAMES.split())
 _NUMBERS = re.compile(r"\b[IVXLC]+\b|\d+(?:\.\d+)*|[\s.:()]+")
-_MANUAL_NAME = re.compile(r"[^\s,]+(?:, [^\s,]+)* [-\u2013\u2014] .{3,100}")
+_MANUAL_NAME = re.compile(r"[^\s,]+(?:, [^\s,]+)* [-\u2013\u2014\u2212] .{3,100}")
 _LONGEST_OPENING, _MOST_SPREAD = 1_000, 8
 
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 from ...errors import DocumentError
 from ...runtime.text import described
 from ..parsing.formats import decode, decoding_error, lines_of, open_bytes, read_whole, split_suffix, too_large
+from ..parsing.outline import joined_lines
 from .records import Record
 
 # The csv module's own limit of 128 KB is below the length of a book. This one stops an unclosed quotation mark from
@@ -151,12 +152,6 @@ class _TableLines:
 _QUOTED = re.compile(r'"[^"]*"')
 
 
-def _delimiter_of(header: str, usual: str) -> str:
-    """What stands between the names of a header: the most frequent sign outside of quotation marks."""
-    plain = _QUOTED.sub("", header)
-    return usual if usual == "\t" else max(f"{usual};\t|", key=plain.count)
-
-
 def _read_table(raw: Iterator[bytes], source: str, delimiter: str, encoding: str) -> Iterator[Record]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     head: list[bytes] = []
@@ -164,10 +159,11 @@ def _read_table(raw: Iterator[bytes], source: str, delimiter: str, encoding: str
         head.append(line)
         if line.strip():
             break
-    first = head[-1].decode(encoding, "replace") if head else ""
+    plain = _QUOTED.sub("", head[-1].decode(encoding, "replace")) if head else ""
     lines = _TableLines(chain(head, raw), encoding)
-    sign = _delimiter_of(first, delimiter)
-    rows = csv.reader(lines, delimiter=sign, skipinitialspace=f"{sign} " in _QUOTED.sub("", first), strict=True)
+    # What stands between the names of a header: the most frequent sign outside of quotation marks.
+    sign = delimiter if delimiter == "\t" else max(f"{delimiter};\t|", key=plain.count)
+    rows = csv.reader(lines, delimiter=sign, skipinitialspace=f"{sign} " in plain, strict=True)
     header: list[str] | None = None
     while True:
         location = f"{source}:{rows.line_num + 1}"
@@ -176,8 +172,8 @@ def _read_table(raw: Iterator[bytes], source: str, delimiter: str, encoding: str
         except StopIteration:
             break
         except csv.Error as error:
-            reason = " ".join(str(error).split())
-            yield Record(location, DocumentError(f"invalid table: {reason}; check the quotation marks from here on"))
+            reason = f"invalid table: {joined_lines(str(error))}; check the quotation marks from here on"
+            yield Record(location, DocumentError(reason))
             continue
         undecodable, lines.error = lines.error, None
         if undecodable is not None:
@@ -208,8 +204,7 @@ def _read_parquet(stream: IO[bytes], path: Path) -> Iterator[Record]:
         file = pyarrow.parquet.ParquetFile(stream, pre_buffer=False)
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     except broken as error:
-        reason = " ".join(str(error).split())
-        raise DocumentError(f"it cannot be read as Parquet: {reason}; write it again") from None
+        raise DocumentError(f"it cannot be read as Parquet: {joined_lines(str(error))}; write it again") from None
     end = 0
     # Damage to one group of rows leaves the others readable.
     for group, size in enumerate(sizes):
@@ -220,6 +215,5 @@ def _read_parquet(stream: IO[bytes], path: Path) -> Iterator[Record]:
                     number += 1
                     yield Record(f"{path}: row {number}", row)
         except broken as error:
-            reason = " ".join(str(error).split())
-            location = f"{path}: rows {number + 1} to {end}"
-            yield Record(location, DocumentError(f"they cannot be read as Parquet: {reason}; write the file again"))
+            reason = f"they cannot be read as Parquet: {joined_lines(str(error))}; write the file again"
+            yield Record(f"{path}: rows {number + 1} to {end}", DocumentError(reason))

@@ -17,7 +17,7 @@ from typing import Any, cast
 from ....errors import DocumentError
 from ...section import DEEPEST_PATH, Section, clean_text
 from ..files import parse_text
-from ..formats import decode, decode_declared
+from ..formats import decode, decode_declared, nearly_utf_8
 from ..outline import ParsedDocument, dropped_metadata, joined_lines
 
 _KEPT = {"From": "from", "To": "to", "Date": "date"}
@@ -28,8 +28,6 @@ _STUB = 0.5
 # Of longer headers the parser takes time that grows with the square of their length.
 _LONGEST_HEADER = 4_000
 _FEWEST_HEAD_LINES = 3
-# Of a single byte each, or none at all: bytes that are UTF-8 are taken for it.
-_OFTEN_UTF_8 = ("us-ascii", "iso-8859-", "windows-125", "utf-16", "utf-8")
 # Heads of messages that were pasted into others, in the languages of mail programs.
 _HEAD_LINE = re.compile(r"(?:>[> ]*)?\*?([^\W\d_][\w-]{0,20})\xa0? ?:\*?\s*(.*)")
 _HEAD_WORDS = {
@@ -44,8 +42,10 @@ _SEPARATOR = re.compile(
     r"|début du message (?:réexpédié|transféré) ?:|inicio del mensaje reenviado:)?\s*",
     re.IGNORECASE,
 )
-
-
+# The line above a signed text, and signatures, keys and what is encrypted.
+_PGP = re.compile(
+    r"^-----BEGIN PGP (?:SIGNED MESSAGE-----\n(?:\w+: .*\n)*\n|.*\n(?:(?!-----).*\n)*+-----END PGP .*)", re.MULTILINE
+)
 # The beginning of a header's name, and what base64 is not written with.
 _HEADER_NAME, _NO_BASE64 = re.compile(rb"[A-Za-z-]*"), re.compile(rb"[^A-Za-z0-9+/]")
 
@@ -137,7 +137,9 @@ def _read(part: Any, content: _Content, *, is_whole: bool = False) -> None:
         for inner in part.iter_parts():
             _read(inner, content)
     elif is_shown:
-        parsed = parse_text(clean_text(_text(part, content.warnings)), "html" if kind == "text/html" else "text")
+        text, signed = _PGP.subn("", clean_text(_text(part, content.warnings)))
+        content.dropped += Counter({"PGP block": signed})
+        parsed = parse_text(text, "html" if kind == "text/html" else "text")
         for section in [part for whole in parsed.sections for part in _with_pasted(whole)]:
             level = min(section.level + len(content.path), DEEPEST_PATH)
             content.sections.append(replace(section, level=level, path=(*content.path, *section.path)))
@@ -212,13 +214,11 @@ def _text(part: Any, warnings: list[str]) -> str:
         # It was cut off in its head, of which the last line is no text.
         content = b""
     declared = part.get_content_charset() or "us-ascii"
-    names = ("utf-8", declared) if declared.startswith(_OFTEN_UTF_8) and b"\0" not in content else (declared,)
+    # Whatever is declared: bytes beyond ASCII that are UTF-8 are hardly ever anything else.
+    names = (declared,) if content.isascii() or b"\0" in content else ("utf-8", declared)
     for name in names:
-        if (text := decode_declared(content, name)) is not None:
+        text = nearly_utf_8(content, warnings) if name == "utf-8" else decode_declared(content, name)
+        if text is not None:
             return text
-    if declared == "utf-8":
-        # A few bytes may be wrong, or missing at the end.
-        with suppress(DocumentError):
-            return decode(content, declared, "html", warnings)
     warnings.append(f"its text is not {declared!r}; read as Latin 1")
     return decode_declared(content, "latin1") or ""
