@@ -428,10 +428,7 @@ def changes_of_rows(settings: StudySettings) -> list[str]:
         f"- `{{{name}}}`: `{model.base}` with {', '.join(f'`{one}`' for one in model.settings) or 'nothing changed'}"
         for name, model in settings.models.items()
     ]
-    rows = {
-        **settings.rows,
-        **{row: [*settings.rows[one.of], *one.settings] for row, one in settings.readings.items()},
-    }
+    rows = {**settings.rows, **{row: [*settings.rows[one.of], *one.settings] for row, one in settings.readings.items()}}
     words = "the sum of a score and the TF-IDF cosine of whole texts, each brought to mean 0 and deviation 1 over the"
     return (
         [

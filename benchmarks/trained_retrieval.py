@@ -74,11 +74,7 @@ SETS = {
     ),
 }
 MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
-WORDS = {
-    "words": "BM25 of passages",
-    "bm25": "BM25 of whole documents",
-    "words-both": "BM25 of both added up",
-}
+WORDS = {"words": "BM25 of passages", "bm25": "BM25 of whole documents", "words-both": "BM25 of both added up"}
 LEVELS = {"document": "vectors of documents", "passage": "the three best passages"}
 
 
@@ -208,12 +204,7 @@ def queries_of(data: Data, folder: Path, fold: int) -> list[str]:
         tested = data.read("test")[0].queries
         names = data.read(None)[0].queries
         given.write_text("".join(f"{query}\t{1 if query in tested else 2}\n" for query in names), encoding="utf-8")
-        divided = [
-            "folds.number=2",
-            f"folds.fold={fold}",
-            f"folds.file={given}",
-            f"validation.split={data.validation}",
-        ]
+        divided = ["folds.number=2", f"folds.fold={fold}", f"folds.file={given}", f"validation.split={data.validation}"]
     else:
         divided = [f"folds.number={FOLDS}", f"folds.fold={fold}"]
     return [

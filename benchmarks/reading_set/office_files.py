@@ -34,10 +34,7 @@ def write_words(chosen: Sequence[Source], folder: Path, work: Path) -> None:
         write(source, made, "odt", "--toc")
         save(folder / "odt" / "pandoc-contents", source.name, made, source.known("Table of Contents"))
         save(
-            folder / "docx" / "libreoffice",
-            source.name,
-            convert(made, "docx", work),
-            source.known("Table of Contents"),
+            folder / "docx" / "libreoffice", source.name, convert(made, "docx", work), source.known("Table of Contents")
         )
         made = work / f"{source.name}-styled.docx"
         write(source, made, "docx")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.cluster.hierarchy import to_tree
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.cluster import AgglomerativeClustering, KMeans, ward_tree
+from sklearn.cluster import AgglomerativeClustering, ward_tree
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.neighbors import NearestNeighbors
@@ -38,9 +38,10 @@ _TURN = np.pi * (3 - np.sqrt(5))
 _ALIKE = 1e-6
 # A word that fewer of a group's documents have says nothing about the group.
 _LEAST_SHARE = 0.15
-# Nearest documents that a document is linked to, and how many times as many links as by chance hold a branch together.
-LINKED, _HELD = 20, 3
-_ROUNDS, _SMALLEST = 20, 4
+# Nearest documents that a document is linked to, those it joins in a tree, and how many times as many links as by
+# chance hold a branch together.
+LINKED, _JOINED, _HELD = 20, 10, 3
+_ROUNDS, _SMALLEST = 10, 4
 # Of few documents the smallest group, and by how many deviations its pairs are closer than the median of all pairs.
 _SMALLEST_OF_FEW, _CLOSER = 3, 0.75
 # A document joins a group where this share of its nearest documents, at least, is in it.
@@ -223,10 +224,10 @@ def move(vectors: npt.NDArray[Any], near: Neighbours) -> npt.NDArray[Any]:
     return np.asarray((links @ vectors + vectors) / (links.sum(axis=1) + 1)[:, None])
 
 
-def _links(near: Neighbours) -> csr_array:
+def _links(near: Neighbours, most: int = LINKED) -> csr_array:
     documents = len(near.rows)
     # Of few documents, many are near to all.
-    rows = near.rows[:, : min(LINKED, documents // 10)]
+    rows = near.rows[:, : min(most, documents // 10)]
     ends = np.repeat(np.arange(documents), rows.shape[1]), rows.ravel()
     links = csr_array((np.ones(rows.size), ends), shape=(documents, documents))
     return csr_array(links + links.T)
@@ -259,19 +260,23 @@ def find_groups(vectors: Vectors, moved: npt.NDArray[Any], near: Neighbours, siz
         tree = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=farthest)
         labels = tree.fit_predict(distances)
     else:
-        branches = _branches(move(moved, near), _links(near), size)
-        start = np.stack([vectors[rows].mean(axis=0) for rows in branches])
-        found = KMeans(len(start), init=start, n_init=1, max_iter=_ROUNDS).fit_predict(vectors)
-        labels = _joined(np.asarray(found, np.int64), near.rows[:, :10])
+        branches = _branches(move(moved, near), near, size)
+        for _ in range(_ROUNDS):
+            # scikit-learn's k-means would copy all vectors.
+            means = np.stack([vectors[rows].mean(axis=0) for rows in branches])
+            found = (vectors @ means.T - (means**2).sum(axis=1) / 2).argmax(axis=1)
+            branches = [np.flatnonzero(found == label) for label in np.unique(found)]
+        labels = _joined(found, near.rows[:, :10])
     groups = [rows for label in range(int(labels.max()) + 1) if len(rows := np.flatnonzero(labels == label)) >= size]
     return sorted(groups, key=lambda rows: (-len(rows), int(rows[0])))
 
 
-def _branches(vectors: npt.NDArray[Any], links: csr_array, size: int) -> list[Rows]:
+def _branches(vectors: npt.NDArray[Any], near: Neighbours, size: int) -> list[Rows]:
+    links = _links(near)
     with warnings.catch_warnings():
         # Parts without links between them are linked where they are closest, with a warning.
         warnings.simplefilter("ignore", UserWarning)
-        joined, *_, distances = ward_tree(vectors, connectivity=links, return_distance=True)
+        joined, *_, distances = ward_tree(vectors, connectivity=_links(near, _JOINED), return_distance=True)
     sizes = [1] * len(vectors)
     for left, right in joined:
         sizes.append(sizes[left] + sizes[right])
